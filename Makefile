@@ -1,0 +1,45 @@
+# The only entry: `make help` lists what there is. Every target sets up what it needs, on a machine that has only Python 3.11 and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint format bench bench-quick conformance clean
+
+help:            ## what can be made here
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fairway needs Python 3.11 or newer; '$(PYTHON)' is older. Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+setup: $(READY)  ## the virtual environment in .venv
+
+test: $(READY)   ## all tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+lint: $(READY)   ## style, types and the direction of imports
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## put the sources into shape
+	$(BIN)/ruff check --fix src tests bench
+	$(BIN)/ruff format src tests bench
+
+bench: $(READY)  ## one table: time, memory and whether each goal is met (about two minutes)
+	$(BIN)/python -m bench
+
+bench-quick: $(READY) ## the same table at a tenth of the size, without goals
+	$(BIN)/python -m bench --quick
+
+conformance: $(READY) ## replay the recorded decisions of Kueue
+	$(BIN)/python -m fairway.testing.conformance tests/conformance/data/*.jsonl.gz
+
+clean:           ## remove what was set up and built
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

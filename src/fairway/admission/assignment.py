@@ -1,0 +1,303 @@
+"""Which flavors a workload could get, and what stands in the way of each.
+
+For every pod set and resource group the flavors are tried in order. A flavor may fit at once, fit by borrowing, need others to be
+preempted, or not do at all; the ClusterQueue's fungibility rules say whether to settle for it or look at the next. Nothing is changed
+here: the result says what would be taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+from fairway.admission.clusterqueues import FlavorSlot, Group, QueueState
+from fairway.admission.flavors import Flavor
+from fairway.admission.instructions import PodSetAdmission
+from fairway.admission.reasons import Code, PodSetReasons, Reason
+from fairway.admission.records import Ask, Progress, Record
+from fairway.admission.resources import PODS, Amounts, FlavorResource, in_order, merged
+
+
+class Mode(IntEnum):
+    """What it takes to get a flavor, worst first."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    PREEMPT = 2
+    RECLAIM = 3
+    FIT = 4
+
+
+class Verdict(NamedTuple):
+    """``level`` is how far up the tree the quota comes from; 0 is the queue's own."""
+
+    mode: Mode
+    level: int
+
+
+_WORST = Verdict(Mode.NO_FIT, 2**31)
+_BEST = Verdict(Mode.FIT, 0)
+
+
+class Choice(NamedTuple):
+    """The flavor settled for, for one resource of one pod set."""
+
+    fr: FlavorResource
+    mode: Mode
+    level: int
+    tried: int
+
+
+class PodSetChoice(NamedTuple):
+    ask: Ask
+    choices: dict[str, Choice]
+    reasons: tuple[Reason, ...]
+    failed: bool
+
+    @property
+    def mode(self) -> Mode:
+        if self.failed:
+            return Mode.NO_FIT
+        if not self.reasons:
+            return Mode.FIT
+        return min((choice.mode for choice in self.choices.values()), default=Mode.NO_FIT)
+
+
+class Assignment(NamedTuple):
+    """``usage`` is what would be taken in all; ``contested`` are the flavor-resources that others must give up first."""
+
+    mode: Mode
+    level: int
+    pod_sets: tuple[PodSetChoice, ...]
+    usage: Amounts
+    contested: frozenset[FlavorResource]
+    progress: Progress
+
+    def reasons(self) -> tuple[PodSetReasons, ...]:
+        return tuple(PodSetReasons(each.ask.name, each.reasons) for each in self.pod_sets if each.reasons)
+
+    def admission(self) -> tuple[PodSetAdmission, ...]:
+        admission = []
+        for each in self.pod_sets:
+            amounts = dict(each.ask.requests)
+            admission.append(
+                PodSetAdmission(
+                    each.ask.name,
+                    each.ask.count,
+                    {resource: choice.fr.flavor for resource, choice in each.choices.items()},
+                    {resource: amounts[resource] for resource in each.choices},
+                )
+            )
+        return tuple(admission)
+
+
+class Oracle(Protocol):
+    """Answers whether preemption could make room for one flavor-resource."""
+
+    def __call__(self, fr: FlavorResource, amount: int) -> Verdict: ...
+
+
+class Assigner:
+    """Tries flavors for one workload in one ClusterQueue. Made anew for each try."""
+
+    __slots__ = ("_cycle", "_flavors", "_ignore_undeclared", "_oracle", "_preempts_beyond_nominal", "_progress", "_queue", "_record")
+
+    def __init__(
+        self,
+        *,
+        record: Record,
+        queue: QueueState,
+        flavors: Mapping[str, Flavor],
+        oracle: Oracle,
+        progress: Progress | None,
+        cycle: int,
+        fair: bool,
+        ignore_undeclared: bool,
+    ) -> None:
+        self._record = record
+        self._queue = queue
+        self._flavors = flavors
+        self._oracle = oracle
+        self._progress = progress
+        self._cycle = cycle
+        self._ignore_undeclared = ignore_undeclared
+        self._preempts_beyond_nominal = queue.borrowing_preemption or (fair and queue.reclaim != "Never")
+
+    def assign(self, counts: tuple[int, ...] | None = None) -> Assignment:
+        """Find flavors for all pod sets, of these sizes (the full ones when not given)."""
+        record = self._record
+        asks = record.asks
+        if counts is not None:
+            asks = tuple(ask.scaled(count) for ask, count in zip(asks, counts, strict=True))
+        if self._queue.covers_pods:
+            asks = tuple(ask._replace(requests=in_order({**dict(ask.requests), PODS: ask.count})) for ask in asks)
+        usage: dict[FlavorResource, int] = {}
+        found: list[PodSetChoice] = []
+        for members in record.groups:
+            choices, reasons, failed = self._assign_group(members, asks, usage)
+            for index in members:
+                ask = asks[index]
+                own = {resource: choices[resource] for resource, _ in ask.requests if resource in choices}
+                found.append(PodSetChoice(ask, own, reasons, failed))
+                for resource, amount in ask.requests:
+                    if resource in own:
+                        fr = own[resource].fr
+                        usage[fr] = usage.get(fr, 0) + amount
+            if failed:
+                break
+        return self._conclude(found, usage)
+
+    def _conclude(self, found: list[PodSetChoice], usage: dict[FlavorResource, int]) -> Assignment:
+        settled = [choice for each in found for choice in each.choices.values()]
+        mode = min((each.mode for each in found), default=Mode.NO_FIT)
+        tried = tuple({resource: choice.tried for resource, choice in each.choices.items()} for each in found)
+        return Assignment(
+            mode,
+            max((choice.level for choice in settled), default=0),
+            tuple(found),
+            tuple(usage.items()),
+            frozenset(choice.fr for choice in settled if choice.mode is not Mode.FIT),
+            Progress(tried, self._cycle, self._queue.generation, self._record.lane_key),
+        )
+
+    def _assign_group(
+        self, members: tuple[int, ...], asks: tuple[Ask, ...], usage: Mapping[FlavorResource, int]
+    ) -> tuple[dict[str, Choice], tuple[Reason, ...], bool]:
+        """Pod sets that must share their flavors: one, usually."""
+        requests = asks[members[0]].requests if len(members) == 1 else merged(asks[index].requests for index in members)
+        choices: dict[str, Choice] = {}
+        reasons: list[Reason] = []
+        for resource, amount in requests:
+            group = self._queue.group_of.get(resource)
+            if group is None:
+                if amount == 0 or self._ignore_undeclared:
+                    continue
+                return {}, (Reason(Code.RESOURCE_NOT_COVERED, resource=resource),), True
+            if resource in choices:
+                continue
+            best, why = self._choose_flavor(members, asks, requests, resource, group, usage)
+            if best is None:
+                return {}, tuple(why), True
+            choices.update(best)
+            reasons.extend(why)
+        return choices, tuple(reasons), False
+
+    def _choose_flavor(
+        self,
+        members: tuple[int, ...],
+        asks: tuple[Ask, ...],
+        requests: tuple[tuple[str, int], ...],
+        resource: str,
+        group: Group,
+        usage: Mapping[FlavorResource, int],
+    ) -> tuple[dict[str, Choice] | None, list[Reason]]:
+        """The flavor of one resource group, for all that is requested of the group."""
+        wanted = [(name, amount) for name, amount in requests if name in group.covered]
+        reasons: list[Reason] = []
+        best: dict[str, tuple[FlavorResource, Verdict]] | None = None
+        best_verdict = _WORST
+        last = len(group.flavors) - 1
+        attempted = -1
+        for attempted in range(self._first_flavor(members[0], resource, last), last + 1):
+            slot = group.flavors[attempted]
+            obstacle = self._obstacle(slot.name, members, asks)
+            if obstacle is not None:
+                reasons.append(obstacle)
+                continue
+            verdict, parts = self._judge_flavor(slot, wanted, usage, reasons)
+            if not self._look_further(verdict):
+                best, best_verdict = parts, verdict
+                break
+            if self._preferred(verdict, best_verdict):
+                best, best_verdict = parts, verdict
+        if best is None:
+            return None, reasons
+        tried = -1 if attempted == last else attempted
+        choices = {name: Choice(fr, part.mode, part.level, tried) for name, (fr, part) in best.items()}
+        return choices, [] if best_verdict.mode is Mode.FIT else reasons
+
+    def _first_flavor(self, pod_set: int, resource: str, last: int) -> int:
+        progress = self._progress
+        if progress is None or pod_set >= len(progress.tried):
+            return 0
+        following = progress.tried[pod_set].get(resource, -1) + 1
+        return following if following <= last else 0
+
+    def _obstacle(self, name: str, members: tuple[int, ...], asks: tuple[Ask, ...]) -> Reason | None:
+        flavor = self._flavors.get(name)
+        if flavor is None:
+            return Reason(Code.FLAVOR_NOT_FOUND, flavor=name)
+        for index in members:
+            ask = asks[index]
+            obstacle = flavor.obstacle(ask.shape, wants_topology=ask.wants_topology)
+            if obstacle is not None:
+                return obstacle
+        return None
+
+    def _judge_flavor(
+        self,
+        slot: FlavorSlot,
+        wanted: list[tuple[str, int]],
+        usage: Mapping[FlavorResource, int],
+        reasons: list[Reason],
+    ) -> tuple[Verdict, dict[str, tuple[FlavorResource, Verdict]]]:
+        """The worst verdict over the resources, and each of them."""
+        worst = _BEST
+        parts: dict[str, tuple[FlavorResource, Verdict]] = {}
+        for name, amount in wanted:
+            fr = slot.frs[name]
+            verdict = self._judge_quota(fr, usage.get(fr, 0), amount, reasons)
+            if self._preferred(worst, verdict):
+                worst = verdict
+            parts[name] = (fr, verdict)
+        return worst, parts
+
+    def _judge_quota(self, fr: FlavorResource, assumed: int, amount: int, reasons: list[Reason]) -> Verdict:
+        leaf = self._queue.leaf
+        total = assumed + amount
+        available = max(0, leaf.available(fr))
+        capacity = leaf.potential.get(fr, 0)
+        if total > capacity:
+            reasons.append(
+                Reason(
+                    Code.EXCEEDS_MAXIMUM, fr.flavor, fr.resource, requested=amount, assumed=assumed, capacity=capacity
+                )
+            )
+            return Verdict(Mode.NO_FIT, 0)
+        level, room_above = leaf.lowest_fitting_height(fr, total)
+        if total <= available:
+            return Verdict(Mode.FIT, level)
+        reasons.append(
+            Reason(Code.INSUFFICIENT_UNUSED, fr.flavor, fr.resource, missing=total - available, requested=total)
+        )
+        if leaf.nominal.get(fr, 0) >= total or room_above or self._preempts_beyond_nominal:
+            return self._oracle(fr, total)
+        return Verdict(Mode.NO_FIT, level)
+
+    # The ClusterQueue's fungibility rules
+
+    def _look_further(self, verdict: Verdict) -> bool:
+        mode, level = verdict
+        if mode <= Mode.NO_CANDIDATES:
+            return True
+        if mode is not Mode.FIT and not self._queue.may_preempt_flavor:
+            return True
+        return level > 0 and not self._queue.may_borrow_flavor
+
+    def _preferred(self, a: Verdict, b: Verdict) -> bool:
+        """Whether ``a`` is strictly better. What cannot be had now ranks below all that can."""
+        if a.mode is Mode.NO_FIT or b.mode is Mode.NO_FIT:
+            return a.mode is not Mode.NO_FIT
+        if (a.mode is Mode.NO_CANDIDATES) != (b.mode is Mode.NO_CANDIDATES):
+            return b.mode is Mode.NO_CANDIDATES
+        if self._queue.prefer_preemption:
+            return (-a.level, a.mode) > (-b.level, b.mode)
+        return (a.mode, -a.level) > (b.mode, -b.level)
+
+
+def reduced_counts(full: tuple[int, ...], least: tuple[int, ...], step: int) -> tuple[int, ...]:
+    """Pod counts on the way from full to least: each pod set gives up its share of ``step`` pods out of all it may give up."""
+    gaps = [most - fewest for most, fewest in zip(full, least, strict=True)]
+    total = sum(gaps)
+    return tuple(count - gap * step // total for count, gap in zip(full, gaps, strict=True))

@@ -1,0 +1,236 @@
+"""A ClusterQueue as the engine knows it: its quota node, its rules compiled, who waits in it and who holds its quota."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fairway.admission.pending import PendingQueue
+from fairway.admission.quota import Leaf, Quota
+from fairway.admission.records import Record
+from fairway.admission.resources import PODS, FlavorResource, FlavorResources
+from fairway.model.objects import (
+    AdmissionMode,
+    BorrowWithinCohortPolicy,
+    ClusterQueue,
+    ClusterQueueSpec,
+    FlavorFungibilityPolicy,
+    FlavorFungibilityPreference,
+    LabelSelector,
+    PreemptionPolicy,
+    QueueingStrategy,
+    StopPolicy,
+)
+from fairway.model.objects import FairSharing as Weight
+from fairway.model.objects import ResourceGroup as GroupManifest
+from fairway.model.quantities import Quantity, amount_of
+
+
+class FlavorSlot(NamedTuple):
+    """One flavor of a resource group, with the flavor-resource of each resource it covers."""
+
+    name: str
+    frs: dict[str, FlavorResource]
+
+
+class Group(NamedTuple):
+    """Resources that are always taken from the same flavor, and the flavors to try, in order."""
+
+    covered: frozenset[str]
+    flavors: tuple[FlavorSlot, ...]
+
+
+class CheckRule(NamedTuple):
+    """An admission check, and the flavors that need it (none: all of them)."""
+
+    name: str
+    flavors: frozenset[str]
+
+
+class QueueState:
+    """``inactive`` lists why the queue admits nothing; it is active when the list is empty."""
+
+    __slots__ = (
+        "borrow_threshold",
+        "borrowing_preemption",
+        "checks",
+        "cohort_name",
+        "generation",
+        "group_of",
+        "groups",
+        "holders",
+        "inactive",
+        "leaf",
+        "may_borrow_flavor",
+        "may_preempt_flavor",
+        "name",
+        "namespace_selector",
+        "order_by_usage",
+        "pending",
+        "prefer_preemption",
+        "reclaim",
+        "stop_policy",
+        "tree",
+        "victims",
+        "within",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.leaf = Leaf(name)
+        self.pending = PendingQueue()
+        self.holders: dict[str, Record] = {}
+        self.victims: Victims | None = None
+        self.generation = 0
+        self.inactive: tuple[str, ...] = ()
+        self.tree: object = None
+        self.cohort_name = ""
+        self.groups: tuple[Group, ...] = ()
+        self.group_of: dict[str, Group] = {}
+        self.checks: tuple[CheckRule, ...] = ()
+        self.namespace_selector: LabelSelector | None = None
+        self.stop_policy = StopPolicy.NONE
+        self.order_by_usage = False
+        self.reclaim = self.within = PreemptionPolicy.NEVER
+        self.borrowing_preemption = False
+        self.borrow_threshold: int | None = None
+        self.may_borrow_flavor = True
+        self.may_preempt_flavor = False
+        self.prefer_preemption = False
+
+    @property
+    def active(self) -> bool:
+        return not self.inactive
+
+    @property
+    def covers_pods(self) -> bool:
+        return PODS in self.group_of
+
+    def configure(self, manifest: ClusterQueue, frs: FlavorResources) -> bool:
+        """Take over a changed object; whether its place in the tree or its quotas changed."""
+        spec = manifest.spec
+        self._configure_rules(spec)
+        groups = compile_groups(spec.resource_groups, frs)
+        quotas = compile_quotas(spec.resource_groups, frs)
+        moved = (groups, quotas, spec.cohort_name) != (self.groups, self.leaf.quotas, self.cohort_name)
+        self.cohort_name = spec.cohort_name
+        self.groups = groups
+        self.group_of = {resource: group for group in groups for resource in group.covered}
+        self.leaf.set_quotas(quotas)
+        self.leaf.weight = weight_of(spec.fair_sharing)
+        return moved
+
+    def _configure_rules(self, spec: ClusterQueueSpec) -> None:
+        self.pending.strict = spec.queueing_strategy is QueueingStrategy.STRICT_FIFO
+        self.namespace_selector = spec.namespace_selector
+        self.stop_policy = spec.stop_policy
+        self.order_by_usage = (
+            spec.admission_scope is not None
+            and spec.admission_scope.admission_mode is AdmissionMode.USAGE_BASED_ADMISSION_FAIR_SHARING
+        )
+        self.reclaim = spec.preemption.reclaim_within_cohort
+        self.within = spec.preemption.within_cluster_queue
+        borrow = spec.preemption.borrow_within_cohort
+        self.borrowing_preemption = borrow.policy is not BorrowWithinCohortPolicy.NEVER
+        self.borrow_threshold = borrow.max_priority_threshold
+        fungibility = spec.flavor_fungibility
+        self.may_borrow_flavor = fungibility.when_can_borrow is FlavorFungibilityPolicy.MAY_STOP_SEARCH
+        self.may_preempt_flavor = fungibility.when_can_preempt is FlavorFungibilityPolicy.MAY_STOP_SEARCH
+        self.prefer_preemption = fungibility.preference is FlavorFungibilityPreference.PREEMPTION_OVER_BORROWING
+        strategy = spec.admission_checks_strategy
+        self.checks = tuple(
+            CheckRule(rule.name, frozenset(rule.on_flavors))
+            for rule in (strategy.admission_checks if strategy is not None else ())
+        )
+
+    def flavor_names(self) -> Iterable[str]:
+        return (slot.name for group in self.groups for slot in group.flavors)
+
+    def required_checks(self, flavors: Iterable[str]) -> tuple[str, ...]:
+        """The checks that workloads on these flavors need, by name."""
+        used = frozenset(flavors)
+        return tuple(sorted(rule.name for rule in self.checks if not rule.flavors or rule.flavors & used))
+
+    def selects(self, labels: dict[str, str] | None) -> bool:
+        return labels is not None and self.namespace_selector is not None and self.namespace_selector.matches(labels)
+
+    # Who holds quota here
+
+    def take(self, record: Record) -> None:
+        record.queue = self
+        self.holders[record.key] = record
+        self.victims = None
+        self.leaf.add_all(record.usage)
+
+    def give_back(self, record: Record) -> None:
+        """Removals make room, so flavors that were passed over are worth another look: the generation grows."""
+        record.queue = None
+        del self.holders[record.key]
+        self.victims = None
+        self.generation += 1
+        self.leaf.remove_all(record.usage)
+
+    def changed(self) -> None:
+        """A holder changed in place (it was evicted, admitted, or its priority moved)."""
+        self.victims = None
+        self.generation += 1
+
+    def victim_lists(self) -> Victims:
+        """Holders in the order they would be preempted in. Recent usage changes with time alone, so that order is not kept."""
+        victims = self.victims
+        if victims is None:
+            usage_of = self.pending.usage_of
+            if usage_of is None:
+                holders = sorted(self.holders.values(), key=_victim_key)
+            else:
+                holders = sorted(self.holders.values(), key=lambda record: (-usage_of(record.local_queue), record.victim_key))
+            victims = Victims(
+                tuple(record for record in holders if record.evicted is not None),
+                tuple(record for record in holders if record.evicted is None),
+            )
+            if usage_of is None:
+                self.victims = victims
+        return victims
+
+
+class Victims(NamedTuple):
+    evicted: tuple[Record, ...]
+    running: tuple[Record, ...]
+
+
+def _victim_key(record: Record) -> tuple[int, float, str]:
+    return record.victim_key
+
+
+def weight_of(sharing: Weight | None) -> float:
+    return sharing.weight.nanos / 10**9 if sharing is not None else 1.0
+
+
+def compile_groups(groups: Iterable[GroupManifest], frs: FlavorResources) -> tuple[Group, ...]:
+    return tuple(
+        Group(
+            frozenset(group.covered_resources),
+            tuple(
+                FlavorSlot(flavor.name, {resource: frs.get(flavor.name, resource) for resource in group.covered_resources})
+                for flavor in group.flavors
+            ),
+        )
+        for group in groups
+    )
+
+
+def compile_quotas(groups: Iterable[GroupManifest], frs: FlavorResources) -> dict[FlavorResource, Quota]:
+    return {
+        frs.get(flavor.name, quota.name): Quota(
+            amount_of(quota.name, quota.nominal_quota),
+            _limit(quota.name, quota.borrowing_limit),
+            _limit(quota.name, quota.lending_limit),
+        )
+        for group in groups
+        for flavor in group.flavors
+        for quota in flavor.resources
+    }
+
+
+def _limit(resource: str, quantity: Quantity | None) -> int | None:
+    return None if quantity is None else amount_of(resource, quantity)

@@ -1,0 +1,85 @@
+"""What an engine is told once: fair sharing, requeueing, and the opt-in policies.
+
+The defaults are those of Kueue 0.19 with its default feature gates. The policies at the end of :class:`Config` are Fairway's own;
+each is inert unless it is set, so that an engine with default configuration decides as Kueue does.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from fairway.model.quantities import Quantity
+
+
+class PreemptionStrategy(StrEnum):
+    """When fair sharing lets a workload take from another queue."""
+
+    FINAL_SHARE = "LessThanOrEqualToFinalShare"
+    INITIAL_SHARE = "LessThanInitialShare"
+
+
+class FairSharing(Struct, frozen=True, kw_only=True):
+    strategies: tuple[PreemptionStrategy, ...] = (PreemptionStrategy.FINAL_SHARE, PreemptionStrategy.INITIAL_SHARE)
+
+
+class AdmissionFairSharing(Struct, frozen=True, kw_only=True):
+    """Order the LocalQueues of a ClusterQueue by what they used lately, where the ClusterQueue asks for it."""
+
+    half_life_seconds: float
+    sampling_seconds: float = 300.0
+    resource_weights: dict[str, float] = {}
+
+
+class RequeueTimestamp(StrEnum):
+    EVICTION = "Eviction"
+    CREATION = "Creation"
+
+
+class PodsReady(Struct, frozen=True, kw_only=True):
+    """What follows when the pods of an admitted workload do not become ready in time."""
+
+    block_admission: bool = False
+    requeue_timestamp: RequeueTimestamp = RequeueTimestamp.EVICTION
+    backoff_limit: int | None = None
+    backoff_base_seconds: float = 60.0
+    backoff_max_seconds: float = 3600.0
+
+
+class Transformation(Struct, frozen=True, kw_only=True):
+    """Count one resource as others: ``nvidia.com/mig-1g.5gb`` as so much ``credits``, say. Applied to each pod's request."""
+
+    outputs: dict[str, Quantity]
+    replace: bool = False
+    multiply_by: str = ""
+
+
+class Resources(Struct, frozen=True, kw_only=True):
+    """How a pod's request becomes what quota is counted in."""
+
+    excluded_prefixes: tuple[str, ...] = ()
+    transformations: dict[str, Transformation] = {}
+    ignore_undeclared: bool = False
+
+
+class Aging(Struct, frozen=True, kw_only=True):
+    """Each preemption raises the victim's effective priority by ``step``, in all at most by ``cap``."""
+
+    step: int
+    cap: int
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    fair_sharing: FairSharing | None = None
+    admission_fair_sharing: AdmissionFairSharing | None = None
+    pods_ready: PodsReady = PodsReady()
+    resources: Resources = Resources()
+    requeue_batch_seconds: float = 1.0
+    """How long freed quota may wait before parked workloads are tried again: changes within that time are taken together."""
+
+    aging: Aging | None = None
+    keep_first_submit_time: bool = False
+    """Let a resubmitted workload queue by the time in its annotation ``fairway.dev/first-submitted-at``."""
+    minimum_run_seconds: float = 0.0
+    """How long a workload has held its quota before it may be chosen as a victim."""

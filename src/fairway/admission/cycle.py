@@ -1,0 +1,324 @@
+"""One scheduling cycle of one tree, and cycles until nothing more happens.
+
+A cycle takes the head of every queue of the tree, finds flavors and victims for each against the usage as it is, puts them in order, and
+then goes through them while usage changes: the first to come may take what the next had counted on. Room that is being made for a
+preemptor is kept for it during the cycle.
+
+Whoever gets nothing waits on. A tree is still when a cycle changed nothing; it is looked at again when an event touches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from fairway.admission import lifecycle, ordering
+from fairway.admission.assignment import Assigner, Assignment, Mode, Verdict, reduced_counts
+from fairway.admission.clusterqueues import QueueState
+from fairway.admission.forest import Tree
+from fairway.admission.instructions import EvictionReason, Preemption
+from fairway.admission.preemption import classical, fair
+from fairway.admission.preemption.search import Search, Target
+from fairway.admission.quota import Node, without
+from fairway.admission.reasons import Explanation, Outcome
+from fairway.admission.records import Progress, Record
+from fairway.admission.resources import PODS, Amounts, FlavorResource
+from fairway.admission.world import World
+
+
+class Entry:
+    """A head in a cycle, with what it would take and from whom."""
+
+    __slots__ = ("assignment", "level", "queue", "record", "targets", "usage")
+
+    def __init__(self, record: Record, queue: QueueState, assignment: Assignment, targets: list[Target]) -> None:
+        self.record = record
+        self.queue = queue
+        self.assignment = assignment
+        self.targets = targets
+        self.level = assignment.level
+        self.usage = assignment.usage
+
+
+def run(world: World, tree: Tree) -> None:
+    """Cycle until the tree is still."""
+    seen: set[object] = set()
+    while True:
+        heads = _heads(tree)
+        if not heads or tree.looping:
+            return
+        tree.cycle += 1
+        if Cycle(world, tree).run(heads):
+            seen.clear()
+            continue
+        state = tuple((record.key, _tried(record)) for record, _ in heads)
+        if state in seen:
+            return
+        seen.add(state)
+
+
+def _tried(record: Record) -> tuple[tuple[tuple[str, int], ...], ...]:
+    if record.progress is None:
+        return ()
+    return tuple(tuple(pod_set.items()) for pod_set in record.progress.tried)
+
+
+def _heads(tree: Tree) -> list[tuple[Record, QueueState]]:
+    """The next of every active queue."""
+    heads = []
+    for name in sorted(tree.ready):
+        queue = tree.queues[name]
+        head = queue.pending.head()
+        if head is None:
+            tree.ready.discard(name)
+        elif queue.active:
+            heads.append((head, queue))
+    return heads
+
+
+class Cycle:
+    """``changed`` says whether anything was admitted, evicted or moved out of the way."""
+
+    __slots__ = ("_changed", "_kept", "_preempted", "_tree", "_world")
+
+    def __init__(self, world: World, tree: Tree) -> None:
+        self._world = world
+        self._tree = tree
+        self._changed = False
+        self._kept: list[tuple[QueueState, Amounts]] = []
+        self._preempted: dict[str, Record] = {}
+
+    def run(self, heads: list[tuple[Record, QueueState]]) -> bool:
+        entries = [entry for record, queue in heads if (entry := self._nominate(record, queue)) is not None]
+        for entry in self._in_order(entries):
+            self._process(entry)
+        for queue, amounts in reversed(self._kept):
+            queue.leaf.remove_all(amounts)
+        return self._changed
+
+    def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
+        if self._world.config.fair_sharing is not None:
+            return ordering.by_fair_share(self._tree, entries)
+        return ordering.classical(entries)
+
+    # Nomination: what each head would take, on the usage as it is
+
+    def _nominate(self, record: Record, queue: QueueState) -> Entry | None:
+        hindrance = self._hindrance(record, queue)
+        if hindrance is not None:
+            lifecycle.explain(self._world, record, hindrance)
+            if not queue.pending.strict or hindrance.outcome is Outcome.NAMESPACE_MISMATCH:
+                queue.pending.set_aside(record)
+                self._changed = True
+            return None
+        assignment, targets = self._assign(record, queue)
+        return Entry(record, queue, assignment, targets)
+
+    def _hindrance(self, record: Record, queue: QueueState) -> Explanation | None:
+        """What keeps a head from competing, other than quota."""
+        for check in record.checks.values():
+            if check.state in (lifecycle.RETRY_CHECK, lifecycle.REJECTED_CHECK):
+                return Explanation(Outcome.FAILED_CHECKS)
+        labels = self._world.namespaces.get(record.namespace)
+        if labels is None:
+            return Explanation(Outcome.NAMESPACE_MISSING, record.namespace)
+        if not queue.selects(labels):
+            return Explanation(Outcome.NAMESPACE_MISMATCH)
+        for index, ask in enumerate(record.asks):
+            if ask.shape.violations:
+                path = f"spec.podSets[{index}].template.spec"
+                details = ", ".join(f"{path}{violation}" for violation in ask.shape.violations)
+                return Explanation(Outcome.REQUESTS_EXCEED_LIMITS, details)
+        return None
+
+    def _assign(self, record: Record, queue: QueueState) -> tuple[Assignment, list[Target]]:
+        config = self._world.config
+        assigner = Assigner(
+            record=record,
+            queue=queue,
+            flavors=self._world.flavors,
+            oracle=lambda fr, amount: self._simulate(record, queue, fr, amount),
+            progress=self._progress(record, queue),
+            cycle=self._tree.cycle,
+            fair=config.fair_sharing is not None,
+            ignore_undeclared=config.resources.ignore_undeclared,
+        )
+        full = assigner.assign()
+        targets = self._targets(record, queue, full)
+        if full.mode is Mode.FIT or targets or not record.partially_admissible:
+            return full, targets
+        return self._assign_partially(assigner, record, queue) or (full, [])
+
+    def _assign_partially(
+        self, assigner: Assigner, record: Record, queue: QueueState
+    ) -> tuple[Assignment, list[Target]] | None:
+        """The largest number of pods that fits, found by halving; what fits is taken to keep fitting with fewer pods."""
+        low, high = 0, sum(record.full_counts) - sum(record.min_counts) + 1
+        most = high
+        best: tuple[int, Assignment, list[Target]] | None = None
+        while low < high:
+            step = (low + high) // 2
+            counts = reduced_counts(record.full_counts, record.min_counts, step)
+            assignment = assigner.assign(counts)
+            targets = self._targets(record, queue, assignment)
+            if assignment.mode is Mode.FIT or targets:
+                best = (step, assignment, targets)
+                high = step
+            else:
+                low = step + 1
+        if best is None or low >= most or best[0] != low:
+            return None
+        return best[1], best[2]
+
+    def _progress(self, record: Record, queue: QueueState) -> Progress | None:
+        """Where the last try left off, unless so much has changed since that it starts over."""
+        last = record.progress
+        if last is None or last.lane_key != record.lane_key:
+            return None
+        if self._tree.cycle - last.cycle > 1 and queue.generation > last.generation:
+            return None
+        return last
+
+    # Preemption
+
+    def _targets(self, record: Record, queue: QueueState, assignment: Assignment) -> list[Target]:
+        if not Mode.NO_FIT < assignment.mode < Mode.FIT:
+            return []
+        # Kueue leaves the count of pods out of this question; the check before an eviction is issued has it in.
+        requests = tuple((fr, amount) for fr, amount in assignment.usage if amount and fr.resource != PODS)
+        return self._search(record, queue, assignment.contested, requests)
+
+    def _search(
+        self, record: Record, queue: QueueState, contested: frozenset[FlavorResource], requests: Amounts
+    ) -> list[Target]:
+        config = self._world.config
+        search = Search(
+            tree=self._tree,
+            queue=queue,
+            record=record,
+            contested=contested,
+            requests=requests,
+            now=self._world.now,
+            minimum_run=config.minimum_run_seconds,
+        )
+        if config.fair_sharing is not None:
+            targets = fair.find_targets(search, config.fair_sharing.strategies)
+        else:
+            targets = classical.find_targets(search)
+        if not targets and search.protected_until is not None:
+            self._world.wake_tree_at(self._world.forest.root_name(queue), search.protected_until)
+        return targets
+
+    def _simulate(self, record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> Verdict:
+        """Whether preemption could make room for this much of one flavor-resource, and how far up it would then borrow."""
+        targets = self._search(record, queue, frozenset((fr,)), ((fr, amount),))
+        if not targets:
+            return Verdict(Mode.NO_CANDIDATES, queue.leaf.lowest_fitting_height(fr, amount)[0])
+        with without(_held(target.record for target in targets)):
+            level = queue.leaf.lowest_fitting_height(fr, amount)[0]
+        own = any(target.record.queue is queue for target in targets)
+        return Verdict(Mode.PREEMPT if own else Mode.RECLAIM, level)
+
+    # Processing: in order, on usage that changes
+
+    def _process(self, entry: Entry) -> None:
+        record, assignment = entry.record, entry.assignment
+        record.progress = assignment.progress
+        if assignment.mode is Mode.NO_FIT:
+            self._wait(entry, Outcome.NO_FIT)
+        elif assignment.mode is not Mode.FIT and not entry.targets:
+            if entry.queue.reclaim != "Any":
+                self._keep(entry.queue, _room_to_keep(entry))
+            self._wait(entry, Outcome.NO_CANDIDATES)
+        elif any(target.record.key in self._preempted for target in entry.targets):
+            self._skip(entry, Outcome.OVERLAPPING_TARGETS)
+        elif not self._still_fits(entry):
+            self._skip(entry, Outcome.NO_LONGER_FITS)
+        elif assignment.mode is not Mode.FIT:
+            self._preempt(entry)
+        elif self._world.config.pods_ready.block_admission and self._world.unready:
+            self._skip(entry, Outcome.WAITING_FOR_PODS_READY)
+        else:
+            lifecycle.reserve(self._world, record, entry.queue, assignment)
+            self._changed = True
+
+    def _still_fits(self, entry: Entry) -> bool:
+        leaf = entry.queue.leaf
+        gone = dict(self._preempted)
+        gone.update((target.record.key, target.record) for target in entry.targets)
+        with without(_held(gone.values())):
+            return all(amount <= max(0, leaf.available(fr)) for fr, amount in entry.usage)
+
+    def _keep(self, queue: QueueState, amounts: Amounts) -> None:
+        """Set room aside for the rest of this cycle."""
+        queue.leaf.add_all(amounts)
+        self._kept.append((queue, amounts))
+
+    def _preempt(self, entry: Entry) -> None:
+        record, queue = entry.record, entry.queue
+        self._preempted.update((target.record.key, target.record) for target in entry.targets)
+        self._keep(queue, entry.usage)
+        for target in entry.targets:
+            if target.record.evicted is None:
+                lifecycle.evict(
+                    self._world, target.record, EvictionReason.PREEMPTED, preemption=_preemption(record, queue, target)
+                )
+                self._changed = True
+        record.progress = None
+        if queue.pending.preemptor is not record:
+            queue.pending.preemptor = record
+            self._changed = True
+        self._explain(entry, Outcome.PENDING_PREEMPTION, victims=len(entry.targets))
+
+    def _wait(self, entry: Entry, outcome: Outcome) -> None:
+        """No room: step back and let the next one try, unless flavors are left that were not looked at."""
+        self._explain(entry, outcome)
+        if entry.assignment.progress.unfinished or entry.queue.pending.strict:
+            return
+        entry.queue.pending.park(entry.record)
+        self._changed = True
+
+    def _skip(self, entry: Entry, outcome: Outcome) -> None:
+        """Somebody before took the room, or the victims: try again in the next cycle."""
+        lifecycle.explain(self._world, entry.record, Explanation(outcome))
+
+    def _explain(self, entry: Entry, outcome: Outcome, victims: int = 0) -> None:
+        explanation = Explanation(outcome, entry.queue.name, entry.assignment.reasons(), victims)
+        if entry.record.lane is not None:
+            entry.record.lane.explanation = explanation
+        lifecycle.explain(self._world, entry.record, explanation)
+
+
+def _held(records: Iterable[Record]) -> list[tuple[Node, Amounts]]:
+    return [(record.queue.leaf, record.usage) for record in records if record.queue is not None]
+
+
+def _room_to_keep(entry: Entry) -> Amounts:
+    """What a head without candidates keeps others from taking: up to its quota, or its borrowing limit when it borrows."""
+    leaf = entry.queue.leaf
+    kept = []
+    for fr, amount in entry.usage:
+        left = leaf.nominal.get(fr, 0) - leaf.usage.get(fr, 0)
+        if entry.level == 0:
+            kept.append((fr, max(0, min(amount, left))))
+        elif fr in leaf.borrowing:
+            kept.append((fr, max(0, min(amount, left + leaf.borrowing[fr]))))
+        else:
+            kept.append((fr, amount))
+    return tuple(kept)
+
+
+def _preemption(record: Record, queue: QueueState, target: Target) -> Preemption:
+    victim_queue = target.record.queue
+    return Preemption(
+        reason=target.reason,
+        preemptor=record.key,
+        preemptor_uid=record.uid,
+        preemptor_job_uid=record.job_uid,
+        preemptor_path=_path(queue),
+        path=_path(victim_queue) if victim_queue is not None else (),
+    )
+
+
+def _path(queue: QueueState) -> tuple[str, ...]:
+    return (*(cohort.name for cohort in reversed(list(queue.leaf.path_up()))), queue.name)
+

@@ -1,0 +1,234 @@
+"""The one door: events in, instructions out.
+
+    engine = Engine(Config())
+    instructions = engine.handle(QueueChanged(...), WorkloadAdded(...))
+
+The engine applies the events, runs as many cycles as lead to something, assumes every decision at once, and returns what is to be
+written. It reads no clock: time is what the events say, and :attr:`Engine.next_wakeup` tells when time alone will change something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fairway.admission import cycle, events, lifecycle, objects, workloads
+from fairway.admission.config import Config
+from fairway.admission.explain import Explainer
+from fairway.admission.forest import Tree
+from fairway.admission.instructions import (
+    Deactivate,
+    DeactivationCause,
+    EvictionReason,
+    Instruction,
+)
+from fairway.admission.reasons import Why
+from fairway.admission.records import Record, Stage
+from fairway.admission.world import World
+
+
+class Engine:
+    """Decides for one control plane. Not thread-safe: one owner feeds it."""
+
+    __slots__ = ("_explainer", "_world")
+
+    def __init__(self, config: Config | None = None) -> None:
+        self._world = World(config or Config())
+        self._explainer = Explainer(self._world)
+
+    @property
+    def config(self) -> Config:
+        return self._world.config
+
+    @property
+    def next_wakeup(self) -> float | None:
+        """When to send ``TimePassed`` if nothing else happens before; ``None`` when time alone changes nothing."""
+        return self._world.next_timer()
+
+    def handle(self, *happened: events.Event) -> list[Instruction]:
+        """Take in what happened, decide, and say what to write. Events are in the order of their times."""
+        world = self._world
+        for event in happened:
+            self._pass_time(event.at)
+            _HANDLERS[type(event)](world, event)
+        self._decide()
+        instructions, world.out = world.out, []
+        return instructions
+
+    def why(self, key: str) -> Why | None:
+        """Why a pending workload waits; ``None`` when it does not wait."""
+        return self._explainer.why(key)
+
+    def records(self) -> Iterable[Record]:
+        """Every workload that the engine knows, to look at."""
+        return self._world.records.values()
+
+    # Time and cycles
+
+    def _pass_time(self, now: float) -> None:
+        """Carry out what became due before this moment, in its order, and decide each time."""
+        world = self._world
+        while (due := world.due(now)) is not None:
+            kind, name = due
+            if kind == "wake":
+                self._wake(name)
+            elif name in world.records:
+                lifecycle.backoff_over(world, world.records[name])
+            self._decide()
+        world.now = max(world.now, now)
+
+    def _wake(self, root_name: str) -> None:
+        tree = self._world.forest.tree_named(root_name)
+        if tree is None or tree.looping:
+            return
+        for queue in tree.queues.values():
+            if queue.pending.wake(lambda record, queue=queue: objects.may_try(self._world, queue, record)):  # type: ignore[misc]
+                tree.ready.add(queue.name)
+        self._world.dirty[root_name] = None
+
+    def _decide(self) -> None:
+        while (tree := self._world.take_dirty()) is not None:
+            cycle.run(self._world, tree)
+
+
+# What each event does
+
+
+def _on_record(action: Callable[[World, Record, Any], None]) -> Callable[[World, Any], None]:
+    """Events about a workload that is not known (any more) have nothing to change."""
+
+    def handler(world: World, event: Any) -> None:  # noqa: ANN401 - each handler knows its event
+        record = world.records.get(event.key)
+        if record is not None:
+            action(world, record, event)
+
+    return handler
+
+
+def _finished(world: World, record: Record, _: events.WorkloadFinished) -> None:
+    if record.stage is not Stage.FINISHED:
+        lifecycle.finish(world, record)
+
+
+def _deleted(world: World, record: Record, _: events.WorkloadDeleted) -> None:
+    lifecycle.forget(world, record)
+
+
+def _released(world: World, record: Record, _: events.QuotaReleased) -> None:
+    if record.stage in (Stage.RESERVED, Stage.ADMITTED):
+        lifecycle.release(world, record)
+
+
+def _reclaimed(world: World, record: Record, event: events.PodsReclaimed) -> None:
+    record.reclaimed = dict(event.counts)
+    workloads.compile_asks(record, record.spec.pod_sets, world.shapes)
+    if record.holding:
+        workloads.update_holder(world, record, priority_changed=False)
+    else:
+        lifecycle.requeue(world, record)
+
+
+def _pods_ready(world: World, record: Record, event: events.PodsReadyChanged) -> None:
+    record.pods_ready = event.ready
+    if event.ready:
+        world.unready.discard(record.key)
+    elif record.holding:
+        world.unready.add(record.key)
+    if world.config.pods_ready.block_admission and not world.unready:
+        for tree in world.forest:
+            _touch_tree(world, tree)
+
+
+def _touch_tree(world: World, tree: Tree) -> None:
+    for queue in tree.queues.values():
+        world.touch(queue)
+        return
+
+
+def _priority_changed(world: World, record: Record, event: events.PriorityChanged) -> None:
+    record.spec_priority = event.priority
+    if record.holding:
+        workloads.update_holder(world, record, priority_changed=True)
+    else:
+        lifecycle.requeue(world, record)
+
+
+def _active_changed(world: World, record: Record, event: events.ActiveChanged) -> None:
+    if event.active and not record.active:
+        lifecycle.reactivate(world, record)
+    elif not event.active and record.active:
+        lifecycle.deactivate(world, record)
+
+
+def _check_reported(world: World, record: Record, event: events.CheckReported) -> None:
+    record.checks[event.check] = event.verdict
+    lifecycle.checks_changed(world, record)
+
+
+def _eviction_requested(world: World, record: Record, event: events.EvictionRequested) -> None:
+    if not record.holding or record.evicted is not None:
+        return
+    reason = EvictionReason(event.reason)
+    if reason is EvictionReason.PODS_READY_TIMEOUT:
+        rules = world.config.pods_ready
+        record.requeue_count += 1
+        if rules.backoff_limit is not None and record.requeue_count > rules.backoff_limit:
+            cause = DeactivationCause.REQUEUING_LIMIT
+            world.out.append(Deactivate(at=world.now, key=record.key, cause=cause))
+            lifecycle.deactivate(world, record, cause=cause)
+            return
+        delay = rules.backoff_base_seconds * 2 ** min(record.requeue_count - 1, 63)
+        lifecycle.postpone(record, world.now + min(delay, rules.backoff_max_seconds))
+    if reason is EvictionReason.DEACTIVATED:
+        lifecycle.deactivate(world, record, cause=event.cause, message=event.message)
+        return
+    lifecycle.evict(world, record, reason, cause=event.cause, message=event.message)
+
+
+def _write_failed(world: World, record: Record, _: events.WriteFailed) -> None:
+    """Take back the last decision: an admission goes back to the queue, an eviction did not happen."""
+    if not record.holding:
+        return
+    if record.evicted is not None:
+        reason = record.evicted
+        record.evictions[reason] -= 1
+        if not record.evictions[reason]:
+            del record.evictions[reason]
+        record.evicted = None
+        record.preemption_reason = ""
+        lifecycle.changed_in_place(world, record)
+        return
+    lifecycle.let_go(world, record)
+    world.usage.forgive(record.local_queue, record.key)
+    record.stage = Stage.PENDING
+    record.admission = ()
+    lifecycle.enqueue(world, record)
+
+
+_HANDLERS: dict[type[events.Event], Callable[[World, Any], None]] = {
+    events.TimePassed: lambda _world, _event: None,
+    events.FlavorChanged: lambda world, event: objects.set_flavor(world, event.flavor),
+    events.FlavorDeleted: lambda world, event: objects.delete_flavor(world, event.name),
+    events.CohortChanged: lambda world, event: objects.set_cohort(world, event.cohort),
+    events.CohortDeleted: lambda world, event: objects.delete_cohort(world, event.name),
+    events.QueueChanged: lambda world, event: objects.set_queue(world, event.queue),
+    events.QueueDeleted: lambda world, event: objects.delete_queue(world, event.name),
+    events.LocalQueueChanged: lambda world, event: objects.set_local_queue(world, event.queue),
+    events.LocalQueueDeleted: lambda world, event: objects.delete_local_queue(world, f"{event.namespace}/{event.name}"),
+    events.CheckChanged: lambda world, event: objects.set_check(world, event.check),
+    events.CheckDeleted: lambda world, event: objects.delete_check(world, event.name),
+    events.NamespaceChanged: lambda world, event: objects.set_namespace(world, event.name, event.labels),
+    events.NamespaceDeleted: lambda world, event: objects.delete_namespace(world, event.name),
+    events.WorkloadAdded: lambda world, event: workloads.add(world, event.workload),
+    events.WorkloadChanged: lambda world, event: workloads.change(world, event.workload),
+    events.WorkloadDeleted: _on_record(_deleted),
+    events.WorkloadFinished: _on_record(_finished),
+    events.QuotaReleased: _on_record(_released),
+    events.PodsReclaimed: _on_record(_reclaimed),
+    events.PodsReadyChanged: _on_record(_pods_ready),
+    events.PriorityChanged: _on_record(_priority_changed),
+    events.ActiveChanged: _on_record(_active_changed),
+    events.CheckReported: _on_record(_check_reported),
+    events.EvictionRequested: _on_record(_eviction_requested),
+    events.WriteFailed: _on_record(_write_failed),
+}

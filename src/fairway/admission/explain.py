@@ -1,0 +1,107 @@
+"""The whole answer to "why is my job waiting?", put together when it is asked for.
+
+The last try left its reasons on the record (or on its lane, for those that were not tried themselves). Positions and holders are looked
+up here, from the state as it is now.
+"""
+
+from __future__ import annotations
+
+from fairway.admission import lifecycle
+from fairway.admission.clusterqueues import QueueState
+from fairway.admission.forest import Tree
+from fairway.admission.reasons import Code, Explanation, Holder, Outcome, Shortage, Why
+from fairway.admission.records import Place, Record, Stage
+from fairway.admission.resources import FlavorResource
+from fairway.admission.world import World
+
+MOST_HOLDERS = 10
+MOST_AHEAD = 10
+
+
+class Explainer:
+    __slots__ = ("_world",)
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def why(self, key: str) -> Why | None:
+        world = self._world
+        record = world.records.get(key)
+        if record is None or record.stage is not Stage.PENDING:
+            return None
+        queue = world.queue_for(record)
+        explanation = self._explanation(record)
+        position, local_position, ahead = self._position(record, queue)
+        return Why(
+            workload=record.key,
+            cluster_queue=queue.name if queue is not None else "",
+            local_queue=record.local_queue.partition("/")[2],
+            position=position,
+            local_position=local_position,
+            priority=record.priority,
+            explanation=explanation,
+            can_ever_fit=explanation.can_ever_fit,
+            shortages=self._shortages(record, queue, explanation) if queue is not None else (),
+            ahead=ahead,
+        )
+
+    def _explanation(self, record: Record) -> Explanation:
+        if not record.active:
+            return Explanation(Outcome.DEACTIVATED)
+        if record.gated:
+            return Explanation(Outcome.GATED, record.gated)
+        blocked = lifecycle.blocker(self._world, record)
+        if blocked is not None:
+            return blocked
+        if record.backing_off(self._world.now):
+            return Explanation(Outcome.BACKING_OFF, record.requeue_held_by)
+        lane = record.lane
+        if lane is not None and lane.parked and lane.explanation is not None:
+            return lane.explanation
+        return record.explanation or Explanation(Outcome.NOT_TRIED)
+
+    def _position(self, record: Record, queue: QueueState | None) -> tuple[int | None, int | None, tuple[str, ...]]:
+        if queue is None or record.place is Place.NOWHERE:
+            return None, None, ()
+        before = []
+        for other in queue.pending.in_order():
+            if other is record:
+                break
+            before.append(other)
+        same = sum(other.local_queue == record.local_queue for other in before)
+        return len(before), same, tuple(other.key for other in before[:MOST_AHEAD])
+
+    def _shortages(self, record: Record, queue: QueueState, explanation: Explanation) -> tuple[Shortage, ...]:
+        tree = self._world.forest.tree_of(queue)
+        found = []
+        for pod_set in explanation.pod_sets:
+            for reason in pod_set.reasons:
+                if reason.code is Code.INSUFFICIENT_UNUSED:
+                    fr = self._world.frs.get(reason.flavor, reason.resource)
+                    holders = _holders(tree, queue, fr)
+                    found.append(Shortage(pod_set.name, reason.flavor, reason.resource, reason.missing, holders))
+        return tuple(found)
+
+
+def _holders(tree: Tree, queue: QueueState, fr: FlavorResource) -> tuple[Holder, ...]:
+    """The largest holders of a flavor-resource that the queue could use: those being evicted, its own, then borrowers."""
+    ranked = []
+    for other in tree.queues.values():
+        borrowing = not other.leaf.within_quota((fr,))
+        if other is not queue and not borrowing:
+            continue
+        for holder in other.holders.values():
+            amount = sum(amount for used, amount in holder.usage if used is fr)
+            if amount:
+                ranked.append(((holder.evicted is None, other is not queue, -amount, holder.key), holder, amount))
+    ranked.sort(key=lambda item: item[0])
+    return tuple(
+        Holder(
+            holder.key,
+            holder.queue.name if holder.queue is not None else "",
+            holder.priority,
+            amount,
+            holder.evicted is not None,
+        )
+        for _, holder, amount in ranked[:MOST_HOLDERS]
+    )

@@ -1,0 +1,180 @@
+"""All ClusterQueues and cohorts, as the trees they form.
+
+A tree is what decisions are made in: quota moves only inside it, and a change in one tree never touches another. Trees are relinked when
+an object changes its place, and their quotas are summed up again, lazily, before the next decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from fairway.admission.clusterqueues import QueueState, compile_quotas, weight_of
+from fairway.admission.quota import Cohort, Node, compile_alone
+from fairway.admission.resources import FlavorResources
+from fairway.model.objects import Cohort as CohortManifest
+
+
+class Tree:
+    """ClusterQueues that share quota. ``ready`` names those that may have a head to try; ``cycle`` counts the tries."""
+
+    __slots__ = ("by_leaf", "cycle", "looping", "queues", "ready", "root", "stale", "version")
+
+    def __init__(self, root: Node, queues: Iterable[QueueState], *, looping: bool) -> None:
+        self.root = root
+        self.queues = {queue.name: queue for queue in sorted(queues, key=lambda queue: queue.name)}
+        self.by_leaf = {queue.leaf: queue for queue in self.queues.values()}
+        self.looping = looping
+        self.ready: set[str] = set()
+        self.cycle = 0
+        self.stale = True
+        self.version = 0
+
+    def compile(self) -> None:
+        """Sum up quotas and usage, and see who takes part."""
+        if isinstance(self.root, Cohort):
+            if not self.looping:
+                self.root.compile()
+                _measure(self.root, frozenset(queue.leaf for queue in self.queues.values() if queue.active))
+        else:
+            for queue in self.queues.values():
+                compile_alone(queue.leaf)
+        for queue in self.queues.values():
+            queue.generation += 1
+        self.stale = False
+        self.version += 1
+
+
+def _measure(cohort: Cohort, active: frozenset[Node]) -> int:
+    heights = [_measure(child, active) + 1 for child in cohort.children]
+    cohort.height = max(min(1, len(cohort.children) + sum(leaf in active for leaf in cohort.leaves)), *heights, 0)
+    return cohort.height
+
+
+class Forest:
+    """The objects by name and the trees they form. A cohort exists while it has an object or somebody names it."""
+
+    __slots__ = ("_cohort_manifests", "_frs", "_linked", "_trees", "queues")
+
+    def __init__(self, frs: FlavorResources) -> None:
+        self._frs = frs
+        self._cohort_manifests: dict[str, CohortManifest] = {}
+        self._trees: dict[str, Tree] = {}
+        self._linked = True
+        self.queues: dict[str, QueueState] = {}
+
+    def __iter__(self) -> Iterator[Tree]:
+        self._relink()
+        return iter(self._trees.values())
+
+    def set_cohort(self, manifest: CohortManifest) -> None:
+        self._cohort_manifests[manifest.metadata.name] = manifest
+        self._linked = False
+
+    def delete_cohort(self, name: str) -> None:
+        if self._cohort_manifests.pop(name, None) is not None:
+            self._linked = False
+
+    def relink(self) -> None:
+        """A ClusterQueue came, went or moved."""
+        self._linked = False
+
+    def tree_of(self, queue: QueueState) -> Tree:
+        self._relink()
+        tree = queue.tree
+        assert isinstance(tree, Tree)  # noqa: S101 - linking gives every queue a tree
+        if tree.stale:
+            tree.compile()
+        return tree
+
+    def root_name(self, queue: QueueState) -> str:
+        """What a batch of changes is collected under: the root cohort, or the queue itself."""
+        tree = self.tree_of(queue)
+        return f"cohort/{tree.root.name}" if isinstance(tree.root, Cohort) else f"queue/{queue.name}"
+
+    def cohort_root_name(self, cohort: str) -> str:
+        """The same for a cohort by name, whether it has queues or not."""
+        seen = {cohort}
+        while (parent := self._parent_of(cohort)) and parent not in seen:
+            seen.add(parent)
+            cohort = parent
+        return f"cohort/{cohort}"
+
+    def tree_named(self, name: str) -> Tree | None:
+        self._relink()
+        tree = self._trees.get(name)
+        if tree is not None and tree.stale:
+            tree.compile()
+        return tree
+
+    def _parent_of(self, cohort: str) -> str:
+        manifest = self._cohort_manifests.get(cohort)
+        return manifest.spec.parent_name if manifest is not None else ""
+
+    # Linking
+
+    def _relink(self) -> None:
+        """Build the trees again. Trees in which nothing moved keep their state."""
+        if self._linked:
+            return
+        self._linked = True
+        cohorts = self._link_cohorts()
+        members: dict[str, list[QueueState]] = {}
+        roots: dict[str, tuple[Node, bool]] = {}
+        for queue in self.queues.values():
+            if queue.cohort_name:
+                cohort = cohorts[queue.cohort_name]
+                queue.leaf.parent = cohort
+                cohort.leaves.append(queue.leaf)
+                root, looping = _root_of(cohort)
+                name = f"cohort/{root.name}"
+                roots[name] = (root, looping)
+            else:
+                queue.leaf.parent = None
+                name = f"queue/{queue.name}"
+                roots[name] = (queue.leaf, False)
+            members.setdefault(name, []).append(queue)
+        previous = self._trees
+        self._trees = {}
+        for name, (root, looping) in roots.items():
+            tree = self._trees[name] = Tree(root, members[name], looping=looping)
+            before = previous.get(name)
+            tree.ready = set(tree.queues)
+            tree.cycle = before.cycle if before is not None else 0
+            for queue in tree.queues.values():
+                queue.tree = tree
+
+    def _link_cohorts(self) -> dict[str, Cohort]:
+        names = set(self._cohort_manifests) | {queue.cohort_name for queue in self.queues.values() if queue.cohort_name}
+        names |= {parent for name in self._cohort_manifests if (parent := self._parent_of(name))}
+        cohorts = {name: Cohort(name) for name in sorted(names)}
+        for name, cohort in cohorts.items():
+            manifest = self._cohort_manifests.get(name)
+            if manifest is None:
+                continue
+            cohort.set_quotas(compile_quotas(manifest.spec.resource_groups, self._frs))
+            cohort.weight = weight_of(manifest.spec.fair_sharing)
+            parent = cohorts.get(self._parent_of(name))
+            if parent is not None:
+                cohort.parent = parent
+                parent.children.append(cohort)
+        return cohorts
+
+
+def _root_of(cohort: Cohort) -> tuple[Cohort, bool]:
+    """The root above a cohort, or some cohort of the loop it hangs on."""
+    seen = {cohort}
+    while cohort.parent is not None:
+        cohort = cohort.parent
+        if cohort in seen:
+            return min(_loop(cohort), key=lambda member: member.name), True
+        seen.add(cohort)
+    return cohort, False
+
+
+def _loop(start: Cohort) -> list[Cohort]:
+    members = [start]
+    above = start.parent
+    while above is not None and above is not start:
+        members.append(above)
+        above = above.parent
+    return members

@@ -1,0 +1,119 @@
+"""What an engine tells others to write. It has assumed each of these already; a write that fails is told with ``WriteFailed``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from fairway.admission.events import CheckState
+from fairway.admission.reasons import Explanation
+
+
+class EvictionReason(StrEnum):
+    PREEMPTED = "Preempted"
+    PODS_READY_TIMEOUT = "PodsReadyTimeout"
+    ADMISSION_CHECK = "AdmissionCheck"
+    CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
+    LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
+    NODE_FAILURES = "NodeFailures"
+    DEACTIVATED = "Deactivated"
+
+
+class PreemptionReason(StrEnum):
+    IN_CLUSTER_QUEUE = "InClusterQueue"
+    RECLAMATION = "InCohortReclamation"
+    FAIR_SHARING = "InCohortFairSharing"
+    RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+
+
+class RequeueReason(StrEnum):
+    BACKOFF_FINISHED = "BackoffFinished"
+    REACTIVATED = "Reactivated"
+    CLUSTER_QUEUE_RESTARTED = "ClusterQueueRestarted"
+    LOCAL_QUEUE_RESTARTED = "LocalQueueRestarted"
+
+
+class DeactivationCause(StrEnum):
+    ADMISSION_CHECK = "AdmissionCheck"
+    REQUEUING_LIMIT = "RequeuingLimitExceeded"
+
+
+class Instruction(Struct, frozen=True, kw_only=True):
+    at: float
+    key: str
+
+
+class PodSetAdmission(Struct, frozen=True):
+    """What one pod set got: the flavor and the total of each resource, and how many pods."""
+
+    name: str
+    count: int
+    flavors: dict[str, str]
+    usage: dict[str, int]
+
+
+class Admit(Instruction, frozen=True, kw_only=True):
+    """Quota is reserved. ``admitted`` says whether it may start; otherwise it waits for ``pending_checks``."""
+
+    cluster_queue: str
+    pod_sets: tuple[PodSetAdmission, ...]
+    admitted: bool
+    pending_checks: tuple[str, ...] = ()
+    waited_seconds: float = 0.0
+
+
+class Start(Instruction, frozen=True, kw_only=True):
+    """Every admission check is ready: the workload that holds quota is admitted."""
+
+    cluster_queue: str
+
+
+class Preemption(Struct, frozen=True, kw_only=True):
+    """For whom a workload is preempted, and by which right. Paths lead from the root cohort to the ClusterQueue."""
+
+    reason: PreemptionReason
+    preemptor: str
+    preemptor_uid: str
+    preemptor_job_uid: str
+    preemptor_path: tuple[str, ...]
+    path: tuple[str, ...]
+
+
+class Evict(Instruction, frozen=True, kw_only=True):
+    """The first phase of an eviction: the job must stop. Its quota stays taken until ``QuotaReleased``.
+
+    ``preemption`` and ``checks`` say for whom or by which checks; ``message`` is what somebody else gave as the reason.
+    """
+
+    reason: EvictionReason
+    cause: str = ""
+    preemption: Preemption | None = None
+    checks: dict[str, CheckState] = {}
+    message: str = ""
+    requeue_at: float | None = None
+
+
+class Unreserve(Instruction, frozen=True, kw_only=True):
+    """A reservation that never became an admission is given back, because its queue was stopped or is gone."""
+
+    explanation: Explanation
+
+
+class Deactivate(Instruction, frozen=True, kw_only=True):
+    """Set ``spec.active`` to false, for this cause."""
+
+    cause: DeactivationCause
+    checks: dict[str, CheckState] = {}
+
+
+class Requeue(Instruction, frozen=True, kw_only=True):
+    """What kept the workload out of its queue is over."""
+
+    reason: RequeueReason
+
+
+class Explain(Instruction, frozen=True, kw_only=True):
+    """The workload was tried and waits on, for these reasons. Only sent when they changed."""
+
+    explanation: Explanation

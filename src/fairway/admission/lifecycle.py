@@ -1,0 +1,385 @@
+"""How a workload moves: into its queue, to its quota, out again in two phases, and away.
+
+Every change of a record's stage, place or hold on quota goes through a function here, and each tells the world what follows from
+it: which tree to look at again, whom to wake, what to write. Who is to be admitted or evicted is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from fairway.admission.assignment import Assignment
+from fairway.admission.clusterqueues import QueueState
+from fairway.admission.events import CheckState
+from fairway.admission.instructions import (
+    Admit,
+    Deactivate,
+    DeactivationCause,
+    Evict,
+    EvictionReason,
+    Explain,
+    Preemption,
+    Requeue,
+    RequeueReason,
+    Start,
+    Unreserve,
+)
+from fairway.admission.reasons import Explanation, Outcome
+from fairway.admission.records import Place, Record, Stage, total_requests
+from fairway.admission.resources import Amounts
+from fairway.admission.world import World
+
+PENDING_CHECK = "Pending"
+READY_CHECK = "Ready"
+RETRY_CHECK = "Retry"
+REJECTED_CHECK = "Rejected"
+
+_REQUEUED_AT_ONCE = (EvictionReason.PREEMPTED, EvictionReason.NODE_FAILURES)
+_REQUEUED_AFTER_BACKOFF = (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)
+
+# Waiting
+
+
+def enqueue(world: World, record: Record) -> None:
+    """Put a pending workload where it belongs: its queue, aside while it backs off, or nowhere while it may not be queued."""
+    if record.place is not Place.NOWHERE or not record.admissible:
+        return
+    blocked = blocker(world, record)
+    if blocked is not None:
+        explain(world, record, blocked)
+    if blocked is not None and blocked.outcome is not Outcome.QUEUE_INACTIVE:
+        return
+    queue = world.queue_for(record)
+    if queue is None:
+        return
+    record.refresh_keys(world.config)
+    if record.backing_off(world.now):
+        queue.pending.put_aside(record)
+        return
+    if queue.pending.push(record):
+        ready(world, queue)
+
+
+def ready(world: World, queue: QueueState) -> None:
+    """This queue may have somebody to try."""
+    world.forest.tree_of(queue).ready.add(queue.name)
+    world.touch(queue)
+
+
+def dequeue(world: World, record: Record) -> None:
+    """Take a workload out of its queue. Its head may have changed by that."""
+    if record.place is Place.NOWHERE:
+        return
+    queue = world.queue_for(record)
+    if queue is not None:
+        queue.pending.remove(record)
+        world.touch(queue)
+
+
+def requeue(world: World, record: Record) -> None:
+    """Something about the workload changed: it is tried anew, at its new place."""
+    dequeue(world, record)
+    enqueue(world, record)
+
+
+def blocker(world: World, record: Record) -> Explanation | None:
+    """What keeps a workload from being tried at all, whatever the quota."""
+    local_name = record.local_queue.partition("/")[2]
+    if record.local_queue not in world.known_local_queues:
+        return Explanation(Outcome.LOCAL_QUEUE_MISSING, local_name)
+    local = world.local_queue(record.local_queue)
+    if local.stopped:
+        return Explanation(Outcome.LOCAL_QUEUE_INACTIVE, local_name)
+    queue = world.queues.get(local.cluster_queue)
+    if queue is None:
+        return Explanation(Outcome.QUEUE_MISSING, local.cluster_queue)
+    if not queue.active:
+        return Explanation(Outcome.QUEUE_INACTIVE, queue.name)
+    return None
+
+
+def explain(world: World, record: Record, explanation: Explanation) -> None:
+    if record.explanation != explanation:
+        record.explanation = explanation
+        world.out.append(Explain(at=world.now, key=record.key, explanation=explanation))
+
+
+def backoff_over(world: World, record: Record) -> None:
+    """Time has come for a workload that was to wait before it is tried again."""
+    if record.requeue_at is not None and record.requeue_at > world.now:
+        return
+    record.requeue_at = None
+    if record.stage is Stage.PENDING and record.requeue_held_by in _REQUEUED_AFTER_BACKOFF:
+        allow_requeue(world, record, RequeueReason.BACKOFF_FINISHED)
+    elif record.place is Place.ASIDE:
+        requeue(world, record)
+
+
+def allow_requeue(world: World, record: Record, reason: RequeueReason) -> None:
+    record.requeue_held_by = ""
+    world.out.append(Requeue(at=world.now, key=record.key, reason=reason))
+    requeue(world, record)
+
+
+# Getting quota
+
+
+def reserve(world: World, record: Record, queue: QueueState, assignment: Assignment) -> None:
+    """Give a workload what was assigned, and let it start when no check stands before it."""
+    dequeue(world, record)
+    record.admission = assignment.admission()
+    record.usage = tuple((fr, amount) for fr, amount in assignment.usage if amount)
+    record.reserved_at = float(int(world.now))  # the API keeps whole seconds, and a restarted engine must agree with itself
+    record.evicted = None
+    record.preemption_reason = ""
+    record.eviction_cause = ""
+    record.progress = None
+    record.explanation = None
+    waiting = _sync_checks(record, queue)
+    hold(world, record, queue, Stage.RESERVED if waiting else Stage.ADMITTED)
+    queue.changed()  # the echo of the write replaces the holder, which Kueue counts as a change of what can be had
+    if world.usage.enabled and queue.order_by_usage:
+        world.usage.penalise(record.local_queue, record.key, total_requests(record))
+        if not waiting:
+            settle_usage(world, record)
+    world.out.append(
+        Admit(
+            at=world.now,
+            key=record.key,
+            cluster_queue=queue.name,
+            pod_sets=record.admission,
+            admitted=not waiting,
+            pending_checks=waiting,
+            waited_seconds=max(0.0, world.now - record.created),
+        )
+    )
+
+
+def hold(world: World, record: Record, queue: QueueState, stage: Stage) -> None:
+    """Count a workload's usage against its queue."""
+    record.stage = stage
+    record.refresh_keys(world.config)
+    queue.take(record)
+    world.forest.tree_of(queue).version += 1
+    if not record.pods_ready:
+        world.unready.add(record.key)
+
+
+def _sync_checks(record: Record, queue: QueueState) -> tuple[str, ...]:
+    """Bring the workload's checks in line with its flavors; those that are not ready."""
+    flavors = {flavor for pod_set in record.admission for flavor in pod_set.flavors.values()}
+    required = queue.required_checks(flavors)
+    record.checks = {name: record.checks.get(name, CheckState(state=PENDING_CHECK)) for name in required}
+    return tuple(name for name in required if record.checks[name].state != READY_CHECK)
+
+
+def checks_changed(world: World, record: Record) -> None:
+    """Start, evict or deactivate by what the checks say now."""
+    queue = record.queue
+    if queue is None or record.evicted is not None:
+        return
+    waiting = _sync_checks(record, queue)
+    rejected = {name: check for name, check in record.checks.items() if check.state == REJECTED_CHECK}
+    retry = {name: check for name, check in record.checks.items() if check.state == RETRY_CHECK}
+    if rejected:
+        cause = DeactivationCause.ADMISSION_CHECK
+        world.out.append(Deactivate(at=world.now, key=record.key, cause=cause, checks=rejected))
+        deactivate(world, record, cause=cause, checks=rejected)
+    elif retry:
+        delays = [check.requeue_after_seconds for check in retry.values() if check.requeue_after_seconds]
+        if delays:
+            postpone(record, world.now + max(delays))
+        evict(world, record, EvictionReason.ADMISSION_CHECK, checks=retry)
+    elif not waiting and record.stage is Stage.RESERVED:
+        record.stage = Stage.ADMITTED
+        queue.changed()
+        if world.usage.enabled and queue.order_by_usage:
+            settle_usage(world, record)
+        world.out.append(Start(at=world.now, key=record.key, cluster_queue=queue.name))
+
+
+def postpone(record: Record, until: float) -> None:
+    """Moments to requeue at are only ever moved later."""
+    record.requeue_at = until if record.requeue_at is None else max(record.requeue_at, until)
+
+
+def settle_usage(world: World, record: Record) -> None:
+    world.usage.settle(record.local_queue, record.key, admitted_usage(world, record.local_queue), world.now)
+
+
+def admitted_usage(world: World, local_queue: str) -> dict[str, int]:
+    """What the admitted workloads of a LocalQueue use now, by resource."""
+    total: dict[str, int] = {}
+    for record in world.local_queue(local_queue).records.values():
+        if record.stage is Stage.ADMITTED:
+            for fr, amount in record.usage:
+                total[fr.resource] = total.get(fr.resource, 0) + amount
+    return total
+
+
+# Losing it: first the order to stop, then the release
+
+
+def evict(
+    world: World,
+    record: Record,
+    reason: EvictionReason,
+    *,
+    cause: str = "",
+    message: str = "",
+    checks: dict[str, CheckState] | None = None,
+    preemption: Preemption | None = None,
+) -> None:
+    """The first phase: the job is to stop. The quota stays taken until it has."""
+    record.evicted = reason
+    record.eviction_cause = cause
+    record.evicted_at = world.now
+    record.evictions[reason] = record.evictions.get(reason, 0) + 1
+    record.checks = {name: CheckState(state=PENDING_CHECK) for name in record.checks}
+    if preemption is not None:
+        record.preemption_reason = preemption.reason
+    if record.queue is not None:
+        record.queue.changed()
+    world.out.append(
+        Evict(
+            at=world.now,
+            key=record.key,
+            reason=reason,
+            cause=cause,
+            message=message,
+            checks=checks or {},
+            preemption=preemption,
+            requeue_at=record.requeue_at,
+        )
+    )
+
+
+def release(world: World, record: Record) -> None:
+    """The second phase: the job has stopped. Its quota is free, and it queues again as the reason for its eviction lets it."""
+    reason = record.evicted
+    let_go(world, record)
+    record.stage = Stage.PENDING
+    record.admission = ()
+    record.progress = None
+    if reason is None or reason in _REQUEUED_AT_ONCE:
+        record.requeue_held_by = ""
+    else:
+        record.requeue_held_by = reason
+    if reason in _REQUEUED_AFTER_BACKOFF:
+        if record.requeue_at is not None and record.requeue_at > world.now:
+            world.call_at(record.requeue_at, record)
+        else:
+            record.requeue_at = None
+            record.requeue_held_by = ""
+            if record.active:
+                world.out.append(Requeue(at=world.now, key=record.key, reason=RequeueReason.BACKOFF_FINISHED))
+    enqueue(world, record)
+    restart_if_running(world, record)
+
+
+def let_go(world: World, record: Record) -> None:
+    """Free the quota that a workload holds, and wake those that may fit now."""
+    queue = record.queue
+    world.unready.discard(record.key)
+    if queue is None:
+        return
+    queue.give_back(record)
+    record.usage = ()
+    record.reserved_at = None
+    record.pods_ready = False
+    world.forest.tree_of(queue).version += 1
+    world.wake_later(queue)
+    world.touch(queue)
+
+
+def unreserve(world: World, record: Record, explanation: Explanation) -> None:
+    """Take back a reservation that never became an admission, without an eviction."""
+    let_go(world, record)
+    record.stage = Stage.PENDING
+    record.admission = ()
+    record.explanation = explanation
+    world.usage.forgive(record.local_queue, record.key)
+    world.out.append(Unreserve(at=world.now, key=record.key, explanation=explanation))
+    enqueue(world, record)
+
+
+def restart_if_running(world: World, record: Record) -> None:
+    """Workloads drained from a stopped queue may queue again once it runs."""
+    local = world.local_queue(record.local_queue)
+    if record.stage is not Stage.PENDING or not record.active:
+        return
+    if record.requeue_held_by == EvictionReason.LOCAL_QUEUE_STOPPED and not local.stopped:
+        allow_requeue(world, record, RequeueReason.LOCAL_QUEUE_RESTARTED)
+    elif record.requeue_held_by == EvictionReason.CLUSTER_QUEUE_STOPPED:
+        queue = world.queues.get(local.cluster_queue)
+        if queue is not None and queue.stop_policy == "None":
+            allow_requeue(world, record, RequeueReason.CLUSTER_QUEUE_RESTARTED)
+
+
+# Deactivation and the end
+
+
+def deactivate(
+    world: World, record: Record, *, cause: str = "", message: str = "", checks: dict[str, CheckState] | None = None
+) -> None:
+    """An inactive workload is not queued, and its quota counts no more from this moment on."""
+    record.active = False
+    leave(world, record)
+    record.requeue_at = None
+    record.requeue_count = 0
+    if record.evicted is None:
+        evict(world, record, EvictionReason.DEACTIVATED, cause=cause, message=message, checks=checks)
+    record.explanation = Explanation(Outcome.DEACTIVATED)
+
+
+def leave(world: World, record: Record) -> None:
+    """Take a workload out of queue and quota alike. Others of its tree are tried again even if it held nothing."""
+    dequeue(world, record)
+    if record.queue is not None:
+        let_go(world, record)
+        return
+    queue = world.queue_for(record)
+    if queue is not None:
+        world.wake_later(queue)
+
+
+def reactivate(world: World, record: Record) -> None:
+    record.active = True
+    if record.stage is not Stage.PENDING:
+        return
+    if record.requeue_held_by == EvictionReason.DEACTIVATED:
+        allow_requeue(world, record, RequeueReason.REACTIVATED)
+    else:
+        enqueue(world, record)
+
+
+def finish(world: World, record: Record) -> None:
+    leave(world, record)
+    world.usage.forgive(record.local_queue, record.key)
+    record.stage = Stage.FINISHED
+
+
+def forget(world: World, record: Record) -> None:
+    """The object is gone."""
+    finish(world, record)
+    del world.records[record.key]
+    world.local_queue(record.local_queue).records.pop(record.key, None)
+
+
+def changed_in_place(world: World, record: Record) -> None:
+    """A holder's standing changed (an eviction was taken back): those who search for victims must see it."""
+    queue = record.queue
+    if queue is not None:
+        queue.changed()
+        world.touch(queue)
+
+
+def set_usage(world: World, record: Record, usage: Amounts) -> None:
+    """A holder needs less (pods were reclaimed): count the new usage, and wake those that may fit now."""
+    queue = record.queue
+    if queue is None or usage == record.usage:
+        return
+    queue.give_back(record)
+    record.usage = usage
+    queue.take(record)
+    world.forest.tree_of(queue).version += 1
+    world.wake_later(queue)
+    world.touch(queue)

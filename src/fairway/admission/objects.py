@@ -1,0 +1,253 @@
+"""What changed queues, flavors, checks and namespaces mean for those who wait and those who run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairway.admission import lifecycle
+from fairway.admission.clusterqueues import QueueState, weight_of
+from fairway.admission.flavors import Flavor
+from fairway.admission.instructions import EvictionReason
+from fairway.admission.reasons import Explanation, Outcome
+from fairway.admission.records import Place, Record, Stage
+from fairway.admission.world import World
+from fairway.model.objects import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    ResourceFlavor,
+    StopPolicy,
+    has_condition,
+)
+
+# ClusterQueues and cohorts
+
+
+def set_queue(world: World, manifest: ClusterQueue) -> None:
+    name = manifest.metadata.name
+    queue = world.queues.get(name)
+    new = queue is None
+    if queue is None:
+        queue = world.queues[name] = QueueState(name)
+    cohort = queue.cohort_name
+    moved = queue.configure(manifest, world.frs)
+    _order_by_usage(world, queue)
+    if new or queue.cohort_name != cohort:
+        world.forest.relink()
+    elif moved:
+        world.forest.tree_of(queue).stale = True
+    _refresh_activity(world, queue, terminating=manifest.metadata.deletion_timestamp is not None)
+    if new:
+        for record in _pending_of_queue(world, name):
+            lifecycle.requeue(world, record)
+    world.wake_later(queue)
+    _apply_stop(world, queue)
+    for record in tuple(queue.holders.values()):
+        lifecycle.checks_changed(world, record)
+    world.touch(queue)
+
+
+def delete_queue(world: World, name: str) -> None:
+    queue = world.queues.get(name)
+    if queue is None:
+        return
+    world.wake_later(queue)
+    waiting = list(queue.pending)
+    for record in waiting:
+        queue.pending.remove(record)
+    for record in tuple(queue.holders.values()):
+        if record.stage is Stage.RESERVED:
+            lifecycle.unreserve(world, record, Explanation(Outcome.QUEUE_MISSING, name))
+        else:
+            queue.give_back(record)
+    del world.queues[name]
+    world.forest.relink()
+    for record in waiting:
+        lifecycle.enqueue(world, record)
+
+
+def set_cohort(world: World, manifest: Cohort) -> None:
+    world.forest.set_cohort(manifest)
+    _cohort_changed(world, manifest.metadata.name)
+
+
+def delete_cohort(world: World, name: str) -> None:
+    world.forest.delete_cohort(name)
+    _cohort_changed(world, name)
+
+
+def _cohort_changed(world: World, name: str) -> None:
+    root = world.forest.cohort_root_name(name)
+    world.wake_tree_at(root, world.now + world.config.requeue_batch_seconds)
+    for queue in world.queues.values():
+        if queue.cohort_name:
+            _refresh_activity(world, queue)
+            world.touch(queue)
+
+
+def _order_by_usage(world: World, queue: QueueState) -> None:
+    if not (queue.order_by_usage and world.usage.enabled):
+        queue.pending.usage_of = None
+    elif queue.pending.usage_of is None:
+        waiting = list(queue.pending)
+        for record in waiting:
+            queue.pending.remove(record)
+        queue.pending.usage_of = lambda key: world.usage.usage(key, world.local_queue(key).weight)
+        for record in waiting:
+            lifecycle.enqueue(world, record)
+
+
+def _refresh_activity(world: World, queue: QueueState, *, terminating: bool = False) -> None:
+    """Whether the queue admits anything, and if not, why. Becoming active wakes whoever is queued there."""
+    was_active = queue.active
+    reasons = ["Terminating"] if terminating else []
+    if queue.stop_policy is not StopPolicy.NONE:
+        reasons.append("Stopped")
+    missing = [name for name in dict.fromkeys(queue.flavor_names()) if name not in world.flavors]
+    if missing:
+        reasons.append("FlavorNotFound")
+    names = [rule.name for rule in queue.checks]
+    if any(name not in world.checks for name in names):
+        reasons.append("AdmissionCheckNotFound")
+    if any(not world.checks.get(name, True) for name in names):
+        reasons.append("AdmissionCheckInactive")
+    tree = world.forest.tree_of(queue)
+    if tree.looping:
+        reasons.append("CohortCycle")
+    queue.inactive = tuple(reasons)
+    if queue.active != was_active:
+        tree.stale = True
+        if queue.active:
+            lifecycle.ready(world, queue)
+        else:
+            for record in list(queue.pending):
+                lifecycle.explain(world, record, Explanation(Outcome.QUEUE_INACTIVE, queue.name))
+
+
+def _apply_stop(world: World, queue: QueueState) -> None:
+    """A stopped queue takes back reservations; a drained one stops what runs; one that runs again lets its own come back."""
+    if queue.stop_policy is StopPolicy.NONE:
+        for record in _pending_of_queue(world, queue.name):
+            lifecycle.restart_if_running(world, record)
+        return
+    for record in tuple(queue.holders.values()):
+        if record.stage is Stage.RESERVED:
+            lifecycle.unreserve(world, record, Explanation(Outcome.QUEUE_INACTIVE, queue.name))
+        elif queue.stop_policy is StopPolicy.HOLD_AND_DRAIN and record.evicted is None:
+            lifecycle.evict(world, record, EvictionReason.CLUSTER_QUEUE_STOPPED)
+
+
+def _pending_of_queue(world: World, name: str) -> list[Record]:
+    return [
+        record
+        for local in world.local_queues.values()
+        if local.cluster_queue == name
+        for record in local.records.values()
+        if record.stage is Stage.PENDING
+    ]
+
+
+# LocalQueues
+
+
+def set_local_queue(world: World, manifest: LocalQueue) -> None:
+    key = f"{manifest.metadata.namespace}/{manifest.metadata.name}"
+    local = world.local_queue(key)
+    for record in local.records.values():
+        lifecycle.dequeue(world, record)
+    world.known_local_queues.add(key)
+    local.cluster_queue = manifest.spec.cluster_queue
+    local.stop_policy = manifest.spec.stop_policy
+    local.weight = weight_of(manifest.spec.fair_sharing)
+    for record in tuple(local.records.values()):
+        if record.queue is not None and local.stopped:
+            _stop_holder(world, record, drain=local.stop_policy is StopPolicy.HOLD_AND_DRAIN)
+        elif record.stage is Stage.PENDING:
+            lifecycle.enqueue(world, record)
+            lifecycle.restart_if_running(world, record)
+
+
+def _stop_holder(world: World, record: Record, *, drain: bool) -> None:
+    if record.stage is Stage.RESERVED:
+        name = record.local_queue.partition("/")[2]
+        lifecycle.unreserve(world, record, Explanation(Outcome.LOCAL_QUEUE_INACTIVE, name))
+    elif drain and record.evicted is None:
+        lifecycle.evict(world, record, EvictionReason.LOCAL_QUEUE_STOPPED)
+
+
+def delete_local_queue(world: World, key: str) -> None:
+    local = world.local_queue(key)
+    for record in local.records.values():
+        lifecycle.dequeue(world, record)
+    world.known_local_queues.discard(key)
+    local.cluster_queue = ""
+    for record in tuple(local.records.values()):
+        if record.stage is Stage.RESERVED:
+            name = key.partition("/")[2]
+            lifecycle.unreserve(world, record, Explanation(Outcome.LOCAL_QUEUE_MISSING, name))
+        else:
+            lifecycle.enqueue(world, record)
+
+
+# Flavors, checks, namespaces
+
+
+def set_flavor(world: World, manifest: ResourceFlavor) -> None:
+    name = manifest.metadata.name
+    new = name not in world.flavors
+    world.flavors[name] = Flavor(manifest)
+    _refresh_users(world, _queues_with_flavor(world, name), wake_all=not new)
+
+
+def delete_flavor(world: World, name: str) -> None:
+    if world.flavors.pop(name, None) is not None:
+        _refresh_users(world, _queues_with_flavor(world, name), wake_all=False)
+
+
+def _queues_with_flavor(world: World, name: str) -> list[QueueState]:
+    return [queue for queue in world.queues.values() if name in set(queue.flavor_names())]
+
+
+def set_check(world: World, manifest: AdmissionCheck) -> None:
+    world.checks[manifest.metadata.name] = has_condition(manifest.status.conditions, "Active")
+    _refresh_users(world, _queues_with_check(world, manifest.metadata.name), wake_all=False)
+
+
+def delete_check(world: World, name: str) -> None:
+    if world.checks.pop(name, None) is not None:
+        _refresh_users(world, _queues_with_check(world, name), wake_all=False)
+
+
+def _queues_with_check(world: World, name: str) -> list[QueueState]:
+    return [queue for queue in world.queues.values() if any(rule.name == name for rule in queue.checks)]
+
+
+def _refresh_users(world: World, queues: Iterable[QueueState], *, wake_all: bool) -> None:
+    """Those that begin to admit by this change are tried; a flavor that changed is worth a try for all its users."""
+    for queue in queues:
+        was_active = queue.active
+        _refresh_activity(world, queue)
+        if wake_all or (queue.active and not was_active):
+            world.wake_later(queue)
+        world.touch(queue)
+
+
+def set_namespace(world: World, name: str, labels: dict[str, str]) -> None:
+    """Queues that select the namespace from now on may try what was set aside."""
+    before = world.namespaces.get(name)
+    world.namespaces[name] = labels
+    for queue in world.queues.values():
+        if queue.selects(labels) and not queue.selects(before):
+            world.wake_later(queue)
+
+
+def delete_namespace(world: World, name: str) -> None:
+    world.namespaces.pop(name, None)
+
+
+def may_try(world: World, queue: QueueState, record: Record) -> bool:
+    """Whether somebody who was set aside may go back into the queue."""
+    if record.place is not Place.ASIDE or record.backing_off(world.now):
+        return False
+    return queue.selects(world.namespaces.get(record.namespace))

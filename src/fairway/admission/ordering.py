@@ -1,0 +1,86 @@
+"""In which order the heads of the queues are considered in a cycle.
+
+Classically: whoever needs the least borrowing first, then by priority, then by age. With fair sharing a tournament is held before
+each pick, as every pick changes the shares: in each cohort the child with the lowest share, its workload counted in, wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, TypeVar
+
+from fairway.admission.clusterqueues import QueueState
+from fairway.admission.forest import Tree
+from fairway.admission.quota import Cohort, Leaf, Node, having
+from fairway.admission.records import OrderKey, Record
+from fairway.admission.resources import Amounts, FlavorResource
+from fairway.admission.shares import Share, share_of
+
+
+class Contender(Protocol):
+    """A head with the flavors it would take."""
+
+    @property
+    def record(self) -> Record: ...
+    @property
+    def queue(self) -> QueueState: ...
+    @property
+    def level(self) -> int: ...
+    @property
+    def usage(self) -> Amounts: ...
+
+
+C = TypeVar("C", bound="Contender")
+
+
+def classical(contenders: list[C]) -> Iterator[C]:
+    return iter(sorted(contenders, key=_classical_rank))
+
+
+def _classical_rank(contender: Contender) -> tuple[int, OrderKey]:
+    return contender.level, contender.record.order_key
+
+
+def by_fair_share(tree: Tree, contenders: list[C]) -> Iterator[C]:
+    """Picks are made one at a time, on the usage as it is when the next one is asked for."""
+    left = {contender.queue.leaf: contender for contender in contenders}
+    while left:
+        if isinstance(tree.root, Cohort):
+            winner = _winner(tree.root, left, _shares(left))
+            if winner is None:
+                return
+        else:
+            winner = next(iter(left.values()))
+        del left[winner.queue.leaf]
+        yield winner
+
+
+_Shares = dict[tuple[Node, Leaf], Share]
+
+
+def _shares(left: dict[Leaf, C]) -> _Shares:
+    """For every contender, the share of its queue and of each cohort above it, as if it were admitted; by the cohort over that node."""
+    shares: _Shares = {}
+    for leaf, contender in left.items():
+        with having(leaf, contender.usage):
+            node: Node = leaf
+            for cohort in leaf.path_up():
+                shares[cohort, leaf] = share_of(node)
+                node = cohort
+    return shares
+
+
+def _winner(cohort: Cohort, left: dict[Leaf, C], shares: _Shares) -> C | None:
+    contenders = [winner for child in cohort.children if (winner := _winner(child, left, shares)) is not None]
+    contenders += [left[leaf] for leaf in cohort.leaves if leaf in left]
+    return min(contenders, key=lambda contender: _fair_rank(contender, shares[cohort, contender.queue.leaf]), default=None)
+
+
+def _fair_rank(contender: Contender, share: Share) -> tuple[bool, tuple[bool, float], OrderKey]:
+    return _borrows_on(share, contender.usage), share.rank, contender.record.order_key
+
+
+def _borrows_on(share: Share, usage: Amounts) -> bool:
+    """Whether it is on what the workload asks for that its side of the tree borrows."""
+    requested: set[FlavorResource] = {fr for fr, amount in usage if amount > 0}
+    return any(fr in requested for fr in share.borrowed)

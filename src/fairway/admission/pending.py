@@ -1,0 +1,186 @@
+"""The workloads that wait for one ClusterQueue, in the order they are tried.
+
+Workloads that are alike in all that admission looks at (priority, shapes, counts) form a *lane*. A lane is tried by its oldest member:
+when that one finds no room, no other of the lane would, so the lane is parked as a whole and every later arrival of the same kind waits
+there untried, until something changes. Parking and waking a lane cost the same whether it holds one workload or a hundred thousand.
+
+Workloads that may not be tried for a reason of their own (a back-off, a namespace that is not selected) are kept *aside*.
+
+A BestEffortFIFO queue puts the workload whose victims are being evicted before all others, so that nobody takes the room it made;
+a StrictFIFO queue never parks, so that its head blocks what is behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from itertools import count
+
+from fairway.admission.reasons import Explanation
+from fairway.admission.records import OrderKey, Place, Record
+
+_tokens = count(1)
+
+
+class Lane:
+    """Alike workloads, oldest first. Members that left are skipped when they surface."""
+
+    __slots__ = ("explanation", "heap", "key", "local_queue", "parked", "size")
+
+    def __init__(self, key: object, local_queue: str) -> None:
+        self.key = key
+        self.local_queue = local_queue
+        self.heap: list[tuple[OrderKey, int, Record]] = []
+        self.size = 0
+        self.parked = False
+        self.explanation: Explanation | None = None
+
+    def push(self, record: Record) -> None:
+        record.token = next(_tokens)
+        record.lane = self
+        record.place = Place.QUEUED
+        self.size += 1
+        heappush(self.heap, (record.order_key, record.token, record))
+
+    def drop(self, record: Record) -> None:
+        record.token = 0
+        record.lane = None
+        record.place = Place.NOWHERE
+        self.size -= 1
+        if self.size == 0:
+            self.heap.clear()
+
+    def top(self) -> Record | None:
+        heap = self.heap
+        while heap:
+            _, token, record = heap[0]
+            if record.token == token:
+                return record
+            heappop(heap)
+        return None
+
+    def members(self) -> Iterator[Record]:
+        return (record for _, token, record in self.heap if record.token == token)
+
+
+class PendingQueue:
+    """``usage_of`` gives the recent usage of a LocalQueue where admission fair sharing orders by it, else it is ``None``."""
+
+    __slots__ = ("_order", "aside", "lanes", "preemptor", "strict", "usage_of")
+
+    def __init__(self) -> None:
+        self.strict = False
+        self.usage_of: Callable[[str], float] | None = None
+        self.preemptor: Record | None = None
+        self.lanes: dict[tuple[str, object], Lane] = {}
+        self.aside: dict[str, Record] = {}
+        self._order: list[tuple[OrderKey, int, Lane]] = []
+
+    def __len__(self) -> int:
+        return sum(lane.size for lane in self.lanes.values()) + len(self.aside)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Everyone who waits, in no order."""
+        for lane in self.lanes.values():
+            yield from lane.members()
+        yield from self.aside.values()
+
+    def in_order(self) -> list[Record]:
+        """Everyone who waits, in the order that the visibility API shows: parked or not."""
+        return sorted(self, key=self._rank)
+
+    def _rank(self, record: Record) -> tuple[float, bool, OrderKey]:
+        usage = self.usage_of(record.local_queue) if self.usage_of is not None else 0.0
+        return usage, not self._is_sticky(record), record.order_key
+
+    def _is_sticky(self, record: Record) -> bool:
+        return record is self.preemptor and not self.strict
+
+    # Coming and going
+
+    def push(self, record: Record) -> bool:
+        """Queue a workload; whether it can be tried (``False`` when its lane is parked)."""
+        local_queue = record.local_queue if self.usage_of is not None else ""
+        lane = self.lanes.get((local_queue, record.lane_key))
+        if lane is None:
+            lane = self.lanes[local_queue, record.lane_key] = Lane(record.lane_key, local_queue)
+            lane.parked = self.usage_of is not None and any(
+                other.parked for other in self.lanes.values() if other.key == record.lane_key
+            )
+        lane.push(record)
+        if lane.parked:
+            return False
+        if lane.top() is record:
+            heappush(self._order, (record.order_key, record.token, lane))
+        return True
+
+    def put_aside(self, record: Record) -> None:
+        record.place = Place.ASIDE
+        self.aside[record.key] = record
+
+    def remove(self, record: Record) -> None:
+        """Take a workload out of wherever it waits. A preemptor that leaves has no claim any more."""
+        if record.place is Place.ASIDE:
+            del self.aside[record.key]
+            record.place = Place.NOWHERE
+        elif record.lane is not None:
+            lane = record.lane
+            lane.drop(record)
+            if not lane.parked:
+                top = lane.top()
+                if top is None:
+                    del self.lanes[lane.local_queue, lane.key]
+                else:
+                    heappush(self._order, (top.order_key, top.token, lane))
+        if record is self.preemptor:
+            self.preemptor = None
+
+    # Trying
+
+    def head(self) -> Record | None:
+        """The next one to try, left in its place."""
+        if self.usage_of is not None:
+            tops = (top for lane in self.lanes.values() if not lane.parked and (top := lane.top()) is not None)
+            return min(tops, key=self._rank, default=None)
+        sticky = self.preemptor
+        if sticky is not None and not self.strict and sticky.lane is not None and not sticky.lane.parked:
+            return sticky
+        order = self._order
+        while order:
+            key, token, lane = order[0]
+            if not lane.parked:
+                top = lane.top()
+                if top is not None and top.token == token and top.order_key == key:
+                    return top
+            heappop(order)
+        return None
+
+    def park(self, record: Record) -> None:
+        """The head found no room. Alike workloads need not be tried; a StrictFIFO head stays and blocks."""
+        if self.strict:
+            return
+        for lane in self.lanes.values() if self.usage_of is not None else (record.lane,):
+            if lane is not None and lane.key == record.lane_key:
+                lane.parked = True
+
+    def set_aside(self, record: Record) -> None:
+        """The head may not be tried for a reason of its own: it alone steps aside."""
+        keep = self.preemptor
+        self.remove(record)
+        self.preemptor = keep
+        self.put_aside(record)
+
+    def wake(self, may_try: Callable[[Record], bool]) -> bool:
+        """Let everyone who waited be tried again; whether there is anybody."""
+        for place, lane in tuple(self.lanes.items()):
+            if lane.parked:
+                lane.parked = False
+                top = lane.top()
+                if top is None:
+                    del self.lanes[place]
+                else:
+                    heappush(self._order, (top.order_key, top.token, lane))
+        for record in [record for record in self.aside.values() if may_try(record)]:
+            del self.aside[record.key]
+            self.push(record)
+        return any(not lane.parked for lane in self.lanes.values())

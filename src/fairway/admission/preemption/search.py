@@ -1,0 +1,109 @@
+"""What both kinds of search share: the question, the answer, and how a found set is made minimal."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairway.admission.clusterqueues import QueueState
+from fairway.admission.forest import Tree
+from fairway.admission.instructions import PreemptionReason
+from fairway.admission.records import Record
+from fairway.admission.resources import Amounts, FlavorResource
+from fairway.model.objects import PreemptionPolicy
+
+
+class Target(NamedTuple):
+    """A workload to evict, and by which right."""
+
+    record: Record
+    reason: PreemptionReason
+
+
+class Search:
+    """One question: who could make room for ``requests``, of which ``contested`` are short?
+
+    ``protected_until`` collects when the youngest protected candidate may be asked again, where a minimum run time is set.
+    """
+
+    __slots__ = ("contested", "minimum_run", "now", "protected_until", "queue", "record", "requests", "tree")
+
+    def __init__(
+        self,
+        *,
+        tree: Tree,
+        queue: QueueState,
+        record: Record,
+        contested: frozenset[FlavorResource],
+        requests: Amounts,
+        now: float,
+        minimum_run: float,
+    ) -> None:
+        self.tree = tree
+        self.queue = queue
+        self.record = record
+        self.contested = contested
+        self.requests = requests
+        self.now = now
+        self.minimum_run = minimum_run
+        self.protected_until: float | None = None
+
+    def fits(self, *, borrowing: bool) -> bool:
+        leaf = self.queue.leaf
+        for fr, amount in self.requests:
+            if not borrowing and leaf.exceeds_quota_with(fr, amount):
+                return False
+            if amount > 0 and amount > leaf.available(fr):
+                return False
+        return True
+
+    def allowed(self, candidate: Record, policy: PreemptionPolicy) -> bool:
+        """Whether policy lets this candidate be preempted, and whether that would help at all."""
+        if policy is PreemptionPolicy.NEVER:
+            return False
+        if policy is not PreemptionPolicy.ANY and not self._outranks(candidate, policy):
+            return False
+        contested = self.contested
+        if not any(fr in contested for fr, _ in candidate.usage):
+            return False
+        return self._ran_long_enough(candidate)
+
+    def _outranks(self, candidate: Record, policy: PreemptionPolicy) -> bool:
+        mine, theirs = self.record.order_key, candidate.order_key
+        if mine[0] < theirs[0]:
+            return True
+        newer_too = policy is PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY
+        return newer_too and mine[0] == theirs[0] and mine[1] < theirs[1]
+
+    def _ran_long_enough(self, candidate: Record) -> bool:
+        if self.minimum_run <= 0 or candidate.evicted is not None or candidate.reserved_at is None:
+            return True
+        until = candidate.reserved_at + self.minimum_run
+        if until <= self.now:
+            return True
+        if self.protected_until is None or until < self.protected_until:
+            self.protected_until = until
+        return False
+
+    def take_away(self, candidate: Record) -> None:
+        queue = candidate.queue
+        if queue is not None:
+            queue.leaf.remove_all(candidate.usage)
+
+    def put_back(self, candidate: Record) -> None:
+        queue = candidate.queue
+        if queue is not None:
+            queue.leaf.add_all(candidate.usage)
+
+    def restore(self, targets: list[Target]) -> None:
+        for target in reversed(targets):
+            self.put_back(target.record)
+
+    def fill_back(self, targets: list[Target], *, borrowing: bool) -> list[Target]:
+        """Spare everyone who turns out not to be needed. The last one taken always is: without it there was no room."""
+        needed = targets[-1:]
+        for target in reversed(targets[:-1]):
+            self.put_back(target.record)
+            if not self.fits(borrowing=borrowing):
+                self.take_away(target.record)
+                needed.append(target)
+        return needed

@@ -1,0 +1,268 @@
+"""The engine's own record of a workload: what it asks for, where it waits or what it holds, and its past.
+
+A record is changed only by the engine's parts; others see it through instructions and explanations. Everything a search compares
+often (priority, order key, victim key, usage) is computed when it changes, not when it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from fairway.admission.config import Config, RequeueTimestamp
+from fairway.admission.events import CheckState
+from fairway.admission.instructions import EvictionReason, PodSetAdmission
+from fairway.admission.reasons import Explanation
+from fairway.admission.resources import Amounts, merged
+from fairway.admission.shapes import Shape, Shapes
+from fairway.model.objects import Condition, PodSet, Workload, find_condition
+
+if TYPE_CHECKING:
+    from fairway.admission.clusterqueues import QueueState
+    from fairway.admission.pending import Lane
+
+FIRST_SUBMITTED = "fairway.dev/first-submitted-at"
+PREEMPTIONS_BEFORE = "fairway.dev/preemptions-before"
+GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+JOB_UID = "kueue.x-k8s.io/job-uid"
+
+OrderKey = tuple[int, float, str]
+VictimKey = tuple[int, float, str]
+
+
+class Stage(IntEnum):
+    """How far a workload has come. Only the first waits in a queue; only the second and third hold quota."""
+
+    PENDING = 0
+    RESERVED = 1
+    ADMITTED = 2
+    FINISHED = 3
+
+
+class Place(IntEnum):
+    """Where a pending workload is: in exactly one of these."""
+
+    NOWHERE = 0
+    QUEUED = 1
+    ASIDE = 2
+
+
+class Ask(NamedTuple):
+    """What one pod set asks for, for all its pods together."""
+
+    name: str
+    count: int
+    shape: Shape
+    requests: tuple[tuple[str, int], ...]
+    wants_topology: bool
+
+    def scaled(self, count: int) -> Ask:
+        if self.count in (0, count):
+            return self
+        requests = tuple((resource, amount // self.count * count) for resource, amount in self.requests)
+        return self._replace(count=count, requests=requests)
+
+
+class Progress(NamedTuple):
+    """How far the last try got through the flavors, so that the next can go on from there."""
+
+    tried: tuple[dict[str, int], ...]
+    cycle: int
+    generation: int
+    lane_key: object
+
+    @property
+    def unfinished(self) -> bool:
+        return any(index != -1 for pod_set in self.tried for index in pod_set.values())
+
+
+class Record:
+    """One workload. Times are seconds since the epoch; ``None`` in a time field means that it has not happened."""
+
+    __slots__ = (
+        "active",
+        "admission",
+        "asks",
+        "checks",
+        "created",
+        "evicted",
+        "evicted_at",
+        "eviction_cause",
+        "evictions",
+        "explanation",
+        "full_counts",
+        "gated",
+        "groups",
+        "job_uid",
+        "key",
+        "lane",
+        "lane_key",
+        "local_queue",
+        "min_counts",
+        "name",
+        "namespace",
+        "order_key",
+        "place",
+        "pods_ready",
+        "preemption_reason",
+        "preemptions_before",
+        "priority",
+        "progress",
+        "queue",
+        "reclaimed",
+        "requeue_at",
+        "requeue_count",
+        "requeue_held_by",
+        "reserved_at",
+        "spec",
+        "spec_priority",
+        "stage",
+        "token",
+        "uid",
+        "usage",
+        "victim_key",
+        "waiting_for_replacement",
+    )
+
+    def __init__(self, workload: Workload, local_queue: str) -> None:
+        metadata = workload.metadata
+        self.key = f"{metadata.namespace}/{metadata.name}"
+        self.namespace = metadata.namespace
+        self.name = metadata.name
+        self.uid = metadata.uid
+        self.job_uid = metadata.labels.get(JOB_UID, "")
+        self.local_queue = local_queue
+        self.created = seconds(metadata.creation_timestamp)
+        self.spec = workload.spec
+        self.spec_priority = 0
+        self.priority = 0
+        self.preemptions_before = 0
+        self.active = True
+        self.gated = ""
+        self.waiting_for_replacement = False
+
+        self.asks: tuple[Ask, ...] = ()
+        self.full_counts: tuple[int, ...] = ()
+        self.min_counts: tuple[int, ...] = ()
+        self.groups: tuple[tuple[int, ...], ...] = ()
+        self.reclaimed: dict[str, int] = {}
+        self.lane_key: object = None
+        self.order_key: OrderKey = (0, 0.0, "")
+
+        self.stage = Stage.PENDING
+        self.place = Place.NOWHERE
+        self.lane: Lane | None = None
+        self.token = 0
+        self.progress: Progress | None = None
+        self.explanation: Explanation | None = None
+
+        self.queue: QueueState | None = None
+        self.admission: tuple[PodSetAdmission, ...] = ()
+        self.usage: Amounts = ()
+        self.reserved_at: float | None = None
+        self.pods_ready = False
+        self.checks: dict[str, CheckState] = {}
+        self.victim_key: VictimKey = (0, 0.0, "")
+
+        self.evicted: EvictionReason | None = None
+        self.eviction_cause = ""
+        self.evicted_at = 0.0
+        self.preemption_reason = ""
+        self.evictions: dict[str, int] = {}
+        self.requeue_held_by = ""
+        self.requeue_at: float | None = None
+        self.requeue_count = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.key} {self.stage.name.lower()} priority={self.priority}>"
+
+    @property
+    def holding(self) -> bool:
+        """Whether its usage counts against quota. An evicted workload holds on until its job has stopped."""
+        return self.queue is not None
+
+    @property
+    def admissible(self) -> bool:
+        """Whether it may sit in a queue at all."""
+        return self.stage is Stage.PENDING and self.active and not self.gated and not self.waiting_for_replacement
+
+    @property
+    def partially_admissible(self) -> bool:
+        return any(least < full for least, full in zip(self.min_counts, self.full_counts, strict=True))
+
+    def backing_off(self, now: float) -> bool:
+        return bool(self.requeue_held_by) or (self.requeue_at is not None and now < self.requeue_at)
+
+    def preemptions(self) -> int:
+        return self.preemptions_before + self.evictions.get(EvictionReason.PREEMPTED, 0)
+
+    # Keys
+
+    def refresh_keys(self, config: Config) -> None:
+        """Recompute what depends on priority, eviction and age."""
+        self.priority = self.spec_priority
+        if config.aging is not None:
+            self.priority += min(config.aging.cap, config.aging.step * self.preemptions())
+        self.order_key = (-self.priority, self.order_time(config), self.uid)
+        shapes = tuple(
+            (ask.name, ask.shape.key, ask.count, ask.requests, least, ask.wants_topology)
+            for ask, least in zip(self.asks, self.min_counts, strict=True)
+        )
+        self.lane_key = (self.priority, shapes)
+        self.victim_key = (self.priority, -(self.reserved_at or 0.0), self.uid)
+
+    def order_time(self, config: Config) -> float:
+        if self.evicted is EvictionReason.PODS_READY_TIMEOUT and config.pods_ready.requeue_timestamp is RequeueTimestamp.EVICTION:
+            return self.evicted_at
+        if self.evicted is EvictionReason.ADMISSION_CHECK:
+            return self.evicted_at
+        return self.created
+
+
+def seconds(moment: datetime | None) -> float:
+    return moment.timestamp() if moment is not None else 0.0
+
+
+def compile_asks(record: Record, pod_sets: tuple[PodSet, ...], shapes: Shapes) -> None:
+    """What the workload asks for, less the pods that need their quota no more."""
+    asks = []
+    groups: dict[str, list[int]] = {}
+    for index, pod_set in enumerate(pod_sets):
+        shape = shapes.of(pod_set.template)
+        count = max(0, pod_set.count - record.reclaimed.get(pod_set.name, 0))
+        topology = pod_set.topology_request
+        asks.append(
+            Ask(
+                pod_set.name,
+                count,
+                shape,
+                tuple((resource, amount * count) for resource, amount in shape.requests),
+                topology is not None,
+            )
+        )
+        together = topology.pod_set_group_name if topology is not None else None
+        groups.setdefault(together or f"#{index}", []).append(index)
+    record.asks = tuple(asks)
+    record.groups = tuple(tuple(members) for members in groups.values())
+    record.full_counts = tuple(pod_set.count for pod_set in pod_sets)
+    record.min_counts = tuple(
+        pod_set.count if pod_set.min_count is None else pod_set.min_count for pod_set in pod_sets
+    )
+
+
+def total_requests(record: Record) -> dict[str, int]:
+    """Everything the workload asks for, by resource."""
+    return dict(merged(ask.requests for ask in record.asks))
+
+
+def true_condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
+    found = find_condition(conditions, kind)
+    return found if found is not None and found.status == "True" else None
+
+
+def annotation_number(annotations: Mapping[str, str], key: str) -> int:
+    """A non-negative number from an annotation; anything else counts as none, for the annotation is not ours to reject."""
+    text = annotations.get(key, "")
+    return int(text) if text.isascii() and text.isdigit() else 0

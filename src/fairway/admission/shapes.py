@@ -1,0 +1,132 @@
+"""A pod template, compiled to what admission looks at.
+
+Templates repeat (a thousand jobs, one shape), so compiled shapes are kept by the template's content. ``Shape.key`` numbers the shapes
+that Kueue treats as equivalent: same requests and ports of every container, same selectors, affinity and tolerations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from fairway.admission.config import Resources
+from fairway.admission.resources import in_order
+from fairway.errors import FieldError
+from fairway.model.objects import PodTemplate, Toleration
+from fairway.model.pods import AffinityTerm, pod_requests, pod_shape, requests_exceeding_limits
+from fairway.model.quantities import Quantity, amount_of
+
+_EQUIVALENCE_FIELDS = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "runtimeClassName",
+    "priority",
+    "topologySpreadConstraints",
+    "overhead",
+    "resourceClaims",
+)
+
+
+class Shape:
+    """One kind of pod. ``requests`` is per pod, in the order resources are tried."""
+
+    __slots__ = ("affinity", "key", "node_selector", "requests", "tolerations", "violations")
+
+    def __init__(
+        self,
+        *,
+        key: int,
+        requests: tuple[tuple[str, int], ...],
+        tolerations: tuple[Toleration, ...],
+        node_selector: Mapping[str, str],
+        affinity: tuple[AffinityTerm, ...],
+        violations: tuple[FieldError, ...],
+    ) -> None:
+        self.key = key
+        self.requests = requests
+        self.tolerations = tolerations
+        self.node_selector = node_selector
+        self.affinity = affinity
+        self.violations = violations
+
+
+class Shapes:
+    """Every shape seen, each compiled once."""
+
+    __slots__ = ("_by_content", "_keys", "_resources")
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._by_content: dict[bytes, Shape] = {}
+        self._keys: dict[bytes, int] = {}
+
+    def of(self, template: PodTemplate) -> Shape:
+        content = msgspec.json.encode(template.spec)
+        shape = self._by_content.get(content)
+        if shape is None:
+            shape = self._by_content[content] = self._compile(template)
+        return shape
+
+    def _compile(self, template: PodTemplate) -> Shape:
+        seen = pod_shape(template)
+        requests = {
+            resource: max(0, amount_of(resource, quantity))
+            for resource, quantity in counted_requests(pod_requests(template.spec), self._resources).items()
+        }
+        equivalence = msgspec.json.encode(_equivalence(template.spec), order="deterministic")
+        return Shape(
+            key=self._keys.setdefault(equivalence, len(self._keys)),
+            requests=in_order(requests),
+            tolerations=seen.tolerations,
+            node_selector=seen.node_selector,
+            affinity=seen.affinity_terms,
+            violations=tuple(requests_exceeding_limits(template.spec)),
+        )
+
+
+def _equivalence(spec: Mapping[str, Any]) -> dict[str, Any]:
+    shape: dict[str, Any] = {field: spec.get(field) for field in _EQUIVALENCE_FIELDS}
+    for containers in ("initContainers", "containers"):
+        shape[containers] = [
+            ((container.get("resources") or {}).get("requests"), container.get("ports"))
+            for container in spec.get(containers) or ()
+        ]
+    if spec.get("resources") is not None:
+        shape["resources"] = spec["resources"].get("requests")
+    return shape
+
+
+def counted_requests(requests: Mapping[str, Quantity], resources: Resources) -> dict[str, Quantity]:
+    """A pod's request as quota counts it: excluded resources left out, transformed ones counted as their outputs."""
+    kept = {name: amount for name, amount in requests.items() if not name.startswith(resources.excluded_prefixes)}
+    if not any(name in resources.transformations for name in kept):
+        return kept
+    retained: dict[str, Quantity] = {}
+    generated: dict[str, Quantity] = {}
+    for name, amount in kept.items():
+        transformation = resources.transformations.get(name)
+        if transformation is None:
+            retained[name] = amount
+            continue
+        base = amount
+        if transformation.multiply_by in kept:
+            base = _product(amount, kept[transformation.multiply_by])
+        for output, factor in transformation.outputs.items():
+            made = _product(base, factor)
+            generated[output] = generated[output] + made if output in generated else made
+        if not transformation.replace:
+            retained[name] = amount
+    for name, amount in generated.items():
+        positive = max(amount, Quantity.parse(0))
+        retained[name] = retained[name] + positive if name in retained else positive
+    return retained
+
+
+def _product(a: Quantity, b: Quantity) -> Quantity:
+    exact = Fraction(a.nanos * b.nanos, 10**9)
+    rounded = -((-exact.numerator) // exact.denominator) if exact > 0 else exact.numerator // exact.denominator
+    return Quantity(rounded, a.format)

@@ -1,0 +1,217 @@
+"""Workload objects, read into the engine's records: new ones, changed ones, and those that held quota before a restart."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fairway.admission import lifecycle
+from fairway.admission.events import CheckState
+from fairway.admission.instructions import EvictionReason, PodSetAdmission
+from fairway.admission.records import (
+    FIRST_SUBMITTED,
+    GATED_BY,
+    PREEMPTIONS_BEFORE,
+    Record,
+    Stage,
+    annotation_number,
+    compile_asks,
+    seconds,
+    true_condition,
+)
+from fairway.admission.resources import Amounts
+from fairway.admission.world import World
+from fairway.model.objects import Workload, find_condition
+from fairway.model.quantities import amount_of
+
+
+def add(world: World, workload: Workload) -> None:
+    key = f"{workload.metadata.namespace}/{workload.metadata.name}"
+    if key in world.records:
+        change(world, workload)
+        return
+    record = Record(workload, f"{workload.metadata.namespace}/{workload.spec.queue_name}")
+    world.records[key] = record
+    world.local_queue(record.local_queue).records[key] = record
+    _read_spec(world, record, workload)
+    _read_status(world, record, workload)
+    record.refresh_keys(world.config)
+    if record.stage is Stage.PENDING:
+        lifecycle.enqueue(world, record)
+
+
+def change(world: World, workload: Workload) -> None:
+    """Take over what changed. What the engine has decided itself in the meantime stands until it is told otherwise."""
+    key = f"{workload.metadata.namespace}/{workload.metadata.name}"
+    record = world.records.get(key)
+    if record is None or (workload.metadata.uid and record.uid != workload.metadata.uid):
+        if record is not None:
+            lifecycle.forget(world, record)
+        add(world, workload)
+        return
+    if true_condition(workload.status.conditions, "Finished"):
+        if record.stage is not Stage.FINISHED:
+            lifecycle.finish(world, record)
+        return
+    before = (record.spec, record.reclaimed, record.gated, record.waiting_for_replacement, record.spec_priority)
+    _move(world, record, f"{record.namespace}/{workload.spec.queue_name}")
+    was_active = record.active
+    _read_spec(world, record, workload)
+    _read_checks(record, workload)
+    if was_active and not workload.spec.active:
+        lifecycle.deactivate(world, record)
+    elif not was_active and workload.spec.active:
+        lifecycle.reactivate(world, record)
+    record.active = workload.spec.active
+    after = (record.spec, record.reclaimed, record.gated, record.waiting_for_replacement, record.spec_priority)
+    if record.holding:
+        if _evicted_and_released(workload) and record.evicted is not None:
+            lifecycle.release(world, record)
+            return
+        update_holder(world, record, priority_changed=before[4] != after[4])
+        lifecycle.checks_changed(world, record)
+    elif before != after:
+        lifecycle.requeue(world, record)
+
+
+def _evicted_and_released(workload: Workload) -> bool:
+    evicted = true_condition(workload.status.conditions, "Evicted")
+    reserved = find_condition(workload.status.conditions, "QuotaReserved")
+    return evicted is not None and reserved is not None and reserved.status == "False"
+
+
+def _move(world: World, record: Record, local_queue: str) -> None:
+    """A workload that names another LocalQueue leaves the one it was in."""
+    if record.local_queue == local_queue:
+        return
+    lifecycle.dequeue(world, record)
+    world.local_queue(record.local_queue).records.pop(record.key, None)
+    world.usage.forgive(record.local_queue, record.key)
+    record.local_queue = local_queue
+    world.local_queue(local_queue).records[record.key] = record
+    lifecycle.enqueue(world, record)
+
+
+def update_holder(world: World, record: Record, *, priority_changed: bool) -> None:
+    """A workload that holds quota changed in place."""
+    queue = record.queue
+    if queue is None:
+        return
+    lifecycle.set_usage(world, record, held_usage(world, record))
+    if priority_changed:
+        record.refresh_keys(world.config)
+        queue.changed()
+        world.wake_later(queue)
+        world.touch(queue)
+
+
+def held_usage(world: World, record: Record) -> Amounts:
+    """What a holder uses, less the pods that were reclaimed since it was admitted."""
+    total = {}
+    full = dict(zip((ask.name for ask in record.asks), record.full_counts, strict=True))
+    for pod_set in record.admission:
+        left = full.get(pod_set.name, pod_set.count) - record.reclaimed.get(pod_set.name, 0)
+        for resource, flavor in pod_set.flavors.items():
+            amount = pod_set.usage.get(resource, 0)
+            if left < pod_set.count:
+                amount = amount // pod_set.count * left
+            fr = world.frs.get(flavor, resource)
+            total[fr] = total.get(fr, 0) + amount
+    return tuple((fr, amount) for fr, amount in total.items() if amount)
+
+
+# Reading
+
+
+def _read_spec(world: World, record: Record, workload: Workload) -> None:
+    metadata, spec = workload.metadata, workload.spec
+    record.spec = spec
+    record.spec_priority = spec.priority or 0
+    record.gated = metadata.annotations.get(GATED_BY, "")
+    record.reclaimed = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
+    record.waiting_for_replacement = true_condition(workload.status.conditions, "WaitingForReplacementPods") is not None
+    record.preemptions_before = annotation_number(metadata.annotations, PREEMPTIONS_BEFORE)
+    record.created = seconds(metadata.creation_timestamp)
+    if world.config.keep_first_submit_time:
+        first = _moment(metadata.annotations.get(FIRST_SUBMITTED, ""))
+        if first is not None:
+            record.created = min(record.created, first)
+    compile_asks(record, spec.pod_sets, world.shapes)
+
+
+def _moment(text: str) -> float | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo is not None else None
+
+
+def _read_checks(record: Record, workload: Workload) -> None:
+    for check in workload.status.admission_checks:
+        after = check.requeue_after_seconds
+        record.checks[check.name] = CheckState(
+            state=check.state, message=check.message, requeue_after_seconds=None if after is None else float(after)
+        )
+
+
+def _read_status(world: World, record: Record, workload: Workload) -> None:
+    """The state of a workload that somebody else brought this far, or this engine before it was restarted."""
+    status = workload.status
+    record.active = workload.spec.active
+    _read_checks(record, workload)
+    if status.scheduling_stats is not None:
+        for entry in status.scheduling_stats.evictions:
+            record.evictions[entry.reason] = record.evictions.get(entry.reason, 0) + entry.count
+    if status.requeue_state is not None:
+        record.requeue_count = status.requeue_state.count or 0
+        record.requeue_at = (
+            seconds(status.requeue_state.requeue_at) if status.requeue_state.requeue_at is not None else None
+        )
+    _read_eviction(record, workload)
+    record.pods_ready = true_condition(status.conditions, "PodsReady") is not None
+    if true_condition(status.conditions, "Finished"):
+        record.stage = Stage.FINISHED
+        return
+    reserved = true_condition(status.conditions, "QuotaReserved")
+    if reserved is None or status.admission is None:
+        if record.requeue_at is not None and record.requeue_at > world.now:
+            world.call_at(record.requeue_at, record)
+        return
+    _read_admission(record, workload)
+    record.reserved_at = seconds(reserved.last_transition_time)
+    record.stage = Stage.ADMITTED if true_condition(status.conditions, "Admitted") else Stage.RESERVED
+    queue = world.queues.get(status.admission.cluster_queue)
+    if queue is not None and record.active:
+        record.usage = held_usage(world, record)
+        lifecycle.hold(world, record, queue, record.stage)
+
+
+def _read_eviction(record: Record, workload: Workload) -> None:
+    conditions = workload.status.conditions
+    evicted = true_condition(conditions, "Evicted")
+    if evicted is not None:
+        known = next((reason for reason in EvictionReason if evicted.reason.startswith(reason)), None)
+        record.evicted = known
+        record.evicted_at = seconds(evicted.last_transition_time)
+    preempted = true_condition(conditions, "Preempted")
+    if preempted is not None:
+        record.preemption_reason = preempted.reason
+    requeued = find_condition(conditions, "Requeued")
+    if requeued is not None and requeued.status == "False":
+        record.requeue_held_by = "Deactivated" if requeued.reason.startswith("Deactivated") else requeued.reason
+
+
+def _read_admission(record: Record, workload: Workload) -> None:
+    admission = workload.status.admission
+    counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    if admission is None:
+        return
+    record.admission = tuple(
+        PodSetAdmission(
+            assigned.name,
+            assigned.count if assigned.count is not None else counts.get(assigned.name, 0),
+            dict(assigned.flavors),
+            {resource: amount_of(resource, quantity) for resource, quantity in assigned.resource_usage.items()},
+        )
+        for assigned in admission.pod_set_assignments
+    )

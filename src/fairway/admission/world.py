@@ -1,0 +1,151 @@
+"""All that an engine knows, and how the parts find each other.
+
+The world holds state; it decides nothing. Changes of a workload's state are in :mod:`fairway.admission.lifecycle`, decisions in
+:mod:`fairway.admission.cycle`, and what objects mean in :mod:`fairway.admission.objects`.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import count
+
+from fairway.admission.clusterqueues import QueueState
+from fairway.admission.config import Config
+from fairway.admission.flavors import Flavor
+from fairway.admission.forest import Forest, Tree
+from fairway.admission.instructions import Instruction
+from fairway.admission.records import Record
+from fairway.admission.resources import FlavorResources
+from fairway.admission.shapes import Shapes
+from fairway.admission.usage import UsageLedger
+from fairway.model.objects import StopPolicy
+
+
+class LocalQueueState:
+    """A LocalQueue: where it leads, whether it is stopped, and the workloads that name it."""
+
+    __slots__ = ("cluster_queue", "key", "records", "stop_policy", "weight")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.cluster_queue = ""
+        self.stop_policy = StopPolicy.NONE
+        self.weight = 1.0
+        self.records: dict[str, Record] = {}
+
+    @property
+    def stopped(self) -> bool:
+        return self.stop_policy is not StopPolicy.NONE
+
+
+class World:
+    """``local_queues`` also holds those that workloads name but that do not exist; ``known_local_queues`` says which do."""
+
+    __slots__ = (
+        "_sequence",
+        "_timers",
+        "_wakes",
+        "checks",
+        "config",
+        "dirty",
+        "flavors",
+        "forest",
+        "frs",
+        "known_local_queues",
+        "local_queues",
+        "namespaces",
+        "now",
+        "out",
+        "records",
+        "shapes",
+        "unready",
+        "usage",
+    )
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.now = 0.0
+        self.frs = FlavorResources()
+        self.shapes = Shapes(config.resources)
+        self.forest = Forest(self.frs)
+        self.flavors: dict[str, Flavor] = {}
+        self.checks: dict[str, bool] = {}
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self.local_queues: dict[str, LocalQueueState] = {}
+        self.known_local_queues: set[str] = set()
+        self.records: dict[str, Record] = {}
+        self.unready: set[str] = set()
+        self.usage = UsageLedger(config.admission_fair_sharing)
+        self.out: list[Instruction] = []
+        self.dirty: dict[str, None] = {}
+        self._wakes: dict[str, float] = {}
+        self._timers: list[tuple[float, int, str, str]] = []
+        self._sequence = count()
+
+    # Finding one from another
+
+    @property
+    def queues(self) -> dict[str, QueueState]:
+        return self.forest.queues
+
+    def local_queue(self, key: str) -> LocalQueueState:
+        state = self.local_queues.get(key)
+        if state is None:
+            state = self.local_queues[key] = LocalQueueState(key)
+        return state
+
+    def queue_for(self, record: Record) -> QueueState | None:
+        """The ClusterQueue that the workload's LocalQueue leads to."""
+        local = self.local_queues.get(record.local_queue)
+        return self.queues.get(local.cluster_queue) if local is not None else None
+
+    # What must be looked at again
+
+    def touch(self, queue: QueueState) -> None:
+        """Something in this queue's tree changed: its heads are worth a try."""
+        self.dirty[self.forest.root_name(queue)] = None
+
+    def take_dirty(self) -> Tree | None:
+        while self.dirty:
+            name = next(iter(self.dirty))
+            del self.dirty[name]
+            tree = self.forest.tree_named(name)
+            if tree is not None:
+                return tree
+        return None
+
+    # Timers
+
+    def wake_later(self, queue: QueueState) -> None:
+        """Room was made: those parked in this queue's tree are tried again, once the batch is over."""
+        self.wake_tree_at(self.forest.root_name(queue), self.now + self.config.requeue_batch_seconds)
+
+    def wake_tree_at(self, root_name: str, at: float) -> None:
+        due = self._wakes.get(root_name)
+        if due is None or at < due:
+            self._wakes[root_name] = at
+            heappush(self._timers, (at, next(self._sequence), "wake", root_name))
+
+    def call_at(self, at: float, record: Record) -> None:
+        heappush(self._timers, (at, next(self._sequence), "backoff", record.key))
+
+    def next_timer(self) -> float | None:
+        """When time alone will change something."""
+        timers = self._timers
+        while timers:
+            at, _, kind, name = timers[0]
+            if kind != "wake" or self._wakes.get(name) == at:
+                return at
+            heappop(timers)
+        return None
+
+    def due(self, now: float) -> tuple[str, str] | None:
+        """The next thing that time has brought about, if any: what, and for whom."""
+        at = self.next_timer()
+        if at is None or at > now:
+            return None
+        _, _, kind, name = heappop(self._timers)
+        if kind == "wake":
+            del self._wakes[name]
+        self.now = max(self.now, at)
+        return kind, name

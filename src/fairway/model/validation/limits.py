@@ -1,0 +1,186 @@
+"""The limits that the API's schema states: lengths, patterns, minima, numbers of items, items that must differ.
+
+The limits stand on the types (`schema.Limits`). Each type is compiled once into the checks that it needs, so that a
+value is walked only where something can be wrong.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import inspect
+
+from fairway.errors import FieldError
+from fairway.model import problems
+from fairway.model.schema import Limits
+
+_Check: TypeAlias = Callable[[Any, str, list[FieldError]], None]
+
+
+def beyond_limits(value: msgspec.Struct, path: str = "") -> list[FieldError]:
+    """Where the value, or anything in it, is outside the limits of its type."""
+    errors: list[FieldError] = []
+    check = _struct_check(type(value))
+    if check is not None:
+        check(value, path, errors)
+    return errors
+
+
+@cache
+def _struct_check(cls: Any) -> _Check | None:
+    info = inspect.type_info(cls)
+    if not isinstance(info, inspect.StructType):
+        raise TypeError(f"{cls.__name__} is no struct")
+    checks = [
+        (field.name, field.encode_name, field.default == "", check)
+        for field in info.fields
+        if (check := _compiled(field.type)) is not None
+    ]
+    if not checks:
+        return None
+
+    def check_struct(value: Any, path: str, errors: list[FieldError]) -> None:
+        for name, encoded, may_be_empty, check in checks:
+            part = getattr(value, name)
+            if part is None or (may_be_empty and part == ""):
+                continue
+            check(part, problems.child(path, encoded), errors)
+
+    return check_struct
+
+
+def _compiled(node: inspect.Type) -> _Check | None:
+    """The check of a type and of what it contains, or nothing if it has no limits."""
+    checks: list[_Check] = []
+    while isinstance(node, inspect.Metadata):
+        if node.extra and "limits" in node.extra:
+            checks += _own_checks(node.extra["limits"])
+        node = node.type
+    if isinstance(node, inspect.UnionType):
+        inner = next(one for one in node.types if not isinstance(one, inspect.NoneType))
+    else:
+        inner = None
+    content = _compiled(inner) if inner is not None else _content_check(node)
+    if content is not None:
+        checks.append(content)
+    if not checks:
+        return None
+    return checks[0] if len(checks) == 1 else _all_of(checks)
+
+
+def _all_of(checks: list[_Check]) -> _Check:
+    def check_all(value: Any, path: str, errors: list[FieldError]) -> None:
+        for check in checks:
+            check(value, path, errors)
+
+    return check_all
+
+
+def _content_check(node: inspect.Type) -> _Check | None:
+    if isinstance(node, inspect.StructType):
+        return _struct_check(node.cls)
+    if isinstance(node, inspect.VarTupleType):
+        check_item = _compiled(node.item_type)
+        if check_item is None:
+            return None
+
+        def check_items(value: Any, path: str, errors: list[FieldError]) -> None:
+            for position, item in enumerate(value):
+                check_item(item, problems.index(path, position), errors)
+
+        return check_items
+    if isinstance(node, inspect.DictType):
+        check_entry = _compiled(node.value_type)
+        if check_entry is None:
+            return None
+
+        def check_entries(value: Any, path: str, errors: list[FieldError]) -> None:
+            for name, item in value.items():
+                check_entry(item, problems.key(path, name), errors)
+
+        return check_entries
+    return None
+
+
+def _own_checks(limits: Limits) -> list[_Check]:
+    checks: list[_Check] = []
+    if limits.min_items or limits.max_items is not None:
+        checks.append(_items_check(limits.min_items, limits.max_items))
+    if limits.unique_by:
+        checks.append(_unique_check(limits.unique_by))
+    if limits.min_length or limits.max_length is not None:
+        checks.append(_length_check(limits.min_length, limits.max_length))
+    if limits.pattern is not None:
+        checks.append(_pattern_check(limits.pattern))
+    if limits.minimum is not None:
+        checks.append(_minimum_check(limits.minimum))
+    if limits.one_of:
+        checks.append(_one_of_check(limits.one_of))
+    return checks
+
+
+def _items_check(least: int, most: int | None) -> _Check:
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if most is not None and len(value) > most:
+            errors.append(problems.too_many(path, len(value), most))
+        if len(value) < least:
+            errors.append(problems.invalid(path, len(value), f"{path} in body should have at least {least} items"))
+
+    return check
+
+
+def _unique_check(attributes: tuple[str, ...]) -> _Check:
+    def identity(item: Any) -> dict[str, Any] | str:
+        return {name: getattr(item, name) for name in attributes} if attributes != ("",) else item
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if len(value) < 2:
+            return
+        seen = []
+        for position, item in enumerate(value):
+            key = identity(item)
+            if key in seen:
+                errors.append(problems.duplicate(problems.index(path, position), key))
+            else:
+                seen.append(key)
+
+    return check
+
+
+def _length_check(least: int, most: int | None) -> _Check:
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if most is not None and len(value) > most:
+            errors.append(problems.too_long(path, value, most))
+        if len(value) < least:
+            errors.append(problems.invalid(path, value, f"{path} in body should be at least {least} chars long"))
+
+    return check
+
+
+def _pattern_check(pattern: str) -> _Check:
+    compiled = re.compile(pattern)
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if compiled.fullmatch(value) is None:
+            errors.append(problems.invalid(path, value, f"{path} in body should match '^{pattern}$'"))
+
+    return check
+
+
+def _minimum_check(minimum: int) -> _Check:
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if value < minimum:
+            rule = f"{path} in body should be greater than or equal to {minimum}"
+            errors.append(problems.invalid(path, value, rule))
+
+    return check
+
+
+def _one_of_check(supported: tuple[str, ...]) -> _Check:
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if value not in supported:
+            errors.append(problems.not_supported(path, str(value), supported))
+
+    return check

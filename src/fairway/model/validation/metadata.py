@@ -1,0 +1,99 @@
+"""Rules about metadata, the same for every kind."""
+
+from fairway.errors import FieldError
+from fairway.model import problems
+from fairway.model.metadata import Metadata, Object, OwnerReference
+from fairway.model.validation import names
+from fairway.model.validation.immutability import changed
+
+_PATH = "metadata"
+
+
+def wrong_metadata(value: Object) -> list[FieldError]:
+    metadata = value.metadata
+    errors = [*_wrong_name(metadata), *_wrong_namespace(value)]
+    if metadata.generation < 0:
+        path = problems.child(_PATH, "generation")
+        errors.append(problems.invalid(path, metadata.generation, "must be greater than or equal to 0"))
+    if metadata.labels:
+        errors += names.wrong_labels(metadata.labels, problems.child(_PATH, "labels"))
+    if metadata.annotations:
+        errors += names.wrong_annotations(metadata.annotations, problems.child(_PATH, "annotations"))
+    if metadata.owner_references:
+        errors += _wrong_owners(metadata.owner_references)
+    if metadata.finalizers:
+        errors += _wrong_finalizers(metadata.finalizers)
+    return errors
+
+
+def wrong_metadata_update(old: Object, new: Object) -> list[FieldError]:
+    errors = []
+    for field, before, after in (
+        ("name", old.metadata.name, new.metadata.name),
+        ("namespace", old.metadata.namespace, new.metadata.namespace),
+        ("uid", old.metadata.uid, new.metadata.uid),
+        ("creationTimestamp", old.metadata.creation_timestamp, new.metadata.creation_timestamp),
+        ("deletionTimestamp", old.metadata.deletion_timestamp, new.metadata.deletion_timestamp),
+    ):
+        errors += changed(before, after, problems.child(_PATH, field))
+    if new.metadata.generation < old.metadata.generation:
+        path = problems.child(_PATH, "generation")
+        errors.append(problems.invalid(path, new.metadata.generation, "must not be decremented"))
+    added = sorted(set(new.metadata.finalizers) - set(old.metadata.finalizers))
+    if added and old.metadata.deletion_timestamp is not None:
+        rule = "no new finalizers can be added if the object is being deleted, found new finalizers"
+        path = problems.child(_PATH, "finalizers")
+        errors.append(problems.forbidden(path, added, f"{rule} {', '.join(added)}"))
+    return errors
+
+
+def _wrong_name(metadata: Metadata) -> list[FieldError]:
+    errors = []
+    if metadata.generate_name:
+        # Random characters follow it, so a dash at its end is fine.
+        stem = metadata.generate_name[:-1] + "a" if metadata.generate_name.endswith("-") else metadata.generate_name
+        path = problems.child(_PATH, "generateName")
+        errors += [problems.invalid(path, metadata.generate_name, fault) for fault in names.subdomain_faults(stem)]
+    path = problems.child(_PATH, "name")
+    if metadata.name:
+        errors += [problems.invalid(path, metadata.name, fault) for fault in names.subdomain_faults(metadata.name)]
+    elif not metadata.generate_name:
+        errors.append(problems.required(path, "name or generateName is required"))
+    return errors
+
+
+def _wrong_namespace(value: Object) -> list[FieldError]:
+    path = problems.child(_PATH, "namespace")
+    if not value.NAMESPACED:
+        return [problems.forbidden(path, value.namespace, "not allowed on this type")] if value.namespace else []
+    if not value.namespace:
+        return [problems.required(path)]
+    return [problems.invalid(path, value.namespace, fault) for fault in names.label_faults(value.namespace)]
+
+
+def _wrong_owners(owners: tuple[OwnerReference, ...]) -> list[FieldError]:
+    path = problems.child(_PATH, "ownerReferences")
+    errors = []
+    for position, owner in enumerate(owners):
+        where = problems.index(path, position)
+        if not owner.api_version.rpartition("/")[2]:
+            errors.append(
+                problems.invalid(problems.child(where, "apiVersion"), owner.api_version, "version must not be empty")
+            )
+        for field, text in (("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)):
+            if not text:
+                errors.append(problems.invalid(problems.child(where, field), text, "must not be empty"))
+    controllers = [f"{owner.kind}/{owner.name}" for owner in owners if owner.controller]
+    if len(controllers) > 1:
+        rule = 'Only one reference can have Controller set to true. Found "true" in references for'
+        errors.append(problems.invalid(path, controllers, f"{rule} {controllers[0]} and {controllers[1]}"))
+    return errors
+
+
+def _wrong_finalizers(finalizers: tuple[str, ...]) -> list[FieldError]:
+    path = problems.child(_PATH, "finalizers")
+    errors = [error for finalizer in finalizers for error in names.wrong_key(finalizer, path)]
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        rule = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors.append(problems.invalid(path, list(finalizers), rule))
+    return errors
