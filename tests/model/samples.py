@@ -76,8 +76,9 @@ def admitted(*pod_sets: Manifest, **parts: Any) -> Manifest:
     """A workload that holds quota."""
     sets = pod_sets or (pod_set(count=3),)
     assignments = [
-        {"name": one["name"], "count": one["count"], "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": one["count"]}}
+        {"name": one["name"], "count": one["count"], "flavors": {"cpu": "default"}, "resourceUsage": usage}
         for one in sets
+        for usage in [{"cpu": one["count"]}]
     ]
     status = {
         "conditions": [condition("QuotaReserved"), condition("Admitted")],
@@ -122,8 +123,8 @@ def full_samples() -> dict[str, Manifest]:
                 "nodeLabels": {"cloud.example.com/type": "spot"},
                 "nodeTaints": [{"key": "spot", "value": "true", "effect": "NoSchedule", "timeAdded": TIME}],
                 "tolerations": [
-                    {"key": "spot", "operator": "Equal", "value": "true", "effect": "NoExecute", "tolerationSeconds": 5},
-                    {"operator": "Exists"},
+                    {"key": "spot", "operator": "Equal", "value": "true"},
+                    {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
                 ],
                 "topologyName": "racks",
             },
@@ -289,7 +290,7 @@ def _full_workload() -> Manifest:
         spec={
             "podSets": [
                 {"name": "main", "count": 3, "minCount": 2, "template": template, "topologyRequest": request},
-                {"name": "rest", "count": 1, "template": {"spec": pod_spec()}, "topologyRequest": {"unconstrained": True}},
+                pod_set("rest", topologyRequest={"unconstrained": True}),
             ],
             "queueName": "main",
             "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"},

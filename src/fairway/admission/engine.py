@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fairway.admission import cycle, events, lifecycle, objects, workloads
+from fairway.admission import cycle, events, invariants, lifecycle, objects, workloads
 from fairway.admission.config import Config
 from fairway.admission.explain import Explainer
 from fairway.admission.forest import Tree
@@ -63,18 +63,27 @@ class Engine:
         """Every workload that the engine knows, to look at."""
         return self._world.records.values()
 
+    def violations(self) -> list[str]:
+        """Broken invariants of the state: always empty, and tests make sure of it."""
+        return list(invariants.violations(self._world))
+
+    def overused(self) -> list[str]:
+        """Where more is in use than there may be: only ever after a quota was lowered."""
+        return list(invariants.overused(self._world))
+
     # Time and cycles
 
     def _pass_time(self, now: float) -> None:
-        """Carry out what became due before this moment, in its order, and decide each time."""
+        """Carry out what became due, in its order. What is due at this very moment is decided on together with its event."""
         world = self._world
-        while (due := world.due(now)) is not None:
-            kind, name = due
+        while (at := world.next_timer()) is not None and at <= now:
+            kind, name = world.take_timer()
             if kind == "wake":
                 self._wake(name)
             elif name in world.records:
                 lifecycle.backoff_over(world, world.records[name])
-            self._decide()
+            if at < now:
+                self._decide()
         world.now = max(world.now, now)
 
     def _wake(self, root_name: str) -> None:

@@ -139,12 +139,9 @@ class World:
             heappop(timers)
         return None
 
-    def due(self, now: float) -> tuple[str, str] | None:
-        """The next thing that time has brought about, if any: what, and for whom."""
-        at = self.next_timer()
-        if at is None or at > now:
-            return None
-        _, _, kind, name = heappop(self._timers)
+    def take_timer(self) -> tuple[str, str]:
+        """The earliest timer, which :meth:`next_timer` announced: what is due, and for whom."""
+        at, _, kind, name = heappop(self._timers)
         if kind == "wake":
             del self._wakes[name]
         self.now = max(self.now, at)

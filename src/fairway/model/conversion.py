@@ -115,6 +115,12 @@ def wrong_in_old_version(kind: str, version: str, data: Data) -> list[FieldError
         ]
     if kind == "Workload":
         errors += _wrong_priority_class(data)
+        errors += [
+            problems.required(problems.child(where, name))
+            for where, admission in _found(data, ("status", "admission"))
+            for name in ("clusterQueue", "podSetAssignments")
+            if isinstance(admission, Mapping) and admission.get(name) is None
+        ]
         for where, value in _found(data, _TOPOLOGY_ASSIGNMENT):
             errors += _wrong_topology(value, where)
     return errors

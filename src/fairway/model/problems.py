@@ -41,7 +41,7 @@ def duplicate(path: str, value: object, message: str = "") -> FieldError:
 
 def not_supported(path: str, value: object, supported: Iterable[str]) -> FieldError:
     quoted = ", ".join(f'"{one}"' for one in supported)
-    return FieldError(path, value, "FieldValueNotSupported", f"supported values: {quoted}")
+    return FieldError(path, value, "FieldValueNotSupported", f"supported values: {quoted}" if quoted else "")
 
 
 def not_found(path: str, value: object) -> FieldError:

@@ -26,7 +26,7 @@ from fairway.model.objects import ClusterQueue, Cohort, LocalQueue, ResourceFlav
 
 START = 1_700_000_000.0
 STEP_SECONDS = 10.0
-RELEASE_SECONDS = 0.05
+RELEASE_SECONDS = 1.0
 
 Json = dict[str, Any]
 
