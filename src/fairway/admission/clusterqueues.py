@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from fairway.admission.holders import Holders
 from fairway.admission.pending import PendingQueue
 from fairway.admission.quota import Leaf, Quota
 from fairway.admission.records import Record
@@ -24,6 +25,9 @@ from fairway.model.objects import (
 from fairway.model.objects import FairSharing as Weight
 from fairway.model.objects import ResourceGroup as GroupManifest
 from fairway.model.quantities import Quantity, amount_of
+
+if TYPE_CHECKING:
+    from fairway.admission.forest import Tree
 
 
 class FlavorSlot(NamedTuple):
@@ -80,10 +84,10 @@ class QueueState:
         self.leaf = Leaf(name)
         self.pending = PendingQueue()
         self.holders: dict[str, Record] = {}
-        self.victims: Victims | None = None
+        self.victims = Holders()
         self.generation = 0
         self.inactive: tuple[str, ...] = ()
-        self.tree: object = None
+        self.tree: Tree = cast("Tree", None)  # every queue is linked into a tree before anything is asked of it
         self.cohort_name = ""
         self.groups: tuple[Group, ...] = ()
         self.group_of: dict[str, Group] = {}
@@ -159,47 +163,45 @@ class QueueState:
     def take(self, record: Record) -> None:
         record.queue = self
         self.holders[record.key] = record
-        self.victims = None
+        self._file(record)
         self.leaf.add_all(record.usage)
 
     def give_back(self, record: Record) -> None:
         """Removals make room, so flavors that were passed over are worth another look: the generation grows."""
+        self._unfile(record)
         record.queue = None
         del self.holders[record.key]
-        self.victims = None
         self.generation += 1
         self.leaf.remove_all(record.usage)
 
-    def changed(self) -> None:
+    def changed(self, record: Record) -> None:
         """A holder changed in place (it was evicted, admitted, or its priority moved)."""
-        self.victims = None
+        self._unfile(record)
+        self._file(record)
         self.generation += 1
 
-    def victim_lists(self) -> Victims:
-        """Holders in the order they would be preempted in. Recent usage changes with time alone, so that order is not kept."""
-        victims = self.victims
-        if victims is None:
-            usage_of = self.pending.usage_of
-            if usage_of is None:
-                holders = sorted(self.holders.values(), key=_victim_key)
-            else:
-                holders = sorted(self.holders.values(), key=lambda record: (-usage_of(record.local_queue), record.victim_key))
-            victims = Victims(
-                tuple(record for record in holders if record.evicted is not None),
-                tuple(record for record in holders if record.evicted is None),
+    def _file(self, record: Record) -> None:
+        record.filed_under = record.victim_key
+        self.victims.add(record)
+        self.tree.victims.add(record)
+        self.tree.losses.clear()
+
+    def _unfile(self, record: Record) -> None:
+        self.victims.discard(record)
+        self.tree.victims.discard(record)
+        self.tree.losses.clear()
+
+    def own_victims(self) -> Iterator[Record]:
+        """Holders in the order this queue would preempt its own in: heavier LocalQueues first, where usage decides."""
+        usage_of = self.pending.usage_of
+        if usage_of is None:
+            return iter(self.victims)
+        return iter(
+            sorted(
+                self.holders.values(),
+                key=lambda record: (record.evicted is None, -usage_of(record.local_queue), record.victim_key),
             )
-            if usage_of is None:
-                self.victims = victims
-        return victims
-
-
-class Victims(NamedTuple):
-    evicted: tuple[Record, ...]
-    running: tuple[Record, ...]
-
-
-def _victim_key(record: Record) -> tuple[int, float, str]:
-    return record.victim_key
+        )
 
 
 def weight_of(sharing: Weight | None) -> float:

@@ -78,7 +78,7 @@ def _heads(tree: Tree) -> list[tuple[Record, QueueState]]:
 class Cycle:
     """``changed`` says whether anything was admitted, evicted or moved out of the way."""
 
-    __slots__ = ("_changed", "_kept", "_preempted", "_tree", "_world")
+    __slots__ = ("_answers", "_changed", "_kept", "_preempted", "_tree", "_world")
 
     def __init__(self, world: World, tree: Tree) -> None:
         self._world = world
@@ -86,6 +86,7 @@ class Cycle:
         self._changed = False
         self._kept: list[tuple[QueueState, Amounts]] = []
         self._preempted: dict[str, Record] = {}
+        self._answers: dict[tuple[str, frozenset[FlavorResource], Amounts], list[Target]] = {}
 
     def run(self, heads: list[tuple[Record, QueueState]]) -> bool:
         entries = [entry for record, queue in heads if (entry := self._nominate(record, queue)) is not None]
@@ -188,6 +189,16 @@ class Cycle:
         return self._search(record, queue, assignment.contested, requests)
 
     def _search(
+        self, record: Record, queue: QueueState, contested: frozenset[FlavorResource], requests: Amounts
+    ) -> list[Target]:
+        """Ask for victims. While heads are nominated nothing changes, so the same question has the same answer."""
+        question = (record.key, contested, requests)
+        targets = self._answers.get(question)
+        if targets is None:
+            targets = self._answers[question] = self._find_targets(record, queue, contested, requests)
+        return targets
+
+    def _find_targets(
         self, record: Record, queue: QueueState, contested: frozenset[FlavorResource], requests: Amounts
     ) -> list[Target]:
         config = self._world.config

@@ -9,15 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fairway.admission.clusterqueues import QueueState, compile_quotas, weight_of
+from fairway.admission.holders import Holders
 from fairway.admission.quota import Cohort, Node, compile_alone
-from fairway.admission.resources import FlavorResources
+from fairway.admission.records import Record
+from fairway.admission.resources import FlavorResource, FlavorResources
 from fairway.model.objects import Cohort as CohortManifest
+
+Losses = tuple[list[tuple[int, Record]], list[tuple[int, Record]]]
+"""What queues beyond their quota would lose, in order: those being evicted already, then those that run."""
 
 
 class Tree:
-    """ClusterQueues that share quota. ``ready`` names those that may have a head to try; ``cycle`` counts the tries."""
+    """ClusterQueues that share quota. ``ready`` names those that may have a head to try; ``cycle`` counts the tries.
 
-    __slots__ = ("by_leaf", "cycle", "looping", "queues", "ready", "root", "stale", "version")
+    ``guaranteed`` are the flavor-resources that some queue keeps from its cohort. ``losses`` is worked out by a search and
+    holds until a holder changes.
+    """
+
+    __slots__ = ("by_leaf", "cycle", "guaranteed", "looping", "losses", "queues", "ready", "root", "stale", "version", "victims")
 
     def __init__(self, root: Node, queues: Iterable[QueueState], *, looping: bool) -> None:
         self.root = root
@@ -28,6 +37,13 @@ class Tree:
         self.cycle = 0
         self.stale = True
         self.version = 0
+        self.guaranteed: frozenset[FlavorResource] = frozenset()
+        self.losses: dict[tuple[FlavorResource, int | None], Losses] = {}
+        self.victims = Holders()
+        for queue in self.queues.values():
+            queue.tree = self
+            for record in queue.holders.values():
+                self.victims.add(record)
 
     def compile(self) -> None:
         """Sum up quotas and usage, and see who takes part."""
@@ -40,6 +56,8 @@ class Tree:
                 compile_alone(queue.leaf)
         for queue in self.queues.values():
             queue.generation += 1
+        self.guaranteed = frozenset(fr for queue in self.queues.values() for fr in queue.leaf.guaranteed)
+        self.losses.clear()
         self.stale = False
         self.version += 1
 
@@ -81,7 +99,6 @@ class Forest:
     def tree_of(self, queue: QueueState) -> Tree:
         self._relink()
         tree = queue.tree
-        assert isinstance(tree, Tree)  # noqa: S101 - linking gives every queue a tree
         if tree.stale:
             tree.compile()
         return tree
@@ -140,8 +157,6 @@ class Forest:
             before = previous.get(name)
             tree.ready = set(tree.queues)
             tree.cycle = before.cycle if before is not None else 0
-            for queue in tree.queues.values():
-                queue.tree = tree
 
     def _link_cohorts(self) -> dict[str, Cohort]:
         names = set(self._cohort_manifests) | {queue.cohort_name for queue in self.queues.values() if queue.cohort_name}

@@ -135,7 +135,7 @@ def reserve(world: World, record: Record, queue: QueueState, assignment: Assignm
     record.explanation = None
     waiting = _sync_checks(record, queue)
     hold(world, record, queue, Stage.RESERVED if waiting else Stage.ADMITTED)
-    queue.changed()  # the echo of the write replaces the holder, which Kueue counts as a change of what can be had
+    queue.changed(record)  # the echo of the write replaces the holder, which Kueue counts as a change of what can be had
     if world.usage.enabled and queue.order_by_usage:
         world.usage.penalise(record.local_queue, record.key, total_requests(record))
         if not waiting:
@@ -190,7 +190,7 @@ def checks_changed(world: World, record: Record) -> None:
         evict(world, record, EvictionReason.ADMISSION_CHECK, checks=retry)
     elif not waiting and record.stage is Stage.RESERVED:
         record.stage = Stage.ADMITTED
-        queue.changed()
+        queue.changed(record)
         if world.usage.enabled and queue.order_by_usage:
             settle_usage(world, record)
         world.out.append(Start(at=world.now, key=record.key, cluster_queue=queue.name))
@@ -237,7 +237,7 @@ def evict(
     if preemption is not None:
         record.preemption_reason = preemption.reason
     if record.queue is not None:
-        record.queue.changed()
+        record.queue.changed(record)
     world.out.append(
         Evict(
             at=world.now,
@@ -368,7 +368,7 @@ def changed_in_place(world: World, record: Record) -> None:
     """A holder's standing changed (an eviction was taken back): those who search for victims must see it."""
     queue = record.queue
     if queue is not None:
-        queue.changed()
+        queue.changed(record)
         world.touch(queue)
 
 

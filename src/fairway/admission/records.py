@@ -92,6 +92,7 @@ class Record:
         "eviction_cause",
         "evictions",
         "explanation",
+        "filed_under",
         "full_counts",
         "gated",
         "groups",
@@ -165,6 +166,7 @@ class Record:
         self.pods_ready = False
         self.checks: dict[str, CheckState] = {}
         self.victim_key: VictimKey = (0, 0.0, "")
+        self.filed_under: VictimKey = (0, 0.0, "")
 
         self.evicted: EvictionReason | None = None
         self.eviction_cause = ""

@@ -99,7 +99,7 @@ def update_holder(world: World, record: Record, *, priority_changed: bool) -> No
     lifecycle.set_usage(world, record, held_usage(world, record))
     if priority_changed:
         record.refresh_keys(world.config)
-        queue.changed()
+        queue.changed(record)
         world.wake_later(queue)
         world.touch(queue)
 

@@ -1,7 +1,7 @@
 """What all objects have: metadata and conditions."""
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
 
@@ -114,6 +114,6 @@ class Object(Value, frozen=True, kw_only=True):
         """`namespace/name`, or the name alone where there is no namespace."""
         return f"{self.metadata.namespace}/{self.metadata.name}" if self.metadata.namespace else self.metadata.name
 
-    def with_metadata(self, **changes: Any) -> "Object":
+    def with_metadata(self, **changes: Any) -> Self:
         """The same object with some of its metadata changed."""
         return msgspec.structs.replace(self, metadata=msgspec.structs.replace(self.metadata, **changes))

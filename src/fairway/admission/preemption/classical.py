@@ -1,47 +1,61 @@
 """Preemption by priority and by place in the cohort tree.
 
-Candidates come in three kinds: those in parts of the tree that use more than their own while the preemptor asks for no more than its own
-(*hierarchy*: reclaimed whatever their priority, as far as the policy allows), those elsewhere in the tree (*priority*), and those in the
-preemptor's own queue. They are taken one by one until the workload fits; then everyone not needed is spared.
+Candidates come in three kinds: those in parts of the tree that use more than their own while the preemptor asks for no more
+than its own (*hierarchy*: reclaimed whatever their priority, as far as the policy allows), those elsewhere in the tree
+(*priority*), and those in the preemptor's own queue. They are taken one by one until the workload fits; then everyone who was
+not needed is spared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from heapq import merge
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.instructions import PreemptionReason
+from fairway.admission.preemption import flat
 from fairway.admission.preemption.search import Search, Target
 from fairway.admission.quota import Cohort, Node
-from fairway.admission.records import Record
+from fairway.admission.records import Record, VictimKey
 from fairway.admission.resources import FlavorResource
 from fairway.model.objects import PreemptionPolicy
 
 
 class _Source(NamedTuple):
-    """A queue that uses more than its own. ``meeting`` is the lowest cohort that it shares with the preemptor."""
+    """A queue that uses more than its own. ``between`` are the cohorts from it up to the first that the preemptor is in too."""
 
     queue: QueueState
-    meeting: Cohort
-    by_hierarchy: bool
+    between: tuple[Cohort, ...]
+
+
+_Sources = dict[QueueState, _Source]
+
+
+_Part = list[tuple[VictimKey, Record]]
 
 
 class _Candidate(NamedTuple):
+    """``source`` is ``None`` for the preemptor's own queue."""
+
     record: Record
     source: _Source | None
     reason: PreemptionReason
-    may_borrow: bool
 
 
 def find_targets(search: Search) -> list[Target]:
     """The victims, or none when no allowed set makes enough room."""
+    return flat.find_targets(search) if flat.applies(search) else find_on_tree(search)
+
+
+def find_on_tree(search: Search) -> list[Target]:
+    """The search for any question, step by step on the quota tree."""
     candidates = _Candidates(search)
     for borrowing in _attempts(search, candidates):
+        if not borrowing and not candidates.could_stay_within_quota():
+            continue
         targets: list[Target] = []
-        for candidate in candidates:
-            if not _still_valid(search, candidate, borrowing=borrowing):
+        for candidate in candidates.walk(borrowing=borrowing):
+            if not _still_valid(search, candidate):
                 continue
             search.take_away(candidate.record)
             targets.append(Target(candidate.record, candidate.reason))
@@ -54,7 +68,10 @@ def find_targets(search: Search) -> list[Target]:
 
 
 def _attempts(search: Search, candidates: _Candidates) -> tuple[bool, ...]:
-    """With or without borrowing, or both in turn. Without, more candidates count, but the queue must stay within its own."""
+    """With or without borrowing, or both in turn.
+
+    Without borrowing more candidates count, but the queue must end within its own quota.
+    """
     forbidden = not search.queue.borrowing_preemption
     if not candidates.from_others or (forbidden and not _under_nominal(search)):
         return (True,)
@@ -68,120 +85,110 @@ def _under_nominal(search: Search) -> bool:
     return all(leaf.nominal.get(fr, 0) > leaf.usage.get(fr, 0) for fr in search.contested)
 
 
-def _still_valid(search: Search, candidate: _Candidate, *, borrowing: bool) -> bool:
+def _still_valid(search: Search, candidate: _Candidate) -> bool:
     """Earlier victims may have brought a candidate's queue, or a cohort above it, back within its own quota."""
     source = candidate.source
     if source is None:
         return True
-    if borrowing and not candidate.may_borrow:
-        return False
     if source.queue.leaf.within_quota(search.contested):
         return False
-    for cohort in source.queue.leaf.path_up():
-        if cohort is source.meeting:
-            return True
-        if cohort.within_quota(search.contested):
-            return False
-    return True
+    return not source.between or not any(cohort.within_quota(search.contested) for cohort in source.between)
 
 
 class _Candidates:
-    """The candidates in the order they are taken; those already being evicted first. Walked lazily, as most are never reached."""
+    """The candidates in the order they are taken, those already being evicted first. Walked lazily: most are never reached."""
 
-    __slots__ = ("_hierarchy", "_priority", "_search", "by_hierarchy", "from_others")
+    __slots__ = ("_hierarchy", "_own", "_priority", "_search", "by_hierarchy", "from_others")
 
     def __init__(self, search: Search) -> None:
         self._search = search
-        sources = _sources(search) if search.queue.reclaim is not PreemptionPolicy.NEVER else []
-        self._hierarchy = [source for source in sources if source.by_hierarchy]
-        self._priority = [source for source in sources if not source.by_hierarchy]
+        self._hierarchy: _Sources = {}
+        self._priority: _Sources = {}
+        if search.queue.reclaim is not PreemptionPolicy.NEVER:
+            _find_sources(search, self._hierarchy, self._priority)
+        self._own = list(self._from_own())
         self.by_hierarchy = self._any(self._hierarchy)
         self.from_others = self.by_hierarchy or self._any(self._priority)
 
-    def _any(self, sources: list[_Source]) -> bool:
+    def _any(self, sources: _Sources) -> bool:
+        allowed, policy = self._search.allowed, self._search.queue.reclaim
+        return any(allowed(record, policy) for queue in sources for record in queue.victims)
+
+    def could_stay_within_quota(self) -> bool:
+        """Whether the queue could take the workload without borrowing if all its own candidates were gone."""
+        leaf = self._search.queue.leaf
+        freed: dict[FlavorResource, int] = {}
+        for candidate in self._own:
+            for fr, amount in candidate.record.usage:
+                freed[fr] = freed.get(fr, 0) + amount
+        return not any(leaf.exceeds_quota_with(fr, amount - freed.get(fr, 0)) for fr, amount in self._search.requests)
+
+    def walk(self, *, borrowing: bool) -> Iterator[_Candidate]:
+        """When the workload is to borrow, those whose priority protects them from borrowers are left out."""
+        everyone = self._search.tree.victims
+        priority = self._priority if not borrowing or self._search.queue.borrowing_preemption else {}
+        for evicted, part in ((True, everyone.evicted), (False, everyone.running)):
+            if self._hierarchy:
+                yield from self._from_others(part, self._hierarchy, PreemptionReason.RECLAMATION)
+            if priority and not borrowing:
+                yield from self._from_others(part, priority, None)
+            elif priority:
+                yield from self._from_borrowed(part, priority)
+            yield from (candidate for candidate in self._own if (candidate.record.evicted is not None) is evicted)
+
+    def _from_others(self, part: _Part, sources: _Sources, reason: PreemptionReason | None) -> Iterator[_Candidate]:
         search = self._search
-        return any(
-            search.allowed(record, search.queue.reclaim)
-            for source in sources
-            for part in source.queue.victim_lists()
-            for record in part
-        )
+        allowed, policy = search.allowed, search.queue.reclaim
+        for _, record in part:
+            source = sources.get(record.queue)  # type: ignore[arg-type]  # holders have a queue
+            if source is not None and allowed(record, policy):
+                yield _Candidate(record, source, reason or _reason(search, record))
 
-    def __iter__(self) -> Iterator[_Candidate]:
-        for part in (_evicted, _running):
-            yield from self._from_others(self._hierarchy, part)
-            yield from self._from_others(self._priority, part)
-            yield from self._from_own(part)
+    def _from_borrowed(self, part: _Part, sources: _Sources) -> Iterator[_Candidate]:
+        """Those whom the workload may preempt even if it borrows: of lower priority, and not above the threshold."""
+        for candidate in self._from_others(part, sources, None):
+            if candidate.reason is PreemptionReason.RECLAIM_WHILE_BORROWING:
+                yield candidate
 
-    def _from_others(self, sources: list[_Source], part: _Part) -> Iterator[_Candidate]:
-        if len(sources) == 1:
-            return self._from_one(sources[0], part)
-        return merge(*(self._from_one(source, part) for source in sources), key=_victim_order)
-
-    def _from_one(self, source: _Source, part: _Part) -> Iterator[_Candidate]:
-        search = self._search
-        for record in part(source.queue):
-            if search.allowed(record, search.queue.reclaim):
-                yield _classified(search, source, record)
-
-    def _from_own(self, part: _Part) -> Iterator[_Candidate]:
+    def _from_own(self) -> Iterator[_Candidate]:
         search = self._search
         policy = search.queue.within
         if policy is PreemptionPolicy.NEVER:
             return
-        by_priority = search.queue.pending.usage_of is None
-        for record in part(search.queue):
-            if by_priority and record.priority > search.record.priority:
-                return
+        for record in search.queue.own_victims():
             if search.allowed(record, policy):
-                yield _Candidate(record, None, PreemptionReason.IN_CLUSTER_QUEUE, may_borrow=True)
+                yield _Candidate(record, None, PreemptionReason.IN_CLUSTER_QUEUE)
 
 
-_Part = Callable[[QueueState], Iterable[Record]]
-
-
-def _evicted(queue: QueueState) -> Iterable[Record]:
-    return queue.victim_lists().evicted
-
-
-def _running(queue: QueueState) -> Iterable[Record]:
-    return queue.victim_lists().running
-
-
-def _victim_order(candidate: _Candidate) -> tuple[int, float, str]:
-    return candidate.record.victim_key
-
-
-def _classified(search: Search, source: _Source, record: Record) -> _Candidate:
-    if source.by_hierarchy:
-        return _Candidate(record, source, PreemptionReason.RECLAMATION, may_borrow=True)
+def _reason(search: Search, record: Record) -> PreemptionReason:
+    """By which right somebody of the same tree is preempted where the place in the tree gives no advantage."""
     queue = search.queue
-    above = record.priority >= search.record.priority or (
+    protected = record.priority >= search.record.priority or (
         queue.borrow_threshold is not None and record.priority > queue.borrow_threshold
     )
-    if not queue.borrowing_preemption or above:
-        return _Candidate(record, source, PreemptionReason.RECLAMATION, may_borrow=False)
-    return _Candidate(record, source, PreemptionReason.RECLAIM_WHILE_BORROWING, may_borrow=True)
+    if not queue.borrowing_preemption or protected:
+        return PreemptionReason.RECLAMATION
+    return PreemptionReason.RECLAIM_WHILE_BORROWING
 
 
-def _sources(search: Search) -> list[_Source]:
+def _find_sources(search: Search, hierarchy: _Sources, priority: _Sources) -> None:
     """Queues beyond their own quota, on the way from the preemptor's parent to the root.
 
     Once a subtree's own quota would do for the request, whoever uses that quota from outside it has the weaker claim.
     """
     leaf = search.queue.leaf
-    found: list[_Source] = []
     advantage, remaining = _fits_own(leaf, search.requests)
     below: Cohort | None = None
     for cohort in leaf.path_up():
-        _collect(search, cohort, cohort, below, advantage, found)
+        _collect(search, cohort, (), below, hierarchy if advantage else priority)
         fits, remaining = _fits_own(cohort, remaining)
         advantage = advantage or fits
         below = cohort
-    return found
 
 
-def _fits_own(node: Node, requests: Iterable[tuple[FlavorResource, int]]) -> tuple[bool, list[tuple[FlavorResource, int]]]:
+def _fits_own(
+    node: Node, requests: Iterable[tuple[FlavorResource, int]]
+) -> tuple[bool, list[tuple[FlavorResource, int]]]:
     """Whether the node's own quota has room for the requests, and what of them is left for the node above to provide."""
     fits = True
     remaining = []
@@ -193,20 +200,15 @@ def _fits_own(node: Node, requests: Iterable[tuple[FlavorResource, int]]) -> tup
 
 
 def _collect(
-    search: Search,
-    cohort: Cohort,
-    meeting: Cohort,
-    skip: Cohort | None,
-    advantage: bool,  # noqa: FBT001 - positional in a recursion over the tree
-    found: list[_Source],
+    search: Search, cohort: Cohort, between: tuple[Cohort, ...], skip: Cohort | None, found: _Sources
 ) -> None:
     for child in cohort.children:
         if child is not skip and not child.within_quota(search.contested):
-            _collect(search, child, meeting, skip, advantage, found)
+            _collect(search, child, (*between, child), skip, found)
     by_leaf = search.tree.by_leaf
     for leaf in cohort.leaves:
-        if leaf is search.queue.leaf or leaf.within_quota(search.contested):
+        if leaf.within_quota(search.contested) or leaf is search.queue.leaf:
             continue
         queue = by_leaf[leaf]
         if queue.active:
-            found.append(_Source(queue, meeting, advantage))
+            found[queue] = _Source(queue, between)

@@ -62,10 +62,10 @@ class Search:
             return False
         if policy is not PreemptionPolicy.ANY and not self._outranks(candidate, policy):
             return False
-        contested = self.contested
-        if not any(fr in contested for fr, _ in candidate.usage):
-            return False
-        return self._ran_long_enough(candidate)
+        for fr, _ in candidate.usage:
+            if fr in self.contested:
+                return self.minimum_run <= 0 or self._ran_long_enough(candidate)
+        return False
 
     def _outranks(self, candidate: Record, policy: PreemptionPolicy) -> bool:
         mine, theirs = self.record.order_key, candidate.order_key
@@ -75,7 +75,7 @@ class Search:
         return newer_too and mine[0] == theirs[0] and mine[1] < theirs[1]
 
     def _ran_long_enough(self, candidate: Record) -> bool:
-        if self.minimum_run <= 0 or candidate.evicted is not None or candidate.reserved_at is None:
+        if candidate.evicted is not None or candidate.reserved_at is None:
             return True
         until = candidate.reserved_at + self.minimum_run
         if until <= self.now:

@@ -1,0 +1,49 @@
+"""Those who hold quota, kept in the order they would be preempted in.
+
+Workloads that are being evicted already come first, then the lowest priority, the latest reservation, the UID. The order is kept up as
+holders come and go, so that a search for victims starts at the right end without sorting anything.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairway.admission.records import Record, VictimKey
+
+_Filed = tuple["VictimKey", "Record"]
+
+
+class Holders:
+    """``evicted`` and ``running`` each in order. A record is filed under its key of that moment; see :meth:`refile`."""
+
+    __slots__ = ("evicted", "running")
+
+    def __init__(self) -> None:
+        self.evicted: list[_Filed] = []
+        self.running: list[_Filed] = []
+
+    def __len__(self) -> int:
+        return len(self.evicted) + len(self.running)
+
+    def __iter__(self) -> Iterator[Record]:
+        for part in (self.evicted, self.running):
+            for _, record in part:
+                yield record
+
+    def add(self, record: Record) -> None:
+        insort(self.running if record.evicted is None else self.evicted, (record.victim_key, record), key=_key)
+
+    def discard(self, record: Record) -> None:
+        """Take a record out, wherever it was filed."""
+        for part in (self.running, self.evicted):
+            index = bisect_left(part, record.filed_under, key=_key)
+            if index < len(part) and part[index][1] is record:
+                del part[index]
+                return
+
+
+def _key(filed: _Filed) -> VictimKey:
+    return filed[0]
