@@ -81,7 +81,7 @@ class ValidationError(FairwayError):
 def _shown(value: object) -> str:
     try:
         simple = value is None or isinstance(value, bool | int | float | dict | list | tuple)
-        text = json.dumps(value if simple else str(value), ensure_ascii=False, default=str)
+        text = json.dumps(value if simple else str(value), ensure_ascii=False, default=str, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):  # such as an object that contains itself
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _VALUE_LENGTH_SHOWN else f"{text[:_VALUE_LENGTH_SHOWN]}…"

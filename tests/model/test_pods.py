@@ -191,7 +191,7 @@ def test_what_is_no_pod_spec_cannot_be_counted() -> None:
         ),
         pytest.param(
             pod_spec(container("c"), container("c")),
-            's.containers[1]: Duplicate value: {"name": "c"}',
+            's.containers[1]: Duplicate value: {"name":"c"}',
             id="two containers of one name",
         ),
         pytest.param(
@@ -233,8 +233,8 @@ def test_requests_above_limits_are_found_but_not_refused() -> None:
     )
 
     assert [str(error) for error in requests_exceeding_limits(spec, "t.spec")] == [
-        't.spec.initContainers[0]: Invalid value: ["cpu", "memory"]: requests must not exceed its limits',
-        't.spec.containers[1]: Invalid value: ["cpu", "memory"]: requests must not exceed its limits',
+        't.spec.initContainers[0]: Invalid value: ["cpu","memory"]: requests must not exceed its limits',
+        't.spec.containers[1]: Invalid value: ["cpu","memory"]: requests must not exceed its limits',
         't.spec.resources: Invalid value: ["cpu"]: requests must not exceed its limits',
     ]
     assert requests_exceeding_limits(full_pod_spec()) == []

@@ -45,7 +45,7 @@ def topology(*labels: str) -> Manifest:
         ),
         pytest.param(
             flavor(nodeTaints=[taint(), taint(value="false")]),
-            'spec.nodeTaints[1]: Duplicate value: {"key": "spot", "value": "false", "effect": "NoSchedule"}: taints '
+            'spec.nodeTaints[1]: Duplicate value: {"key":"spot","value":"false","effect":"NoSchedule"}: taints '
             "must be unique by key and effect pair",
             id="the same taint twice",
         ),
@@ -61,31 +61,31 @@ def topology(*labels: str) -> Manifest:
         ),
         pytest.param(
             flavor(tolerations=[{"operator": "Equal", "value": "x"}]),
-            'spec.tolerations[0]: Invalid value: {"operator": "Equal", "value": "x"}: operator must be Exists when '
+            'spec.tolerations[0]: Invalid value: {"operator":"Equal","value":"x"}: operator must be Exists when '
             "'key' is empty, which means 'match all values and all keys'",
             id="all keys have no common value",
         ),
         pytest.param(
             flavor(tolerations=[{"key": "a", "tolerationSeconds": 5, "effect": "NoSchedule"}]),
-            'spec.tolerations[0]: Invalid value: {"key": "a", "effect": "NoSchedule", "tolerationSeconds": 5}: effect '
+            'spec.tolerations[0]: Invalid value: {"key":"a","effect":"NoSchedule","tolerationSeconds":5}: effect '
             "must be 'NoExecute' when 'tolerationSeconds' is set",
             id="only running pods have time left",
         ),
         pytest.param(
             flavor(tolerations=[{"key": "a", "operator": "Gt", "value": "5"}]),
-            'spec.tolerations[0]: Invalid value: {"key": "a", "operator": "Gt", "value": "5"}: supported toleration '
+            'spec.tolerations[0]: Invalid value: {"key":"a","operator":"Gt","value":"5"}: supported toleration '
             "values: 'Equal'(default), 'Exists'",
             id="flavors do not compare numbers",
         ),
         pytest.param(
             flavor(tolerations=[{"key": "a", "operator": "Exists", "value": "5"}]),
-            'spec.tolerations[0]: Invalid value: {"key": "a", "operator": "Exists", "value": "5"}: a value must be '
+            'spec.tolerations[0]: Invalid value: {"key":"a","operator":"Exists","value":"5"}: a value must be '
             "empty when 'operator' is 'Exists'",
             id="Exists has no value",
         ),
         pytest.param(
             flavor(tolerations=[{"key": "a", "effect": "x"}]),
-            f'spec.tolerations[0]: Invalid value: {{"key": "a", "effect": "x"}}: {EFFECTS}',
+            f'spec.tolerations[0]: Invalid value: {{"key":"a","effect":"x"}}: {EFFECTS}',
             id="an unknown effect of a toleration",
         ),
         pytest.param(
@@ -95,13 +95,13 @@ def topology(*labels: str) -> Manifest:
         ),
         pytest.param(
             flavor(topologyName="racks"),
-            'spec: Invalid value: {"topologyName": "racks"}: at least one nodeLabel is required when topology is set',
+            'spec: Invalid value: {"topologyName":"racks"}: at least one nodeLabel is required when topology is set',
             id="a topology needs to know its nodes",
         ),
-        pytest.param(topology("a", "a"), 'spec.levels: Invalid value: ["a", "a"]: must be unique', id="a level twice"),
+        pytest.param(topology("a", "a"), 'spec.levels: Invalid value: ["a","a"]: must be unique', id="a level twice"),
         pytest.param(
             topology("kubernetes.io/hostname", "rack"),
-            'spec.levels: Invalid value: ["kubernetes.io/hostname", "rack"]: the kubernetes.io/hostname label can only '
+            'spec.levels: Invalid value: ["kubernetes.io/hostname","rack"]: the kubernetes.io/hostname label can only '
             "be used at the lowest level of topology",
             id="hosts contain nothing",
         ),
@@ -144,7 +144,7 @@ PLACED = flavor(nodeLabels={"a": "b"}, topologyName="racks", tolerations=[{"oper
         pytest.param(
             PLACED,
             changed(PLACED, "spec.nodeLabels", {"a": "c"}),
-            'spec.nodeLabels: Invalid value: {"a": "c"}: nodeLabels are immutable when topologyName is set',
+            'spec.nodeLabels: Invalid value: {"a":"c"}: nodeLabels are immutable when topologyName is set',
             id="labels of a placed flavor",
         ),
         pytest.param(
@@ -162,7 +162,7 @@ PLACED = flavor(nodeLabels={"a": "b"}, topologyName="racks", tolerations=[{"oper
         pytest.param(
             topology("a", "b"),
             topology("a"),
-            'spec.levels: Invalid value: [{"nodeLabel": "a"}]: field is immutable',
+            'spec.levels: Invalid value: [{"nodeLabel":"a"}]: field is immutable',
             id="the levels of a topology",
         ),
         pytest.param(

@@ -61,8 +61,8 @@ def selecting(**expression: Any) -> Manifest:
         ),
         pytest.param(
             changed(cluster_queue(), "spec.resourceGroups.0.coveredResources", ["cpu", "memory"]),
-            'spec.resourceGroups[0]: Invalid value: {"coveredResources": ["cpu", "memory"], "flavors": [{"name": '
-            '"default", "resources": [{"name": "cpu", "nominalQuota": "10"}]}]}: flavors must have the same number of '
+            'spec.resourceGroups[0]: Invalid value: {"coveredResources":["cpu","memory"],"flavors":[{"name":'
+            '"default","resources":[{"name":"cpu","nominalQuota":"10"}]}]}: flavors must have the same number of '
             "resources as the coveredResources",
             id="a resource without a quota",
         ),
@@ -101,8 +101,8 @@ def selecting(**expression: Any) -> Manifest:
         ),
         pytest.param(
             cluster_queue(preemption={"borrowWithinCohort": {"policy": "LowerPriority"}}),
-            'spec.preemption: Invalid value: {"reclaimWithinCohort": "Never", "borrowWithinCohort": {"policy": '
-            '"LowerPriority"}, "withinClusterQueue": "Never"}: reclaimWithinCohort=Never and '
+            'spec.preemption: Invalid value: {"reclaimWithinCohort":"Never","borrowWithinCohort":{"policy":'
+            '"LowerPriority"},"withinClusterQueue":"Never"}: reclaimWithinCohort=Never and '
             "borrowWithinCohort.Policy!=Never",
             id="who never reclaims does not preempt to borrow",
         ),

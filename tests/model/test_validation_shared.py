@@ -160,7 +160,7 @@ def test_an_object_may_be_replaced_by_itself(kind: str) -> None:
             changed(cohort(), "metadata.finalizers", ["orphan", "foregroundDeletion"]),
             [
                 (
-                    'metadata.finalizers: Invalid value: ["orphan", "foregroundDeletion"]: finalizer orphan and '
+                    'metadata.finalizers: Invalid value: ["orphan","foregroundDeletion"]: finalizer orphan and '
                     "foregroundDeletion cannot be both set"
                 )
             ],
@@ -180,7 +180,7 @@ def test_an_object_may_be_replaced_by_itself(kind: str) -> None:
             changed(cohort(), "metadata.ownerReferences", [OWNER | {"controller": True}, OWNER | {"controller": True}]),
             [
                 (
-                    'metadata.ownerReferences: Invalid value: ["Pod/p", "Pod/p"]: Only one reference can have '
+                    'metadata.ownerReferences: Invalid value: ["Pod/p","Pod/p"]: Only one reference can have '
                     'Controller set to true. Found "true" in references for Pod/p and Pod/p'
                 )
             ],
@@ -325,7 +325,7 @@ def test_an_object_of_one_kind_cannot_become_another() -> None:
             "LocalQueue",
             "status.conditions",
             [condition("Active"), condition("Active")],
-            'status.conditions[1]: Duplicate value: {"type": "Active"}',
+            'status.conditions[1]: Duplicate value: {"type":"Active"}',
             id="items that are the same by their key",
         ),
         pytest.param(

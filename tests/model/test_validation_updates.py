@@ -55,13 +55,13 @@ def shrunk(sample: Manifest, count: int) -> Manifest:
         pytest.param(
             admitted(),
             changed(admitted(), "spec.podSets.0.template.spec.restartPolicy", "Never"),
-            'spec.podSets[0]: Invalid value: {"name": "main"',
+            'spec.podSets[0]: Invalid value: {"name":"main"',
             id="the pods of who holds quota",
         ),
         pytest.param(
             admitted(),
             shrunk(admitted(), 4),
-            'spec.podSets[0]: Invalid value: {"name": "main"',
+            'spec.podSets[0]: Invalid value: {"name":"main"',
             id="their number goes up",
         ),
         pytest.param(
@@ -106,13 +106,13 @@ def shrunk(sample: Manifest, count: int) -> Manifest:
         pytest.param(
             admitted(),
             changed(admitted(), "status.admission.clusterQueue", "other"),
-            'status.admission: Invalid value: {"clusterQueue": "other"',
+            'status.admission: Invalid value: {"clusterQueue":"other"',
             id="where the quota is",
         ),
         pytest.param(
             admitted(),
             changed(admitted(), "status.admission.podSetAssignments.0.flavors", {"cpu": "other"}),
-            'status.admission: Invalid value: {"clusterQueue": "team-a"',
+            'status.admission: Invalid value: {"clusterQueue":"team-a"',
             id="which flavor it is of",
         ),
         pytest.param(
@@ -137,7 +137,7 @@ def shrunk(sample: Manifest, count: int) -> Manifest:
             checked("Ready", labels={"a": "b"}),
             checked("Ready", labels={"a": "c"}),
             "status.admissionChecks[0].podSetUpdates: Invalid value: "
-            '[{"name": "main", "labels": {"a": "c"}}]: field is immutable',
+            '[{"name":"main","labels":{"a":"c"}}]: field is immutable',
             id="what a check said",
         ),
         pytest.param(

@@ -62,7 +62,7 @@ def placed(levels: list[str] | None = None, **part: Any) -> Manifest:
         ),
         pytest.param(
             workload(pod_set(), pod_set()),
-            'spec.podSets[1]: Duplicate value: {"name": "main"}',
+            'spec.podSets[1]: Duplicate value: {"name":"main"}',
             id="two pod sets of one name",
         ),
         pytest.param(
@@ -191,6 +191,18 @@ def placed(levels: list[str] | None = None, **part: Any) -> Manifest:
             id="a long gate",
         ),
         pytest.param(
+            workload(status={"conditions": [condition("x" * 64)]}),
+            f'status.conditions[0].type: Invalid value: "{"x" * 64}": name part must be no more than 63 bytes',
+            id="a condition with a long name",
+        ),
+        pytest.param(
+            workload(
+                status={"schedulingStats": {"evictions": [{"reason": "r", "underlyingCause": "", "count": 1}] * 2}}
+            ),
+            'status.schedulingStats.evictions[1]: Duplicate value: {"reason":"r","underlyingCause":""}',
+            id="evictions that are counted twice",
+        ),
+        pytest.param(
             workload(status={"conditions": [condition("QuotaReserved")]}),
             "status.admission: Required value: must be set while the QuotaReserved condition is true",
             id="quota that is reserved nowhere",
@@ -291,7 +303,7 @@ def placed(levels: list[str] | None = None, **part: Any) -> Manifest:
         ),
         pytest.param(
             workload(spec={"preemptionGates": [{"name": "g"}, {"name": "g"}]}),
-            'spec.preemptionGates[1]: Duplicate value: {"name": "g"}',
+            'spec.preemptionGates[1]: Duplicate value: {"name":"g"}',
             id="a preemption gate twice",
         ),
     ],

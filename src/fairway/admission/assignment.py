@@ -95,7 +95,7 @@ class Assignment(NamedTuple):
 class Oracle(Protocol):
     """Answers whether preemption could make room for one flavor-resource."""
 
-    def __call__(self, fr: FlavorResource, amount: int) -> Verdict: ...
+    def __call__(self, record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> Verdict: ...
 
 
 class Assigner:
@@ -272,7 +272,7 @@ class Assigner:
             Reason(Code.INSUFFICIENT_UNUSED, fr.flavor, fr.resource, missing=total - available, requested=total)
         )
         if leaf.nominal.get(fr, 0) >= total or room_above or self._preempts_beyond_nominal:
-            return self._oracle(fr, total)
+            return self._oracle(self._record, self._queue, fr, total)
         return Verdict(Mode.NO_FIT, level)
 
     # The ClusterQueue's fungibility rules

@@ -74,6 +74,7 @@ class QueueState:
         "prefer_preemption",
         "reclaim",
         "stop_policy",
+        "terminating",
         "tree",
         "victims",
         "within",
@@ -87,6 +88,7 @@ class QueueState:
         self.victims = Holders()
         self.generation = 0
         self.inactive: tuple[str, ...] = ()
+        self.terminating = False
         self.tree: Tree = cast("Tree", None)  # every queue is linked into a tree before anything is asked of it
         self.cohort_name = ""
         self.groups: tuple[Group, ...] = ()
@@ -113,6 +115,7 @@ class QueueState:
     def configure(self, manifest: ClusterQueue, frs: FlavorResources) -> bool:
         """Take over a changed object; whether its place in the tree or its quotas changed."""
         spec = manifest.spec
+        self.terminating = manifest.metadata.deletion_timestamp is not None
         self._configure_rules(spec)
         groups = compile_groups(spec.resource_groups, frs)
         quotas = compile_quotas(spec.resource_groups, frs)

@@ -56,6 +56,11 @@ def run(world: World, tree: Tree) -> None:
         seen.add(state)
 
 
+def assess(world: World, record: Record, queue: QueueState) -> Assignment:
+    """What a workload would get if it were tried now, all flavors considered. Nothing changes by asking."""
+    return Cycle(world, world.forest.tree_of(queue)).try_now(record, queue)
+
+
 def _tried(record: Record) -> tuple[tuple[tuple[str, int], ...], ...]:
     if record.progress is None:
         return ()
@@ -101,6 +106,9 @@ class Cycle:
             return ordering.by_fair_share(self._tree, entries)
         return ordering.classical(entries)
 
+    def try_now(self, record: Record, queue: QueueState) -> Assignment:
+        return self._assigner(record, queue, None).assign()
+
     # Nomination: what each head would take, on the usage as it is
 
     def _nominate(self, record: Record, queue: QueueState) -> Entry | None:
@@ -127,27 +135,30 @@ class Cycle:
         for index, ask in enumerate(record.asks):
             if ask.shape.violations:
                 path = f"spec.podSets[{index}].template.spec"
-                details = ", ".join(f"{path}{violation}" for violation in ask.shape.violations)
+                details = ", ".join(f"{path}.{violation}" for violation in ask.shape.violations)
                 return Explanation(Outcome.REQUESTS_EXCEED_LIMITS, details)
         return None
 
     def _assign(self, record: Record, queue: QueueState) -> tuple[Assignment, list[Target]]:
-        config = self._world.config
-        assigner = Assigner(
-            record=record,
-            queue=queue,
-            flavors=self._world.flavors,
-            oracle=lambda fr, amount: self._simulate(record, queue, fr, amount),
-            progress=self._progress(record, queue),
-            cycle=self._tree.cycle,
-            fair=config.fair_sharing is not None,
-            ignore_undeclared=config.resources.ignore_undeclared,
-        )
+        assigner = self._assigner(record, queue, self._progress(record, queue))
         full = assigner.assign()
         targets = self._targets(record, queue, full)
         if full.mode is Mode.FIT or targets or not record.partially_admissible:
             return full, targets
         return self._assign_partially(assigner, record, queue) or (full, [])
+
+    def _assigner(self, record: Record, queue: QueueState, progress: Progress | None) -> Assigner:
+        config = self._world.config
+        return Assigner(
+            record=record,
+            queue=queue,
+            flavors=self._world.flavors,
+            oracle=self._simulate,
+            progress=progress,
+            cycle=self._tree.cycle,
+            fair=config.fair_sharing is not None,
+            ignore_undeclared=config.resources.ignore_undeclared,
+        )
 
     def _assign_partially(
         self, assigner: Assigner, record: Record, queue: QueueState
@@ -216,7 +227,7 @@ class Cycle:
         else:
             targets = classical.find_targets(search)
         if not targets and search.protected_until is not None:
-            self._world.wake_tree_at(self._world.forest.root_name(queue), search.protected_until)
+            self._world.wake_tree_at(self._tree.name, search.protected_until)
         return targets
 
     def _simulate(self, record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> Verdict:
@@ -224,9 +235,11 @@ class Cycle:
         targets = self._search(record, queue, frozenset((fr,)), ((fr, amount),))
         if not targets:
             return Verdict(Mode.NO_CANDIDATES, queue.leaf.lowest_fitting_height(fr, amount)[0])
+        own = any(target.record.queue is queue for target in targets)
+        if not own and not queue.leaf.exceeds_quota_with(fr, amount):
+            return Verdict(Mode.RECLAIM, 0)
         with without(_held(target.record for target in targets)):
             level = queue.leaf.lowest_fitting_height(fr, amount)[0]
-        own = any(target.record.queue is queue for target in targets)
         return Verdict(Mode.PREEMPT if own else Mode.RECLAIM, level)
 
     # Processing: in order, on usage that changes
@@ -254,6 +267,8 @@ class Cycle:
 
     def _still_fits(self, entry: Entry) -> bool:
         leaf = entry.queue.leaf
+        if not self._preempted and not entry.targets:
+            return all(amount <= 0 or amount <= leaf.available(fr) for fr, amount in entry.usage)
         gone = dict(self._preempted)
         gone.update((target.record.key, target.record) for target in entry.targets)
         with without(_held(gone.values())):

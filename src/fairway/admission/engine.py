@@ -15,7 +15,6 @@ from typing import Any
 from fairway.admission import cycle, events, invariants, lifecycle, objects, workloads
 from fairway.admission.config import Config
 from fairway.admission.explain import Explainer
-from fairway.admission.forest import Tree
 from fairway.admission.instructions import (
     Deactivate,
     DeactivationCause,
@@ -23,7 +22,7 @@ from fairway.admission.instructions import (
     Instruction,
 )
 from fairway.admission.reasons import Why
-from fairway.admission.records import Record, Stage
+from fairway.admission.records import Record, Stage, compile_asks
 from fairway.admission.world import World
 
 
@@ -130,7 +129,7 @@ def _released(world: World, record: Record, _: events.QuotaReleased) -> None:
 
 def _reclaimed(world: World, record: Record, event: events.PodsReclaimed) -> None:
     record.reclaimed = dict(event.counts)
-    workloads.compile_asks(record, record.spec.pod_sets, world.shapes)
+    compile_asks(record, record.spec.pod_sets, world.shapes)
     if record.holding:
         workloads.update_holder(world, record, priority_changed=False)
     else:
@@ -140,18 +139,9 @@ def _reclaimed(world: World, record: Record, event: events.PodsReclaimed) -> Non
 def _pods_ready(world: World, record: Record, event: events.PodsReadyChanged) -> None:
     record.pods_ready = event.ready
     if event.ready:
-        world.unready.discard(record.key)
+        world.set_ready(record)
     elif record.holding:
         world.unready.add(record.key)
-    if world.config.pods_ready.block_admission and not world.unready:
-        for tree in world.forest:
-            _touch_tree(world, tree)
-
-
-def _touch_tree(world: World, tree: Tree) -> None:
-    for queue in tree.queues.values():
-        world.touch(queue)
-        return
 
 
 def _priority_changed(world: World, record: Record, event: events.PriorityChanged) -> None:
@@ -207,11 +197,7 @@ def _write_failed(world: World, record: Record, _: events.WriteFailed) -> None:
         record.preemption_reason = ""
         lifecycle.changed_in_place(world, record)
         return
-    lifecycle.let_go(world, record)
-    world.usage.forgive(record.local_queue, record.key)
-    record.stage = Stage.PENDING
-    record.admission = ()
-    lifecycle.enqueue(world, record)
+    lifecycle.take_back(world, record)
 
 
 _HANDLERS: dict[type[events.Event], Callable[[World, Any], None]] = {

@@ -6,10 +6,10 @@ up here, from the state as it is now.
 
 from __future__ import annotations
 
-from fairway.admission import lifecycle
+from fairway.admission import cycle, lifecycle
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.forest import Tree
-from fairway.admission.reasons import Code, Explanation, Holder, Outcome, Shortage, Why
+from fairway.admission.reasons import Code, Explanation, Holder, Outcome, PodSetReasons, Shortage, Why
 from fairway.admission.records import Place, Record, Stage
 from fairway.admission.resources import FlavorResource
 from fairway.admission.world import World
@@ -31,6 +31,7 @@ class Explainer:
             return None
         queue = world.queue_for(record)
         explanation = self._explanation(record)
+        obstacles = self._obstacles(record, queue)
         position, local_position, ahead = self._position(record, queue)
         return Why(
             workload=record.key,
@@ -40,8 +41,9 @@ class Explainer:
             local_position=local_position,
             priority=record.priority,
             explanation=explanation,
-            can_ever_fit=explanation.can_ever_fit,
-            shortages=self._shortages(record, queue, explanation) if queue is not None else (),
+            obstacles=obstacles,
+            can_ever_fit=all(pod_set.can_ever_fit for pod_set in obstacles),
+            shortages=self._shortages(queue, obstacles) if queue is not None else (),
             ahead=ahead,
         )
 
@@ -60,6 +62,11 @@ class Explainer:
             return lane.explanation
         return record.explanation or Explanation(Outcome.NOT_TRIED)
 
+    def _obstacles(self, record: Record, queue: QueueState | None) -> tuple[PodSetReasons, ...]:
+        if queue is None or not record.asks or self._world.forest.tree_of(queue).looping:
+            return ()
+        return cycle.assess(self._world, record, queue).reasons()
+
     def _position(self, record: Record, queue: QueueState | None) -> tuple[int | None, int | None, tuple[str, ...]]:
         if queue is None or record.place is Place.NOWHERE:
             return None, None, ()
@@ -71,10 +78,10 @@ class Explainer:
         same = sum(other.local_queue == record.local_queue for other in before)
         return len(before), same, tuple(other.key for other in before[:MOST_AHEAD])
 
-    def _shortages(self, record: Record, queue: QueueState, explanation: Explanation) -> tuple[Shortage, ...]:
+    def _shortages(self, queue: QueueState, obstacles: tuple[PodSetReasons, ...]) -> tuple[Shortage, ...]:
         tree = self._world.forest.tree_of(queue)
         found = []
-        for pod_set in explanation.pod_sets:
+        for pod_set in obstacles:
             for reason in pod_set.reasons:
                 if reason.code is Code.INSUFFICIENT_UNUSED:
                     fr = self._world.frs.get(reason.flavor, reason.resource)

@@ -26,9 +26,10 @@ class Tree:
     holds until a holder changes.
     """
 
-    __slots__ = ("by_leaf", "cycle", "guaranteed", "looping", "losses", "queues", "ready", "root", "stale", "version", "victims")
+    __slots__ = ("by_leaf", "cycle", "guaranteed", "looping", "losses", "name", "queues", "ready", "root", "stale", "version", "victims")
 
-    def __init__(self, root: Node, queues: Iterable[QueueState], *, looping: bool) -> None:
+    def __init__(self, name: str, root: Node, queues: Iterable[QueueState], *, looping: bool) -> None:
+        self.name = name
         self.root = root
         self.queues = {queue.name: queue for queue in sorted(queues, key=lambda queue: queue.name)}
         self.by_leaf = {queue.leaf: queue for queue in self.queues.values()}
@@ -97,23 +98,19 @@ class Forest:
         self._linked = False
 
     def tree_of(self, queue: QueueState) -> Tree:
-        self._relink()
+        if not self._linked:
+            self._relink()
         tree = queue.tree
         if tree.stale:
             tree.compile()
         return tree
 
-    def root_name(self, queue: QueueState) -> str:
-        """What a batch of changes is collected under: the root cohort, or the queue itself."""
-        tree = self.tree_of(queue)
-        return f"cohort/{tree.root.name}" if isinstance(tree.root, Cohort) else f"queue/{queue.name}"
-
     def cohort_root_name(self, cohort: str) -> str:
         """The same for a cohort by name, whether it has queues or not."""
         seen = {cohort}
-        while (parent := self._parent_of(cohort)) and parent not in seen:
-            seen.add(parent)
-            cohort = parent
+        while (above := self._parent_of(cohort)) and above not in seen:
+            seen.add(above)
+            cohort = above
         return f"cohort/{cohort}"
 
     def tree_named(self, name: str) -> Tree | None:
@@ -134,7 +131,7 @@ class Forest:
         if self._linked:
             return
         self._linked = True
-        cohorts = self._link_cohorts()
+        cohorts, looping_cohorts = self._link_cohorts()
         members: dict[str, list[QueueState]] = {}
         roots: dict[str, tuple[Node, bool]] = {}
         for queue in self.queues.values():
@@ -142,9 +139,9 @@ class Forest:
                 cohort = cohorts[queue.cohort_name]
                 queue.leaf.parent = cohort
                 cohort.leaves.append(queue.leaf)
-                root, looping = _root_of(cohort)
-                name = f"cohort/{root.name}"
-                roots[name] = (root, looping)
+                path = (cohort, *cohort.path_up())
+                name = f"cohort/{path[-1].name}"
+                roots[name] = (path[-1], path[-1].name in looping_cohorts)
             else:
                 queue.leaf.parent = None
                 name = f"queue/{queue.name}"
@@ -153,14 +150,15 @@ class Forest:
         previous = self._trees
         self._trees = {}
         for name, (root, looping) in roots.items():
-            tree = self._trees[name] = Tree(root, members[name], looping=looping)
+            tree = self._trees[name] = Tree(name, root, members[name], looping=looping)
             before = previous.get(name)
             tree.ready = set(tree.queues)
             tree.cycle = before.cycle if before is not None else 0
 
-    def _link_cohorts(self) -> dict[str, Cohort]:
+    def _link_cohorts(self) -> tuple[dict[str, Cohort], frozenset[str]]:
+        """All cohorts, linked; and those that are their own ancestors, which are left without a parent."""
         names = set(self._cohort_manifests) | {queue.cohort_name for queue in self.queues.values() if queue.cohort_name}
-        names |= {parent for name in self._cohort_manifests if (parent := self._parent_of(name))}
+        names |= {above for name in self._cohort_manifests if (above := self._parent_of(name))}
         cohorts = {name: Cohort(name) for name in sorted(names)}
         for name, cohort in cohorts.items():
             manifest = self._cohort_manifests.get(name)
@@ -168,28 +166,20 @@ class Forest:
                 continue
             cohort.set_quotas(compile_quotas(manifest.spec.resource_groups, self._frs))
             cohort.weight = weight_of(manifest.spec.fair_sharing)
-            parent = cohorts.get(self._parent_of(name))
-            if parent is not None:
-                cohort.parent = parent
-                parent.children.append(cohort)
-        return cohorts
+        looping = frozenset(name for name in cohorts if self._is_own_ancestor(name))
+        for name, cohort in cohorts.items():
+            above = self._parent_of(name)
+            if above and name not in looping:
+                cohort.parent = cohorts[above]
+                cohort.parent.children.append(cohort)
+        return cohorts, looping
 
-
-def _root_of(cohort: Cohort) -> tuple[Cohort, bool]:
-    """The root above a cohort, or some cohort of the loop it hangs on."""
-    seen = {cohort}
-    while cohort.parent is not None:
-        cohort = cohort.parent
-        if cohort in seen:
-            return min(_loop(cohort), key=lambda member: member.name), True
-        seen.add(cohort)
-    return cohort, False
-
-
-def _loop(start: Cohort) -> list[Cohort]:
-    members = [start]
-    above = start.parent
-    while above is not None and above is not start:
-        members.append(above)
-        above = above.parent
-    return members
+    def _is_own_ancestor(self, name: str) -> bool:
+        seen: set[str] = set()
+        above = self._parent_of(name)
+        while above and above not in seen:
+            if above == name:
+                return True
+            seen.add(above)
+            above = self._parent_of(above)
+        return False

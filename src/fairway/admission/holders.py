@@ -11,19 +11,22 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fairway.admission.records import Record, VictimKey
+    from fairway.admission.records import Record
 
-_Filed = tuple["VictimKey", "Record"]
+VictimKey = tuple[int, float, str, str]
+"""Priority, how long ago the quota was reserved, UID, and the workload's name, which no two share."""
+
+Filed = tuple[VictimKey, "Record"]
 
 
 class Holders:
-    """``evicted`` and ``running`` each in order. A record is filed under its key of that moment; see :meth:`refile`."""
+    """``evicted`` and ``running``, each in order. A record is filed under the key it had when it came."""
 
     __slots__ = ("evicted", "running")
 
     def __init__(self) -> None:
-        self.evicted: list[_Filed] = []
-        self.running: list[_Filed] = []
+        self.evicted: list[Filed] = []
+        self.running: list[Filed] = []
 
     def __len__(self) -> int:
         return len(self.evicted) + len(self.running)
@@ -34,16 +37,12 @@ class Holders:
                 yield record
 
     def add(self, record: Record) -> None:
-        insort(self.running if record.evicted is None else self.evicted, (record.victim_key, record), key=_key)
+        insort(self.running if record.evicted is None else self.evicted, (record.victim_key, record))
 
     def discard(self, record: Record) -> None:
         """Take a record out, wherever it was filed."""
         for part in (self.running, self.evicted):
-            index = bisect_left(part, record.filed_under, key=_key)
+            index = bisect_left(part, (record.filed_under,))  # type: ignore[type-var,arg-type]  # shorter sorts first
             if index < len(part) and part[index][1] is record:
                 del part[index]
                 return
-
-
-def _key(filed: _Filed) -> VictimKey:
-    return filed[0]

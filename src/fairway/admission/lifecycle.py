@@ -24,7 +24,7 @@ from fairway.admission.instructions import (
 )
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Place, Record, Stage, total_requests
-from fairway.admission.resources import Amounts
+from fairway.admission.resources import Amounts, FlavorResource
 from fairway.admission.world import World
 
 PENDING_CHECK = "Pending"
@@ -104,13 +104,14 @@ def explain(world: World, record: Record, explanation: Explanation) -> None:
 
 def backoff_over(world: World, record: Record) -> None:
     """Time has come for a workload that was to wait before it is tried again."""
-    if record.requeue_at is not None and record.requeue_at > world.now:
+    if not record.active or record.stage is not Stage.PENDING or _still_to_wait(world, record):
         return
-    record.requeue_at = None
-    if record.stage is Stage.PENDING and record.requeue_held_by in _REQUEUED_AFTER_BACKOFF:
-        allow_requeue(world, record, RequeueReason.BACKOFF_FINISHED)
-    elif record.place is Place.ASIDE:
-        requeue(world, record)
+    dequeue(world, record)
+    come_back(world, record)
+
+
+def _still_to_wait(world: World, record: Record) -> bool:
+    return record.requeue_at is not None and record.requeue_at > world.now
 
 
 def allow_requeue(world: World, record: Record, reason: RequeueReason) -> None:
@@ -156,11 +157,37 @@ def reserve(world: World, record: Record, queue: QueueState, assignment: Assignm
 def hold(world: World, record: Record, queue: QueueState, stage: Stage) -> None:
     """Count a workload's usage against its queue."""
     record.stage = stage
+    record.cluster_queue = queue.name
     record.refresh_keys(world.config)
     queue.take(record)
     world.forest.tree_of(queue).version += 1
     if not record.pods_ready:
         world.unready.add(record.key)
+
+
+def hold_again(world: World, record: Record) -> None:
+    """Count a workload that was admitted while it did not count: it was inactive, or its queue was not there."""
+    queue = world.queues.get(record.cluster_queue)
+    if queue is None or record.queue is not None or not record.active:
+        return
+    if record.stage in (Stage.RESERVED, Stage.ADMITTED):
+        record.usage = admitted_amounts(world, record)
+        hold(world, record, queue, record.stage)
+
+
+def admitted_amounts(world: World, record: Record) -> Amounts:
+    """What an admission takes, less the pods that were reclaimed since."""
+    total: dict[FlavorResource, int] = {}
+    full = dict(zip((ask.name for ask in record.asks), record.full_counts, strict=True))
+    for pod_set in record.admission:
+        left = max(0, full.get(pod_set.name, pod_set.count) - record.reclaimed.get(pod_set.name, 0))
+        for resource, flavor in pod_set.flavors.items():
+            amount = pod_set.usage.get(resource, 0)
+            if left < pod_set.count:
+                amount = amount // pod_set.count * left
+            fr = world.frs.get(flavor, resource)
+            total[fr] = total.get(fr, 0) + amount
+    return tuple((fr, amount) for fr, amount in total.items() if amount)
 
 
 def _sync_checks(record: Record, queue: QueueState) -> tuple[str, ...]:
@@ -232,6 +259,7 @@ def evict(
     record.evicted = reason
     record.eviction_cause = cause
     record.evicted_at = world.now
+    record.refresh_keys(world.config)
     record.evictions[reason] = record.evictions.get(reason, 0) + 1
     record.checks = {name: CheckState(state=PENDING_CHECK) for name in record.checks}
     if preemption is not None:
@@ -256,34 +284,55 @@ def release(world: World, record: Record) -> None:
     """The second phase: the job has stopped. Its quota is free, and it queues again as the reason for its eviction lets it."""
     reason = record.evicted
     let_go(world, record)
-    record.stage = Stage.PENDING
-    record.admission = ()
+    _back_to_pending(record)
     record.progress = None
     if reason is None or reason in _REQUEUED_AT_ONCE:
         record.requeue_held_by = ""
     else:
         record.requeue_held_by = reason
-    if reason in _REQUEUED_AFTER_BACKOFF:
-        if record.requeue_at is not None and record.requeue_at > world.now:
-            world.call_at(record.requeue_at, record)
-        else:
-            record.requeue_at = None
-            record.requeue_held_by = ""
-            if record.active:
-                world.out.append(Requeue(at=world.now, key=record.key, reason=RequeueReason.BACKOFF_FINISHED))
-    enqueue(world, record)
-    restart_if_running(world, record)
+    come_back(world, record)
+
+
+def _back_to_pending(record: Record) -> None:
+    record.stage = Stage.PENDING
+    record.admission = ()
+    record.cluster_queue = ""
+    record.reserved_at = None
+
+
+def come_back(world: World, record: Record) -> None:
+    """Queue a pending workload again, now or when what holds it back is over."""
+    held_by = record.requeue_held_by
+    if not record.active:
+        return
+    if held_by in _REQUEUED_AFTER_BACKOFF and not _waits_for_time(world, record):
+        allow_requeue(world, record, RequeueReason.BACKOFF_FINISHED)
+    elif held_by == EvictionReason.DEACTIVATED:
+        allow_requeue(world, record, RequeueReason.REACTIVATED)
+    else:
+        if not held_by:
+            _waits_for_time(world, record)
+        enqueue(world, record)
+        restart_if_running(world, record)
+
+
+def _waits_for_time(world: World, record: Record) -> bool:
+    """Whether a back-off is left; if so, time will bring the workload back."""
+    if _still_to_wait(world, record) and record.requeue_at is not None:
+        world.call_at(record.requeue_at, record)
+        return True
+    record.requeue_at = None
+    return False
 
 
 def let_go(world: World, record: Record) -> None:
     """Free the quota that a workload holds, and wake those that may fit now."""
     queue = record.queue
-    world.unready.discard(record.key)
     if queue is None:
         return
+    world.set_ready(record)
     queue.give_back(record)
     record.usage = ()
-    record.reserved_at = None
     record.pods_ready = False
     world.forest.tree_of(queue).version += 1
     world.wake_later(queue)
@@ -293,11 +342,18 @@ def let_go(world: World, record: Record) -> None:
 def unreserve(world: World, record: Record, explanation: Explanation) -> None:
     """Take back a reservation that never became an admission, without an eviction."""
     let_go(world, record)
-    record.stage = Stage.PENDING
-    record.admission = ()
+    _back_to_pending(record)
     record.explanation = explanation
     world.usage.forgive(record.local_queue, record.key)
     world.out.append(Unreserve(at=world.now, key=record.key, explanation=explanation))
+    enqueue(world, record)
+
+
+def take_back(world: World, record: Record) -> None:
+    """An admission could not be written: it did not happen."""
+    let_go(world, record)
+    _back_to_pending(record)
+    world.usage.forgive(record.local_queue, record.key)
     enqueue(world, record)
 
 
@@ -342,13 +398,12 @@ def leave(world: World, record: Record) -> None:
 
 
 def reactivate(world: World, record: Record) -> None:
+    """An active workload counts again if its admission still stands, and queues if it has none."""
     record.active = True
-    if record.stage is not Stage.PENDING:
-        return
-    if record.requeue_held_by == EvictionReason.DEACTIVATED:
-        allow_requeue(world, record, RequeueReason.REACTIVATED)
+    if record.stage is Stage.PENDING:
+        come_back(world, record)
     else:
-        enqueue(world, record)
+        hold_again(world, record)
 
 
 def finish(world: World, record: Record) -> None:

@@ -37,15 +37,23 @@ def set_queue(world: World, manifest: ClusterQueue) -> None:
         world.forest.relink()
     elif moved:
         world.forest.tree_of(queue).stale = True
-    _refresh_activity(world, queue, terminating=manifest.metadata.deletion_timestamp is not None)
+    _refresh_activity(world, queue)
     if new:
-        for record in _pending_of_queue(world, name):
-            lifecycle.requeue(world, record)
+        _welcome(world, queue)
     world.wake_later(queue)
     _apply_stop(world, queue)
     for record in tuple(queue.holders.values()):
         lifecycle.checks_changed(world, record)
     world.touch(queue)
+
+
+def _welcome(world: World, queue: QueueState) -> None:
+    """A queue that is new to the engine: those admitted to it before count at once, those that waited for it queue up."""
+    for record in world.records.values():
+        if record.cluster_queue == queue.name:
+            lifecycle.hold_again(world, record)
+    for record in _pending_of_queue(world, queue.name):
+        lifecycle.requeue(world, record)
 
 
 def delete_queue(world: World, name: str) -> None:
@@ -60,7 +68,7 @@ def delete_queue(world: World, name: str) -> None:
         if record.stage is Stage.RESERVED:
             lifecycle.unreserve(world, record, Explanation(Outcome.QUEUE_MISSING, name))
         else:
-            queue.give_back(record)
+            lifecycle.let_go(world, record)
     del world.queues[name]
     world.forest.relink()
     for record in waiting:
@@ -98,10 +106,10 @@ def _order_by_usage(world: World, queue: QueueState) -> None:
             lifecycle.enqueue(world, record)
 
 
-def _refresh_activity(world: World, queue: QueueState, *, terminating: bool = False) -> None:
+def _refresh_activity(world: World, queue: QueueState) -> None:
     """Whether the queue admits anything, and if not, why. Becoming active wakes whoever is queued there."""
     was_active = queue.active
-    reasons = ["Terminating"] if terminating else []
+    reasons = ["Terminating"] if queue.terminating else []
     if queue.stop_policy is not StopPolicy.NONE:
         reasons.append("Stopped")
     missing = [name for name in dict.fromkeys(queue.flavor_names()) if name not in world.flavors]

@@ -105,7 +105,11 @@ class Shortage(Struct, frozen=True):
 
 
 class Why(Struct, frozen=True):
-    """The whole answer to "why is my job waiting?". Positions start at 0, as Kueue's visibility API counts them."""
+    """The whole answer to "why is my job waiting?". Positions start at 0, as Kueue's visibility API counts them.
+
+    ``explanation`` is what the last try found, which is what Kueue's condition says; ``obstacles``, ``can_ever_fit`` and
+    ``shortages`` are how things stand now, for all flavors.
+    """
 
     workload: str
     cluster_queue: str
@@ -114,6 +118,7 @@ class Why(Struct, frozen=True):
     local_position: int | None
     priority: int
     explanation: Explanation
+    obstacles: tuple[PodSetReasons, ...]
     can_ever_fit: bool
     shortages: tuple[Shortage, ...]
     ahead: tuple[str, ...]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fairway.admission.config import Config, RequeueTimestamp
 from fairway.admission.events import CheckState
+from fairway.admission.holders import VictimKey
 from fairway.admission.instructions import EvictionReason, PodSetAdmission
 from fairway.admission.reasons import Explanation
 from fairway.admission.resources import Amounts, merged
@@ -29,7 +30,6 @@ GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 JOB_UID = "kueue.x-k8s.io/job-uid"
 
 OrderKey = tuple[int, float, str]
-VictimKey = tuple[int, float, str]
 
 
 class Stage(IntEnum):
@@ -79,13 +79,17 @@ class Progress(NamedTuple):
 
 
 class Record:
-    """One workload. Times are seconds since the epoch; ``None`` in a time field means that it has not happened."""
+    """One workload. Times are seconds since the epoch; ``None`` in a time field means that it has not happened.
+
+    ``queue`` is set while its usage counts; ``cluster_queue`` names where its admission is, counted or not.
+    """
 
     __slots__ = (
         "active",
         "admission",
         "asks",
         "checks",
+        "cluster_queue",
         "created",
         "evicted",
         "evicted_at",
@@ -117,6 +121,7 @@ class Record:
         "requeue_count",
         "requeue_held_by",
         "reserved_at",
+        "shape_key",
         "spec",
         "spec_priority",
         "stage",
@@ -149,6 +154,7 @@ class Record:
         self.min_counts: tuple[int, ...] = ()
         self.groups: tuple[tuple[int, ...], ...] = ()
         self.reclaimed: dict[str, int] = {}
+        self.shape_key: object = None
         self.lane_key: object = None
         self.order_key: OrderKey = (0, 0.0, "")
 
@@ -160,13 +166,14 @@ class Record:
         self.explanation: Explanation | None = None
 
         self.queue: QueueState | None = None
+        self.cluster_queue = ""
         self.admission: tuple[PodSetAdmission, ...] = ()
         self.usage: Amounts = ()
         self.reserved_at: float | None = None
         self.pods_ready = False
         self.checks: dict[str, CheckState] = {}
-        self.victim_key: VictimKey = (0, 0.0, "")
-        self.filed_under: VictimKey = (0, 0.0, "")
+        self.victim_key: VictimKey = (0, 0.0, "", "")
+        self.filed_under: VictimKey = (0, 0.0, "", "")
 
         self.evicted: EvictionReason | None = None
         self.eviction_cause = ""
@@ -208,12 +215,8 @@ class Record:
         if config.aging is not None:
             self.priority += min(config.aging.cap, config.aging.step * self.preemptions())
         self.order_key = (-self.priority, self.order_time(config), self.uid)
-        shapes = tuple(
-            (ask.name, ask.shape.key, ask.count, ask.requests, least, ask.wants_topology)
-            for ask, least in zip(self.asks, self.min_counts, strict=True)
-        )
-        self.lane_key = (self.priority, shapes)
-        self.victim_key = (self.priority, -(self.reserved_at or 0.0), self.uid)
+        self.lane_key = (self.priority, self.shape_key)
+        self.victim_key = (self.priority, -(self.reserved_at or 0.0), self.uid, self.key)
 
     def order_time(self, config: Config) -> float:
         if self.evicted is EvictionReason.PODS_READY_TIMEOUT and config.pods_ready.requeue_timestamp is RequeueTimestamp.EVICTION:
@@ -251,6 +254,10 @@ def compile_asks(record: Record, pod_sets: tuple[PodSet, ...], shapes: Shapes) -
     record.full_counts = tuple(pod_set.count for pod_set in pod_sets)
     record.min_counts = tuple(
         pod_set.count if pod_set.min_count is None else pod_set.min_count for pod_set in pod_sets
+    )
+    record.shape_key = tuple(
+        (ask.name, ask.shape.key, ask.count, ask.requests, least, ask.wants_topology)
+        for ask, least in zip(asks, record.min_counts, strict=True)
     )
 
 

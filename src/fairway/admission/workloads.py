@@ -18,7 +18,6 @@ from fairway.admission.records import (
     seconds,
     true_condition,
 )
-from fairway.admission.resources import Amounts
 from fairway.admission.world import World
 from fairway.model.objects import Workload, find_condition
 from fairway.model.quantities import amount_of
@@ -36,7 +35,7 @@ def add(world: World, workload: Workload) -> None:
     _read_status(world, record, workload)
     record.refresh_keys(world.config)
     if record.stage is Stage.PENDING:
-        lifecycle.enqueue(world, record)
+        lifecycle.come_back(world, record)
 
 
 def change(world: World, workload: Workload) -> None:
@@ -96,27 +95,12 @@ def update_holder(world: World, record: Record, *, priority_changed: bool) -> No
     queue = record.queue
     if queue is None:
         return
-    lifecycle.set_usage(world, record, held_usage(world, record))
+    lifecycle.set_usage(world, record, lifecycle.admitted_amounts(world, record))
     if priority_changed:
         record.refresh_keys(world.config)
         queue.changed(record)
         world.wake_later(queue)
         world.touch(queue)
-
-
-def held_usage(world: World, record: Record) -> Amounts:
-    """What a holder uses, less the pods that were reclaimed since it was admitted."""
-    total = {}
-    full = dict(zip((ask.name for ask in record.asks), record.full_counts, strict=True))
-    for pod_set in record.admission:
-        left = full.get(pod_set.name, pod_set.count) - record.reclaimed.get(pod_set.name, 0)
-        for resource, flavor in pod_set.flavors.items():
-            amount = pod_set.usage.get(resource, 0)
-            if left < pod_set.count:
-                amount = amount // pod_set.count * left
-            fr = world.frs.get(flavor, resource)
-            total[fr] = total.get(fr, 0) + amount
-    return tuple((fr, amount) for fr, amount in total.items() if amount)
 
 
 # Reading
@@ -174,16 +158,12 @@ def _read_status(world: World, record: Record, workload: Workload) -> None:
         return
     reserved = true_condition(status.conditions, "QuotaReserved")
     if reserved is None or status.admission is None:
-        if record.requeue_at is not None and record.requeue_at > world.now:
-            world.call_at(record.requeue_at, record)
         return
     _read_admission(record, workload)
     record.reserved_at = seconds(reserved.last_transition_time)
     record.stage = Stage.ADMITTED if true_condition(status.conditions, "Admitted") else Stage.RESERVED
-    queue = world.queues.get(status.admission.cluster_queue)
-    if queue is not None and record.active:
-        record.usage = held_usage(world, record)
-        lifecycle.hold(world, record, queue, record.stage)
+    record.cluster_queue = status.admission.cluster_queue
+    lifecycle.hold_again(world, record)
 
 
 def _read_eviction(record: Record, workload: Workload) -> None:

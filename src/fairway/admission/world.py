@@ -103,7 +103,7 @@ class World:
 
     def touch(self, queue: QueueState) -> None:
         """Something in this queue's tree changed: its heads are worth a try."""
-        self.dirty[self.forest.root_name(queue)] = None
+        self.dirty[self.forest.tree_of(queue).name] = None
 
     def take_dirty(self) -> Tree | None:
         while self.dirty:
@@ -114,11 +114,19 @@ class World:
                 return tree
         return None
 
+    def set_ready(self, record: Record) -> None:
+        """Nobody needs to wait for this workload's pods any more. The last one to wait for unblocks every tree."""
+        if record.key in self.unready:
+            self.unready.discard(record.key)
+            if self.config.pods_ready.block_admission and not self.unready:
+                for tree in self.forest:
+                    self.dirty[tree.name] = None
+
     # Timers
 
     def wake_later(self, queue: QueueState) -> None:
         """Room was made: those parked in this queue's tree are tried again, once the batch is over."""
-        self.wake_tree_at(self.forest.root_name(queue), self.now + self.config.requeue_batch_seconds)
+        self.wake_tree_at(self.forest.tree_of(queue).name, self.now + self.config.requeue_batch_seconds)
 
     def wake_tree_at(self, root_name: str, at: float) -> None:
         due = self._wakes.get(root_name)

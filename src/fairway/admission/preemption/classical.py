@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from fairway.admission.clusterqueues import QueueState
+from fairway.admission.holders import Filed
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.preemption import flat
 from fairway.admission.preemption.search import Search, Target
 from fairway.admission.quota import Cohort, Node
-from fairway.admission.records import Record, VictimKey
+from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource
 from fairway.model.objects import PreemptionPolicy
 
@@ -31,7 +32,7 @@ class _Source(NamedTuple):
 _Sources = dict[QueueState, _Source]
 
 
-_Part = list[tuple[VictimKey, Record]]
+_Part = list[Filed]
 
 
 class _Candidate(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.config import PreemptionStrategy
+from fairway.admission.holders import VictimKey
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.preemption.search import Search, Target
 from fairway.admission.quota import Cohort, Leaf, Node
@@ -51,7 +52,7 @@ def _candidates(search: Search) -> list[Record]:
     return found
 
 
-def _rank(record: Record, own: QueueState) -> tuple[bool, bool, tuple[int, float, str]]:
+def _rank(record: Record, own: QueueState) -> tuple[bool, bool, VictimKey]:
     return record.evicted is None, record.queue is own, record.victim_key
 
 
@@ -208,5 +209,5 @@ class _Ordering:
     def _is_own(self, leaf: Leaf) -> bool:
         return leaf is self._search.queue.leaf
 
-    def _first_rank(self, queue: QueueState) -> tuple[bool, bool, tuple[int, float, str]]:
+    def _first_rank(self, queue: QueueState) -> tuple[bool, bool, VictimKey]:
         return _rank(self._by_queue[queue][-1], self._search.queue)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from itertools import chain
 
 from fairway.admission.clusterqueues import QueueState
+from fairway.admission.holders import VictimKey
 from fairway.admission.forest import Losses, Tree
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.preemption.search import Search, Target
 from fairway.admission.quota import Cohort
-from fairway.admission.records import Record, VictimKey
+from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource
 from fairway.model.objects import PreemptionPolicy
 

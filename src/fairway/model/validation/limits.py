@@ -132,8 +132,10 @@ def _items_check(least: int, most: int | None) -> _Check:
 
 
 def _unique_check(attributes: tuple[str, ...]) -> _Check:
+    names = {name: _camel_case(name) for name in attributes}
+
     def identity(item: Any) -> dict[str, Any] | str:
-        return {name: getattr(item, name) for name in attributes} if attributes != ("",) else item
+        return item if "" in names else {encoded: getattr(item, name) for name, encoded in names.items()}
 
     def check(value: Any, path: str, errors: list[FieldError]) -> None:
         if len(value) < 2:
@@ -184,3 +186,8 @@ def _one_of_check(supported: tuple[str, ...]) -> _Check:
             errors.append(problems.not_supported(path, str(value), supported))
 
     return check
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(part.capitalize() for part in others)

@@ -44,6 +44,8 @@ def wrong_workload(workload: Workload, before: Workload | None = None) -> list[F
     errors += _wrong_priority(workload)
     if workload.status.conditions and reserves_quota(workload):
         errors += _wrong_admission(workload, before)
+    for position, condition in enumerate(workload.status.conditions):
+        errors += names.wrong_key(condition.type, problems.child(problems.index("status.conditions", position), "type"))
     errors += _wrong_assignments(workload)
     errors += _wrong_reclaimable_pods(workload, before)
     errors += _wrong_check_updates(workload)

@@ -1,0 +1,250 @@
+"""What lets a parked workload be tried again: everything that may have made room, taken together a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fairway.admission import events
+from fairway.admission.config import Config
+from fairway.testing.builders import (
+    Bench,
+    admission_check,
+    cluster_queue,
+    cohort,
+    flavor,
+    local_queue,
+    on,
+    workload,
+)
+
+Change = Callable[[Bench], object]
+
+
+def parked() -> Bench:
+    """`waiting` needs two more than `holder` and `other` leave of the queue's and the cohort's quota together."""
+    bench = Bench(
+        cohort("all", cpu=1), cluster_queue(cpu=4, cohort="all"), cluster_queue("neighbour", cpu=1, cohort="all")
+    )
+    bench.submit(workload("holder", cpu=1, count=4), workload("other", queue="neighbour", cpu=1))
+    bench.submit(workload("waiting", cpu=3), workload("idle", cpu=9))
+    bench.rest()
+    assert bench.pending() == ["idle", "waiting"]
+    return bench
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda bench: bench.finish("holder"), id="a workload finished"),
+        pytest.param(lambda bench: bench.delete("holder"), id="a workload was deleted"),
+        pytest.param(lambda bench: bench.set_active("holder", active=False), id="a workload was deactivated"),
+        pytest.param(lambda bench: bench.reclaim_pods("holder", main=2), id="pods were reclaimed"),
+        pytest.param(
+            lambda bench: (bench.request_eviction("holder", "PodsReadyTimeout"), bench.release("holder")),
+            id="a workload lost its reservation",
+        ),
+        pytest.param(
+            lambda bench: bench.apply(cluster_queue(cpu=6, cohort="all")), id="the quota of the ClusterQueue was raised"
+        ),
+        pytest.param(
+            lambda bench: bench.apply(cluster_queue("neighbour", cpu=3, cohort="all")),
+            id="the quota of another ClusterQueue of the cohort was raised",
+        ),
+        pytest.param(
+            lambda bench: bench.apply(cluster_queue("third", cpu=3, cohort="all")),
+            id="a ClusterQueue joined the cohort",
+        ),
+        pytest.param(lambda bench: bench.apply(cohort("all", cpu=3)), id="the quota of the cohort was raised"),
+        pytest.param(
+            lambda bench: bench.apply(cohort("above", cpu=2), cohort("all", cpu=1, parent="above")),
+            id="the cohort got a parent with quota",
+        ),
+    ],
+)
+def test_room_wakes_the_whole_tree_when_the_batch_is_over(change: Change) -> None:
+    bench = parked()
+    change(bench)
+    assert bench.state("waiting") == "pending"
+
+    bench.advance(1.0)
+
+    assert bench.state("waiting") == "admitted"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda bench: bench.apply(local_queue("another", "cq")), id="another LocalQueue came"),
+        pytest.param(lambda bench: bench.submit(workload("new", cpu=9)), id="a workload came that fits nowhere"),
+        pytest.param(
+            lambda bench: bench.send(events.NamespaceChanged(at=bench.now, name="elsewhere", labels={})),
+            id="a namespace came",
+        ),
+        pytest.param(lambda bench: bench.apply(flavor("unused")), id="a flavor came that nobody uses"),
+        pytest.param(lambda bench: bench.apply(cluster_queue("apart", cpu=9)), id="a ClusterQueue came elsewhere"),
+    ],
+)
+def test_what_makes_no_room_wakes_nobody(change: Change) -> None:
+    bench = parked()
+    change(bench)
+    said = bench.advance(5.0)
+
+    assert bench.state("waiting") == "pending"
+    assert [each for each in said if each.key == "ns/waiting"] == []
+
+
+def test_finishing_in_one_tree_wakes_nobody_in_another() -> None:
+    bench = Bench(cluster_queue("a", cpu=1), cluster_queue("b", cpu=1))
+    bench.submit(
+        workload("runs", queue="a", cpu=1), workload("waits", queue="b", cpu=1), workload("next", queue="b", cpu=1)
+    )
+    bench.rest()
+
+    bench.finish("runs")
+    said = bench.rest()
+
+    assert said == []
+
+
+def test_a_lower_priority_wakes_whoever_may_preempt_now() -> None:
+    bench = Bench(cluster_queue(cpu=4, within="LowerPriority"))
+    bench.submit(workload("holder", cpu=4, priority=5), workload("waiting", cpu=4, priority=3))
+    bench.rest()
+
+    bench.set_priority("holder", 1)
+    bench.advance(1.0)
+
+    assert bench.evictions() == [("holder", "InClusterQueue")]
+
+
+def test_changed_flavor_labels_and_taints_wake_its_users() -> None:
+    tainted = flavor("spot", taints=["spot=true:NoSchedule"])
+    bench = Bench(tainted, cluster_queue("cq", on("spot", cpu=4)))
+    bench.submit(workload("waiting", cpu=1))
+    bench.rest()
+    assert bench.state("waiting") == "pending"
+
+    bench.apply(flavor("spot"))
+    bench.advance(1.0)
+
+    assert bench.state("waiting") == "admitted"
+
+
+def test_a_flavor_that_comes_to_exist_activates_its_users() -> None:
+    bench = Bench(flavor("default"))
+    bench.send(events.QueueChanged(at=bench.now, queue=cluster_queue("cq", on("late", cpu=4))))
+    bench.apply(local_queue("cq", "cq"))
+    bench.submit(workload("waiting", cpu=1))
+    assert bench.message("waiting") == "ClusterQueue cq is inactive"
+
+    bench.apply(flavor("late"))
+    bench.advance(1.0)
+
+    assert bench.state("waiting") == "admitted"
+
+    bench.send(events.FlavorDeleted(at=bench.now, name="late"))
+    bench.submit(workload("next", cpu=1))
+
+    assert bench.states() == {"waiting": "admitted", "next": "pending"}
+
+
+def test_a_check_that_becomes_active_activates_its_users() -> None:
+    bench = Bench(cluster_queue(cpu=4, checks=["prov"]))
+    bench.submit(workload("waiting", cpu=1))
+    assert bench.message("waiting") == "ClusterQueue cq is inactive"
+
+    bench.apply(admission_check("prov", active=False))
+    bench.advance(1.0)
+    assert bench.message("waiting") == "ClusterQueue cq is inactive"
+
+    bench.apply(admission_check("prov"))
+    bench.advance(1.0)
+    assert bench.state("waiting") == "reserved"
+
+    bench.send(events.CheckDeleted(at=bench.now, name="prov"))
+    bench.submit(workload("next", cpu=1))
+    assert bench.message("next") == "ClusterQueue cq is inactive"
+
+
+def test_a_namespace_that_begins_to_match_wakes_its_workloads() -> None:
+    bench = Bench(cluster_queue(cpu=4, namespaces={"team": "ml"}))
+    bench.submit(workload("waiting", cpu=1))
+    assert bench.message("waiting") == "workload namespace doesn't match ClusterQueue selector"
+
+    bench.send(events.NamespaceChanged(at=bench.now, name="ns", labels={"team": "ml", "stage": "prod"}))
+    assert bench.state("waiting") == "pending"
+    bench.advance(1.0)
+
+    assert bench.state("waiting") == "admitted"
+
+
+def test_workloads_of_a_local_queue_that_comes_late_are_queued_at_once() -> None:
+    bench = Bench(cluster_queue(cpu=4))
+    bench.submit(workload("waiting", queue="late", cpu=1))
+    assert bench.message("waiting") == "LocalQueue late doesn't exist"
+
+    bench.apply(local_queue("late", "cq"))
+
+    assert bench.state("waiting") == "admitted"
+
+
+def test_workloads_of_a_cluster_queue_that_comes_late_are_queued_at_once() -> None:
+    bench = Bench(local_queue("early", "cq"))
+    bench.submit(workload("waiting", queue="early", cpu=1))
+    assert bench.message("waiting") == "ClusterQueue cq doesn't exist"
+
+    bench.apply(cluster_queue(cpu=4))
+
+    assert bench.state("waiting") == "admitted"
+
+
+def test_changes_within_a_batch_are_taken_together() -> None:
+    """The second and third finish come within a second of the first: one wake-up for all."""
+    bench = Bench(cluster_queue(cpu=3))
+    bench.submit(*(workload(f"runs-{number}", cpu=1) for number in range(3)), workload("waiting", cpu=3))
+    began = bench.now
+    for number in range(3):
+        bench.finish(f"runs-{number}")
+        assert bench.engine.next_wakeup == began + 1.0
+        bench.advance(0.25)
+    assert bench.state("waiting") == "pending"
+
+    bench.advance(0.25)
+
+    assert bench.state("waiting") == "admitted"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.25, 10.0])
+def test_the_length_of_a_batch_is_configured(seconds: float) -> None:
+    bench = Bench(cluster_queue(cpu=3), config=Config(requeue_batch_seconds=seconds))
+    bench.rest()
+    bench.submit(workload("runs", cpu=3), workload("waiting", cpu=3))
+    bench.finish("runs")
+    due = bench.engine.next_wakeup
+
+    assert due == bench.now + seconds
+
+    bench.advance(seconds)
+
+    assert bench.state("waiting") == "admitted"
+
+
+def test_time_that_jumps_over_a_wakeup_carries_it_out_at_its_time() -> None:
+    bench = Bench(cluster_queue(cpu=3))
+    bench.submit(workload("runs", cpu=3), workload("waiting", cpu=3))
+    bench.finish("runs")
+    due = bench.engine.next_wakeup
+
+    said = bench.send(events.TimePassed(at=bench.now + 60.0))
+
+    assert [(each.key, each.at) for each in said] == [("ns/waiting", due)]
+
+
+def test_an_engine_without_anything_to_do_asks_for_no_wakeup() -> None:
+    bench = Bench(cluster_queue(cpu=3))
+    bench.rest()
+    bench.submit(workload("runs", cpu=3), workload("waiting", cpu=3))
+
+    assert bench.engine.next_wakeup is None
