@@ -1,4 +1,4 @@
-"""A second opinion on quota: the rules of the quota tree, computed from scratch at every question, sharing no code with the engine."""
+"""A second opinion on quota: the rules of the tree, computed anew at every question. Shares no code with the engine."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class QuotaModel:
         )
 
     def choices(self, queue: str, workload: Workload) -> Iterator[dict[Pair, int]]:
-        """All that a workload could take, for every combination of flavors. Flavors here have no taints and no labels."""
+        """What a workload could take, for every combination of flavors (which have no taints and no labels here)."""
         groups = self.queues[queue].spec.resource_groups
         options: list[list[dict[Pair, int]]] = []
         for pod_set in workload.spec.pod_sets:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import math
 from typing import Any
 
 import msgspec
@@ -303,6 +304,50 @@ def test_defaulting(sample: Manifest, finalizers: tuple[str, ...], namespace: st
 )
 def test_what_does_not_have_the_shape_is_refused_with_path_value_and_expectation(sample: Manifest, want: str) -> None:
     assert [str(error) for error in errors_of(lambda: decode(sample))] == [want]
+
+
+def nested(levels: int) -> list[Any]:
+    inner: list[Any] = []
+    for _ in range(levels - 1):
+        inner = [inner]
+    return inner
+
+
+SELF_CONTAINING: dict[str, Any] = {}
+SELF_CONTAINING["a"] = SELF_CONTAINING
+
+
+@pytest.mark.parametrize(
+    ("part", "want"),
+    [
+        pytest.param({1: 2}, "e: Invalid value: 1: field names must be strings; put quotes around it", id="a number"),
+        pytest.param({"a": {"b"}}, "e.a: Invalid value: \"{'b'}\": a set cannot be written as JSON", id="a set"),
+        pytest.param([math.inf], 'e[0]: Invalid value: "inf": must be a finite number', id="a number without end"),
+        pytest.param(
+            SELF_CONTAINING,
+            f"e{'.a' * 99}: Invalid value: null: must not be nested more than 100 levels deep",
+            id="what contains itself",
+        ),
+        pytest.param(
+            nested(5000),
+            f"e{'[0]' * 99}: Invalid value: null: must not be nested more than 100 levels deep",
+            id="what goes on and on",
+        ),
+    ],
+)
+def test_what_is_kept_as_written_must_be_json(part: Any, want: str) -> None:
+    sample = workload()
+    sample["spec"]["podSets"][0]["template"]["spec"]["e"] = part
+
+    path = "spec.podSets[0].template.spec."
+    assert [str(error) for error in errors_of(lambda: decode(sample))] == [path + want]
+
+
+def test_what_is_kept_as_written_may_be_deep() -> None:
+    sample = workload()
+    sample["spec"]["podSets"][0]["template"]["spec"]["volumes"] = [{"x": nested(90)}]
+
+    assert decode(encode(decode(sample))) == decode(sample)
 
 
 def test_all_mistakes_are_reported_at_once() -> None:

@@ -19,7 +19,7 @@ from fairway.admission.records import (
     true_condition,
 )
 from fairway.admission.world import World
-from fairway.model.objects import Workload, find_condition
+from fairway.model.objects import PriorityClassKind, Workload, find_condition
 from fairway.model.quantities import amount_of
 
 
@@ -91,7 +91,10 @@ def _move(world: World, record: Record, local_queue: str) -> None:
 
 
 def update_holder(world: World, record: Record, *, priority_changed: bool) -> None:
-    """A workload that holds quota changed in place."""
+    """A workload that holds quota changed in place.
+
+    As in Kueue, only a priority that comes from a WorkloadPriorityClass is news to those who wait.
+    """
     queue = record.queue
     if queue is None:
         return
@@ -99,8 +102,10 @@ def update_holder(world: World, record: Record, *, priority_changed: bool) -> No
     if priority_changed:
         record.refresh_keys(world.config)
         queue.changed(record)
-        world.wake_later(queue)
         world.touch(queue)
+        by_class = record.spec.priority_class_ref
+        if by_class is not None and by_class.kind is PriorityClassKind.WORKLOAD:
+            world.wake_later(queue)
 
 
 # Reading

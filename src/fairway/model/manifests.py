@@ -11,7 +11,7 @@ from typing import Any, Final
 from fairway.errors import FieldError, ValidationError
 from fairway.model import conversion, defaulting, problems, shapes, validation
 from fairway.model.metadata import GROUP
-from fairway.model.objects import KINDS, AnyObject
+from fairway.model.objects import KINDS, AnyObject, Workload
 
 SERVED_VERSIONS: Final = ("v1beta2", "v1beta1")
 _ALPHA_KINDS: Final = frozenset({"Cohort", "Topology"})
@@ -27,8 +27,10 @@ def decode(manifest: Mapping[str, Any]) -> AnyObject:
         errors = conversion.wrong_in_old_version(kind, version, data)
         data = conversion.to_stored(kind, version, data)
     value, wrong = shapes.read(data, KINDS[kind])
+    errors += [_by_old_path(error, kind, version) for error in wrong]
+    if value is not None:
+        errors += [error for path, part in _raw_parts(value) for error in shapes.not_json(part, path)]
     if value is None or errors:
-        errors += [_by_old_path(error, kind, version) for error in wrong]
         raise ValidationError(kind, _name(manifest), errors)
     return value
 
@@ -76,6 +78,17 @@ def _identified(manifest: Mapping[str, Any]) -> tuple[str, str]:
     if kind not in KINDS:
         raise ValidationError(kind, _name(manifest), [problems.not_supported("kind", kind, sorted(KINDS))])
     return kind, version
+
+
+def _raw_parts(value: AnyObject) -> list[tuple[str, object]]:
+    """The parts that are kept as they were written, with their paths."""
+    parts: list[tuple[str, object]] = [("metadata.managedFields", value.metadata.managed_fields)]
+    if isinstance(value, Workload):
+        parts += [
+            (f"spec.podSets[{position}].template.spec", pod_set.template.spec)
+            for position, pod_set in enumerate(value.spec.pod_sets)
+        ]
+    return parts
 
 
 def _name(manifest: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ Limits of lengths and numbers are not shape; `validation` checks those on the ty
 
 import datetime as dt
 import difflib
+import math
 from collections.abc import Mapping
 from enum import Enum
 from functools import cache
@@ -25,6 +26,9 @@ from fairway.model.schema import whole_seconds_utc
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 _CONTAINERS = frozenset({dict, list, tuple})
+_PLAIN_SCALARS = frozenset({str, int, bool, type(None)})
+_DEEPEST = 100
+_NAMES_ARE_STRINGS = "field names must be strings; put quotes around it"
 
 
 def read(data: object, expected: type[_T], path: str = "") -> tuple[_T | None, list[FieldError]]:
@@ -55,6 +59,34 @@ def _plain(data: Any) -> Any:
     if type(data) is dict:
         return {name: _plain(item) if type(item) in _CONTAINERS else item for name, item in data.items()}
     return [_plain(item) if type(item) in _CONTAINERS else item for item in data]
+
+
+def not_json(data: object, path: str, depth: int = 0) -> list[FieldError]:
+    """What JSON could not say in a part that is kept as written: YAML and Python can say more."""
+    if isinstance(data, dict):
+        if depth == _DEEPEST:
+            return [problems.invalid(path, None, f"must not be nested more than {_DEEPEST} levels deep")]
+        errors: list[FieldError] = []
+        for name, item in data.items():
+            if not isinstance(name, str):
+                errors.append(problems.wrong_type(path, name, _NAMES_ARE_STRINGS))
+            elif type(item) not in _PLAIN_SCALARS:
+                errors += not_json(item, problems.child(path, name), depth + 1)
+        return errors
+    if isinstance(data, list | tuple):
+        if depth == _DEEPEST:
+            return [problems.invalid(path, None, f"must not be nested more than {_DEEPEST} levels deep")]
+        return [
+            error
+            for position, item in enumerate(data)
+            if type(item) not in _PLAIN_SCALARS
+            for error in not_json(item, problems.index(path, position), depth + 1)
+        ]
+    if isinstance(data, float) and not math.isfinite(data):
+        return [problems.invalid(path, str(data), "must be a finite number")]
+    if data is None or isinstance(data, str | int | float | dt.date):
+        return []
+    return [problems.wrong_type(path, str(data), f"{_named(data)} cannot be written as JSON")]
 
 
 def _from_data(expected: type, data: Any) -> Any:
@@ -193,9 +225,7 @@ def _is_object(data: object, path: str, errors: list[FieldError]) -> bool:
         _mismatch(data, "an object", path, errors)
         return False
     wrong = [name for name in data if not isinstance(name, str)]
-    errors.extend(
-        problems.wrong_type(path, name, "field names must be strings; put quotes around it") for name in wrong
-    )
+    errors.extend(problems.wrong_type(path, name, _NAMES_ARE_STRINGS) for name in wrong)
     return not wrong
 
 

@@ -57,7 +57,8 @@ class Replay:
         self.now = START
         self.engine = Engine(Config(fair_sharing=FairSharing() if world.get("fairSharing") else None))
         self._objects: dict[str, Json] = {}
-        self._send(events.NamespaceChanged(at=self.now, name=self.namespace, labels={}))
+        self._reclaimed: dict[str, dict[str, int]] = {}
+        self._send(events.NamespaceChanged(at=self.now, name=self.namespace, labels={"kubernetes.io/metadata.name": self.namespace}))
         for manifest in world["objects"]:
             self._apply(manifest)
         self._rest()
@@ -92,8 +93,9 @@ class Replay:
         self._send(events.PriorityChanged(at=self.now, key=self._key(change["name"]), priority=change["priority"]))
 
     def _do_reclaim(self, change: Json) -> None:
-        counts = {change["podSet"]: change["count"]}
-        self._send(events.PodsReclaimed(at=self.now, key=self._key(change["name"]), counts=counts))
+        counts = self._reclaimed.setdefault(change["name"], {})
+        counts[change["podSet"]] = change["count"]
+        self._send(events.PodsReclaimed(at=self.now, key=self._key(change["name"]), counts=dict(counts)))
 
     def _do_set_quota(self, change: Json) -> None:
         self._change_queue(change["clusterQueue"], resourceGroups=change["resourceGroups"])
