@@ -21,8 +21,16 @@ FAIRLY = "InCohortFairSharing"
 RECLAIM = "InCohortReclamation"
 
 
-def team(name: str, cpu: int = 0, weight: float | None = None, cohort: str = "all", **rules: str) -> ClusterQueue:
-    return cluster_queue(name, cpu=cpu, cohort=cohort, weight=weight, reclaim=rules.pop("reclaim", "Any"), **rules)
+def team(
+    name: str,
+    cpu: int = 0,
+    *,
+    weight: float | None = None,
+    cohort: str = "all",
+    reclaim: str = "Any",
+    within: str = "Never",
+) -> ClusterQueue:
+    return cluster_queue(name, cpu=cpu, cohort=cohort, weight=weight, reclaim=reclaim, within=within)
 
 
 def run(bench: Bench, queue: str, *names: str, cpu: int = 1, priority: int = 0) -> None:
@@ -114,15 +122,20 @@ def test_who_does_not_borrow_is_served_first() -> None:
     assert bench.admitted() == ["b1", "wb"]
 
 
-def test_between_equal_shares_priority_decides_then_age() -> None:
+@pytest.mark.parametrize(
+    ("priority", "created", "want_admitted"),
+    [
+        pytest.param(1, 5, ["wb"], id="between equal shares the higher priority decides"),
+        pytest.param(0, 5, ["wa"], id="between equal priorities the older is served first"),
+        pytest.param(0, -5, ["wb"], id="whichever queue it is in"),
+    ],
+)
+def test_equal_shares(priority: int, created: float, want_admitted: list[str]) -> None:
     bench = Bench(team("a", reclaim="Never"), team("b", reclaim="Never"), cohort("all", cpu=1), config=FAIR)
-    bench.submit_together(workload("wa", queue="a", cpu=1, created=-1), workload("wb", queue="b", cpu=1, priority=1))
-    assert bench.admitted() == ["wb"]
+    other = workload("wb", queue="b", cpu=1, priority=priority, created=created)
+    bench.submit_together(workload("wa", queue="a", cpu=1, created=0), other)
 
-    bench.finish("wb")
-    bench.submit_together(workload("later", queue="b", cpu=1, created=5))
-    bench.rest()
-    assert bench.admitted() == ["later"] or bench.admitted() == ["wa"]
+    assert bench.admitted() == want_admitted
 
 
 def test_shares_are_compared_again_after_every_pick() -> None:

@@ -149,17 +149,21 @@ class Assigner:
         return self._conclude(found, usage)
 
     def _conclude(self, found: list[PodSetChoice], usage: dict[FlavorResource, int]) -> Assignment:
-        settled = [choice for each in found for choice in each.choices.values()]
-        mode = min((each.mode for each in found), default=Mode.NO_FIT)
-        tried = tuple({resource: choice.tried for resource, choice in each.choices.items()} for each in found)
-        return Assignment(
-            mode,
-            max((choice.level for choice in settled), default=0),
-            tuple(found),
-            tuple(usage.items()),
-            frozenset(choice.fr for choice in settled if choice.mode is not Mode.FIT),
-            Progress(tried, self._cycle, self._queue.generation, self._record.lane_key),
-        )
+        mode = Mode.FIT if found else Mode.NO_FIT
+        level = 0
+        contested = []
+        tried = []
+        for each in found:
+            mode = min(mode, each.mode)
+            indexes = {}
+            for resource, choice in each.choices.items():
+                level = max(level, choice.level)
+                indexes[resource] = choice.tried
+                if choice.mode is not Mode.FIT:
+                    contested.append(choice.fr)
+            tried.append(indexes)
+        progress = Progress(tuple(tried), self._cycle, self._queue.generation, self._record.lane_key)
+        return Assignment(mode, level, tuple(found), tuple(usage.items()), frozenset(contested), progress)
 
     def _assign_group(
         self, members: tuple[int, ...], asks: tuple[Ask, ...], usage: Mapping[FlavorResource, int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from fairway.admission.holders import Holders
@@ -73,6 +73,7 @@ class QueueState:
         "pending",
         "prefer_preemption",
         "reclaim",
+        "selected",
         "stop_policy",
         "terminating",
         "tree",
@@ -95,6 +96,7 @@ class QueueState:
         self.group_of: dict[str, Group] = {}
         self.checks: tuple[CheckRule, ...] = ()
         self.namespace_selector: LabelSelector | None = None
+        self.selected: dict[str, bool] = {}
         self.stop_policy = StopPolicy.NONE
         self.order_by_usage = False
         self.reclaim = self.within = PreemptionPolicy.NEVER
@@ -130,6 +132,7 @@ class QueueState:
     def _configure_rules(self, spec: ClusterQueueSpec) -> None:
         self.pending.strict = spec.queueing_strategy is QueueingStrategy.STRICT_FIFO
         self.namespace_selector = spec.namespace_selector
+        self.selected.clear()
         self.stop_policy = spec.stop_policy
         self.order_by_usage = (
             spec.admission_scope is not None
@@ -158,8 +161,15 @@ class QueueState:
         used = frozenset(flavors)
         return tuple(sorted(rule.name for rule in self.checks if not rule.flavors or rule.flavors & used))
 
-    def selects(self, labels: dict[str, str] | None) -> bool:
-        return labels is not None and self.namespace_selector is not None and self.namespace_selector.matches(labels)
+    def selects(self, namespace: str, namespaces: Mapping[str, dict[str, str]]) -> bool:
+        """Whether workloads of this namespace are let in. Answers are kept until the selector or the namespace changes."""
+        selected = self.selected.get(namespace)
+        if selected is None:
+            labels = namespaces.get(namespace)
+            selector = self.namespace_selector
+            selected = labels is not None and selector is not None and selector.matches(labels)
+            self.selected[namespace] = selected
+        return selected
 
     # Who holds quota here
 

@@ -40,20 +40,18 @@ class Entry:
 
 
 def run(world: World, tree: Tree) -> None:
-    """Cycle until the tree is still."""
+    """Cycle until the tree is still: until a cycle changed nothing and every search would start where it started before."""
     seen: set[object] = set()
     while True:
         heads = _heads(tree)
         if not heads or tree.looping:
             return
+        seen.add(_standing(heads))
         tree.cycle += 1
         if Cycle(world, tree).run(heads):
             seen.clear()
-            continue
-        state = tuple((record.key, _tried(record)) for record, _ in heads)
-        if state in seen:
+        elif _standing(heads) in seen:
             return
-        seen.add(state)
 
 
 def assess(world: World, record: Record, queue: QueueState) -> Assignment:
@@ -61,10 +59,15 @@ def assess(world: World, record: Record, queue: QueueState) -> Assignment:
     return Cycle(world, world.forest.tree_of(queue)).try_now(record, queue)
 
 
-def _tried(record: Record) -> tuple[tuple[tuple[str, int], ...], ...]:
-    if record.progress is None:
+def _standing(heads: list[tuple[Record, QueueState]]) -> object:
+    """How far each head has got through its flavors."""
+    return tuple((record.key, _tried(record.progress)) for record, _ in heads)
+
+
+def _tried(progress: Progress | None) -> object:
+    if progress is None or not progress.unfinished:
         return ()
-    return tuple(tuple(pod_set.items()) for pod_set in record.progress.tried)
+    return tuple(tuple(pod_set.items()) for pod_set in progress.tried)
 
 
 def _heads(tree: Tree) -> list[tuple[Record, QueueState]]:
@@ -127,10 +130,9 @@ class Cycle:
         for check in record.checks.values():
             if check.state in (lifecycle.RETRY_CHECK, lifecycle.REJECTED_CHECK):
                 return Explanation(Outcome.FAILED_CHECKS)
-        labels = self._world.namespaces.get(record.namespace)
-        if labels is None:
-            return Explanation(Outcome.NAMESPACE_MISSING, record.namespace)
-        if not queue.selects(labels):
+        if not queue.selects(record.namespace, self._world.namespaces):
+            if record.namespace not in self._world.namespaces:
+                return Explanation(Outcome.NAMESPACE_MISSING, record.namespace)
             return Explanation(Outcome.NAMESPACE_MISMATCH)
         for index, ask in enumerate(record.asks):
             if ask.shape.violations:

@@ -243,19 +243,22 @@ def _refresh_users(world: World, queues: Iterable[QueueState], *, wake_all: bool
 
 def set_namespace(world: World, name: str, labels: dict[str, str]) -> None:
     """Queues that select the namespace from now on may try what was set aside."""
-    before = world.namespaces.get(name)
+    for queue in world.queues.values():
+        queue.selects(name, world.namespaces)
     world.namespaces[name] = labels
     for queue in world.queues.values():
-        if queue.selects(labels) and not queue.selects(before):
+        if not queue.selected.pop(name) and queue.selects(name, world.namespaces):
             world.wake_later(queue)
 
 
 def delete_namespace(world: World, name: str) -> None:
     world.namespaces.pop(name, None)
+    for queue in world.queues.values():
+        queue.selected.pop(name, None)
 
 
 def may_try(world: World, queue: QueueState, record: Record) -> bool:
     """Whether somebody who was set aside may go back into the queue."""
     if record.place is not Place.ASIDE or record.backing_off(world.now):
         return False
-    return queue.selects(world.namespaces.get(record.namespace))
+    return queue.selects(record.namespace, world.namespaces)
