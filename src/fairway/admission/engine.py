@@ -95,16 +95,8 @@ class Engine:
         self._world.dirty[root_name] = None
 
     def _decide(self) -> None:
-        world = self._world
-        while True:
-            while (tree := world.take_dirty()) is not None:
-                cycle.run(world, tree)
-            if not world.afterthoughts:
-                return
-            requeued, world.afterthoughts = world.afterthoughts, {}
-            for key, reason in requeued.items():
-                if key in world.records:
-                    lifecycle.requeue_now(world, world.records[key], reason)
+        while (tree := self._world.take_dirty()) is not None:
+            cycle.run(self._world, tree)
 
 
 # What each event does

@@ -115,19 +115,10 @@ def _still_to_wait(world: World, record: Record) -> bool:
 
 
 def allow_requeue(world: World, record: Record, reason: RequeueReason) -> None:
-    """What held a workload back is over. It queues once everything that could be decided without it is decided:
-    on a cluster, too, the word that it may come back arrives after the change that caused it.
-    """
-    if record.place is Place.NOWHERE:
-        enqueue(world, record)
-    world.afterthoughts[record.key] = reason
-
-
-def requeue_now(world: World, record: Record, reason: RequeueReason) -> None:
-    if record.stage is Stage.PENDING and record.active:
-        record.requeue_held_by = ""
-        world.out.append(Requeue(at=world.now, key=record.key, reason=reason))
-        requeue(world, record)
+    """What held a workload back is over."""
+    record.requeue_held_by = ""
+    world.out.append(Requeue(at=world.now, key=record.key, reason=reason))
+    requeue(world, record)
 
 
 # Getting quota
@@ -373,7 +364,7 @@ def restart_if_running(world: World, record: Record) -> None:
     if record.stage is not Stage.PENDING or not record.active:
         return
     if record.requeue_held_by == EvictionReason.LOCAL_QUEUE_STOPPED and not local.stopped:
-        requeue_now(world, record, RequeueReason.LOCAL_QUEUE_RESTARTED)
+        allow_requeue(world, record, RequeueReason.LOCAL_QUEUE_RESTARTED)
     elif record.requeue_held_by == EvictionReason.CLUSTER_QUEUE_STOPPED:
         queue = world.queues.get(local.cluster_queue)
         if queue is not None and queue.stop_policy == "None":

@@ -13,7 +13,7 @@ from fairway.admission.clusterqueues import QueueState
 from fairway.admission.config import Config
 from fairway.admission.flavors import Flavor
 from fairway.admission.forest import Forest, Tree
-from fairway.admission.instructions import Instruction, RequeueReason
+from fairway.admission.instructions import Instruction
 from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResources
 from fairway.admission.shapes import Shapes
@@ -45,7 +45,6 @@ class World:
         "_sequence",
         "_timers",
         "_wakes",
-        "afterthoughts",
         "checks",
         "config",
         "dirty",
@@ -79,7 +78,6 @@ class World:
         self.usage = UsageLedger(config.admission_fair_sharing)
         self.out: list[Instruction] = []
         self.dirty: dict[str, None] = {}
-        self.afterthoughts: dict[str, RequeueReason] = {}
         self._wakes: dict[str, float] = {}
         self._timers: list[tuple[float, int, str, str]] = []
         self._sequence = count()
