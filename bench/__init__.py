@@ -1,1 +1,4 @@
-"""Benchmarks: what things cost, and whether the goals are met. Run all with ``make bench``; timed tests do not belong here."""
+"""Benchmarks: what things cost, and whether the goals are met.
+
+Run all with ``make bench``; timed tests do not belong here.
+"""

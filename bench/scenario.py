@@ -1,7 +1,8 @@
 """Kueue's own scalability scenarios, played against the engine in virtual time.
 
-Every ClusterQueue gets small, medium and large workloads at a steady pace; the clock jumps from event to event, admitted workloads
-finish after their run time, evicted ones give their quota back at once and start over when they are admitted again.
+Every ClusterQueue gets small, medium and large workloads at a steady pace; the clock jumps from event to event,
+admitted workloads finish after their run time, evicted ones give their quota back at once and start over when they
+are admitted again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Kind(NamedTuple):
     """Workloads of one size: how many a queue gets, how often, how long they run."""
 
     name: str
-    count: int
+    jobs: int
     cpus: int
     priority: int
     every: float
@@ -94,7 +95,9 @@ def pod_template(cpus: int) -> PodTemplate:
 def workload(name: str, queue: str, template: PodTemplate, *, priority: int, at: float, uid: str) -> Workload:
     return Workload(
         metadata=Metadata(name=name, namespace=NAMESPACE, uid=uid, creation_timestamp=datetime.fromtimestamp(at, UTC)),
-        spec=WorkloadSpec(pod_sets=(PodSet(name="main", count=1, template=template),), queue_name=queue, priority=priority),
+        spec=WorkloadSpec(
+            pod_sets=(PodSet(name="main", count=1, template=template),), queue_name=queue, priority=priority
+        ),
     )
 
 
@@ -169,7 +172,7 @@ def prepare(cohorts: int, queues: int, config: Config) -> Simulation:
     templates = {kind.name: pod_template(kind.cpus) for kind in LARGE}
     number = 0
     for kind in LARGE:
-        for index in range(kind.count):
+        for index in range(kind.jobs):
             at = round(START + kind.every * (index + 1), 6)
             for name in names:
                 number += 1

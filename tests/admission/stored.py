@@ -1,4 +1,4 @@
-"""What the API would hold: workloads with the status that the engine's instructions lead to. Restarted engines are fed with these."""
+"""What the API would hold: workloads with the status that instructions lead to. A restarted engine gets these."""
 
 from __future__ import annotations
 

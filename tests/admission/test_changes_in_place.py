@@ -11,6 +11,8 @@ from fairway.admission.reasons import Outcome
 from fairway.model.objects import ReclaimablePod, Workload, WorkloadStatus
 from fairway.testing.builders import Bench, admission_check, cluster_queue, local_queue, workload
 
+from .stored import condition
+
 # Priorities
 
 
@@ -33,9 +35,9 @@ def test_a_raised_priority_lets_it_preempt_at_once() -> None:
 
 def test_a_lowered_priority_of_a_holder_makes_it_a_victim() -> None:
     bench = Bench(cluster_queue(cpu=1, within="LowerPriority"))
-    bench.submit(workload("runs", cpu=1, priority=5), workload("waits", cpu=1, priority=3))
+    bench.submit(workload("runs", cpu=1, priority=5))
     bench.set_priority("runs", 1)
-    bench.rest()
+    bench.submit(workload("urgent", cpu=1, priority=3))
 
     assert bench.evictions() == [("runs", "InClusterQueue")]
 
@@ -94,8 +96,6 @@ def test_an_echo_of_a_waiting_workload_does_not_wake_it() -> None:
 
 
 def test_the_finished_condition_ends_it() -> None:
-    from .stored import condition  # noqa: PLC0415 - the only use here
-
     made = workload("w", cpu=4, created=5)
     bench = Bench(cluster_queue(cpu=4))
     bench.submit(made, workload("next", cpu=4))

@@ -108,15 +108,26 @@ def test_finishing_in_one_tree_wakes_nobody_in_another() -> None:
     assert said == []
 
 
-def test_a_lower_priority_wakes_whoever_may_preempt_now() -> None:
+@pytest.mark.parametrize(
+    ("priority_class", "want_evicted"),
+    [
+        pytest.param("batch", [("holder", "InClusterQueue")], id="of a WorkloadPriorityClass"),
+        pytest.param("", [], id="but not one that came from elsewhere: as in Kueue, that is no news to those who wait"),
+    ],
+)
+def test_a_lower_priority_wakes_whoever_may_preempt_now(
+    priority_class: str, want_evicted: list[tuple[str, str]]
+) -> None:
     bench = Bench(cluster_queue(cpu=4, within="LowerPriority"))
-    bench.submit(workload("holder", cpu=4, priority=5), workload("waiting", cpu=4, priority=3))
+    bench.submit(
+        workload("holder", cpu=4, priority=5, priority_class=priority_class), workload("waiting", cpu=4, priority=3)
+    )
     bench.rest()
 
     bench.set_priority("holder", 1)
     bench.advance(1.0)
 
-    assert bench.evictions() == [("holder", "InClusterQueue")]
+    assert bench.evictions() == want_evicted
 
 
 def test_changed_flavor_labels_and_taints_wake_its_users() -> None:

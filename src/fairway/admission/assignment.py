@@ -1,8 +1,8 @@
 """Which flavors a workload could get, and what stands in the way of each.
 
-For every pod set and resource group the flavors are tried in order. A flavor may fit at once, fit by borrowing, need others to be
-preempted, or not do at all; the ClusterQueue's fungibility rules say whether to settle for it or look at the next. Nothing is changed
-here: the result says what would be taken.
+For every pod set and resource group the flavors are tried in order. A flavor may fit at once, fit by borrowing, need
+others to be preempted, or not do at all; the ClusterQueue's fungibility rules say whether to settle for it or look at
+the next. Nothing is changed here: the result says what would be taken.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PodSetChoice(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """``usage`` is what would be taken in all; ``contested`` are the flavor-resources that others must give up first."""
+    """``usage`` is what would be taken in all; ``contested`` are the flavor-resources others must give up first."""
 
     mode: Mode
     level: int
@@ -84,7 +84,7 @@ class Assignment(NamedTuple):
             admission.append(
                 PodSetAdmission(
                     each.ask.name,
-                    each.ask.count,
+                    each.ask.pods,
                     {resource: choice.fr.flavor for resource, choice in each.choices.items()},
                     {resource: amounts[resource] for resource in each.choices},
                 )
@@ -101,7 +101,16 @@ class Oracle(Protocol):
 class Assigner:
     """Tries flavors for one workload in one ClusterQueue. Made anew for each try."""
 
-    __slots__ = ("_cycle", "_flavors", "_ignore_undeclared", "_oracle", "_preempts_beyond_nominal", "_progress", "_queue", "_record")
+    __slots__ = (
+        "_cycle",
+        "_flavors",
+        "_ignore_undeclared",
+        "_oracle",
+        "_preempts_beyond_nominal",
+        "_progress",
+        "_queue",
+        "_record",
+    )
 
     def __init__(
         self,
@@ -131,7 +140,7 @@ class Assigner:
         if counts is not None:
             asks = tuple(ask.scaled(count) for ask, count in zip(asks, counts, strict=True))
         if self._queue.covers_pods:
-            asks = tuple(ask._replace(requests=in_order({**dict(ask.requests), PODS: ask.count})) for ask in asks)
+            asks = tuple(ask._replace(requests=in_order({**dict(ask.requests), PODS: ask.pods})) for ask in asks)
         usage: dict[FlavorResource, int] = {}
         found: list[PodSetChoice] = []
         for members in record.groups:
@@ -301,7 +310,9 @@ class Assigner:
 
 
 def reduced_counts(full: tuple[int, ...], least: tuple[int, ...], step: int) -> tuple[int, ...]:
-    """Pod counts on the way from full to least: each pod set gives up its share of ``step`` pods out of all it may give up."""
+    """Pod counts on the way from full to least: each pod set gives up its share of ``step`` pods out of all it may
+    give up.
+    """
     gaps = [most - fewest for most, fewest in zip(full, least, strict=True)]
     total = sum(gaps)
     return tuple(count - gap * step // total for count, gap in zip(full, gaps, strict=True))

@@ -1,4 +1,4 @@
-"""A ClusterQueue as the engine knows it: its quota node, its rules compiled, who waits in it and who holds its quota."""
+"""A ClusterQueue as the engine knows it: its quota node, its rules compiled, who waits in it, who holds its quota."""
 
 from __future__ import annotations
 
@@ -162,7 +162,10 @@ class QueueState:
         return tuple(sorted(rule.name for rule in self.checks if not rule.flavors or rule.flavors & used))
 
     def selects(self, namespace: str, namespaces: Mapping[str, dict[str, str]]) -> bool:
-        """Whether workloads of this namespace are let in. Answers are kept until the selector or the namespace changes."""
+        """Whether workloads of this namespace are let in.
+
+        Answers are kept until the selector or the namespace changes.
+        """
         selected = self.selected.get(namespace)
         if selected is None:
             labels = namespaces.get(namespace)
@@ -226,7 +229,9 @@ def compile_groups(groups: Iterable[GroupManifest], frs: FlavorResources) -> tup
         Group(
             frozenset(group.covered_resources),
             tuple(
-                FlavorSlot(flavor.name, {resource: frs.get(flavor.name, resource) for resource in group.covered_resources})
+                FlavorSlot(
+                    flavor.name, {resource: frs.get(flavor.name, resource) for resource in group.covered_resources}
+                )
                 for flavor in group.flavors
             ),
         )

@@ -1,7 +1,7 @@
 """What an engine is told once: fair sharing, requeueing, and the opt-in policies.
 
-The defaults are those of Kueue 0.19 with its default feature gates. The policies at the end of :class:`Config` are Fairway's own;
-each is inert unless it is set, so that an engine with default configuration decides as Kueue does.
+The defaults are those of Kueue 0.19 with its default feature gates. The policies at the end of :class:`Config` are
+Fairway's own; each is inert unless it is set, so that an engine with default configuration decides as Kueue does.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class PodsReady(Struct, frozen=True, kw_only=True):
 
 
 class Transformation(Struct, frozen=True, kw_only=True):
-    """Count one resource as others: ``nvidia.com/mig-1g.5gb`` as so much ``credits``, say. Applied to each pod's request."""
+    """Count one resource as others: ``nvidia.com/mig-1g.5gb`` as so much ``credits``, say.
+
+    Applied to each pod's request.
+    """
 
     outputs: dict[str, Quantity]
     replace: bool = False
@@ -76,7 +79,9 @@ class Config(Struct, frozen=True, kw_only=True):
     pods_ready: PodsReady = PodsReady()
     resources: Resources = Resources()
     requeue_batch_seconds: float = 1.0
-    """How long freed quota may wait before parked workloads are tried again: changes within that time are taken together."""
+    """How long freed quota may wait before parked workloads are tried again: changes within that time are taken
+    together.
+    """
 
     aging: Aging | None = None
     keep_first_submit_time: bool = False

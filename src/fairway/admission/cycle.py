@@ -1,10 +1,11 @@
 """One scheduling cycle of one tree, and cycles until nothing more happens.
 
-A cycle takes the head of every queue of the tree, finds flavors and victims for each against the usage as it is, puts them in order, and
-then goes through them while usage changes: the first to come may take what the next had counted on. Room that is being made for a
-preemptor is kept for it during the cycle.
+A cycle takes the head of every queue of the tree, finds flavors and victims for each against the usage as it is, puts
+them in order, and then goes through them while usage changes: the first to come may take what the next had counted
+on. Room that is being made for a preemptor is kept for it during the cycle.
 
-Whoever gets nothing waits on. A tree is still when a cycle changed nothing; it is looked at again when an event touches it.
+Whoever gets nothing waits on. A tree is still when a cycle changed nothing; it is looked at again when an event
+touches it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Entry:
 
 
 def run(world: World, tree: Tree) -> None:
-    """Cycle until the tree is still: until a cycle changed nothing and every search would start where it started before."""
+    """Cycle until the tree is still: until a cycle changed nothing and every search would start where it started
+    before.
+    """
     seen: set[object] = set()
     while True:
         heads = _heads(tree)
@@ -165,7 +168,7 @@ class Cycle:
     def _assign_partially(
         self, assigner: Assigner, record: Record, queue: QueueState
     ) -> tuple[Assignment, list[Target]] | None:
-        """The largest number of pods that fits, found by halving; what fits is taken to keep fitting with fewer pods."""
+        """The largest number of pods that fits, found by halving: what fits is taken to fit with fewer pods, too."""
         low, high = 0, sum(record.full_counts) - sum(record.min_counts) + 1
         most = high
         best: tuple[int, Assignment, list[Target]] | None = None
@@ -233,7 +236,9 @@ class Cycle:
         return targets
 
     def _simulate(self, record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> Verdict:
-        """Whether preemption could make room for this much of one flavor-resource, and how far up it would then borrow."""
+        """Whether preemption could make room for this much of one flavor-resource, and how far up it would then
+        borrow.
+        """
         targets = self._search(record, queue, frozenset((fr,)), ((fr, amount),))
         if not targets:
             return Verdict(Mode.NO_CANDIDATES, queue.leaf.lowest_fitting_height(fr, amount)[0])
@@ -321,7 +326,9 @@ def _held(records: Iterable[Record]) -> list[tuple[Node, Amounts]]:
 
 
 def _room_to_keep(entry: Entry) -> Amounts:
-    """What a head without candidates keeps others from taking: up to its quota, or its borrowing limit when it borrows."""
+    """What a head without candidates keeps others from taking: up to its quota, or its borrowing limit when it
+    borrows.
+    """
     leaf = entry.queue.leaf
     kept = []
     for fr, amount in entry.usage:
@@ -349,4 +356,3 @@ def _preemption(record: Record, queue: QueueState, target: Target) -> Preemption
 
 def _path(queue: QueueState) -> tuple[str, ...]:
     return (*(cohort.name for cohort in reversed(list(queue.leaf.path_up()))), queue.name)
-

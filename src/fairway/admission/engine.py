@@ -3,8 +3,9 @@
     engine = Engine(Config())
     instructions = engine.handle(QueueChanged(...), WorkloadAdded(...))
 
-The engine applies the events, runs as many cycles as lead to something, assumes every decision at once, and returns what is to be
-written. It reads no clock: time is what the events say, and :attr:`Engine.next_wakeup` tells when time alone will change something.
+The engine applies the events, runs as many cycles as lead to something, assumes every decision at once, and returns
+what is to be written. It reads no clock: time is what the events say, and :attr:`Engine.next_wakeup` tells when time
+alone will change something.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ class Engine:
     # Time and cycles
 
     def _pass_time(self, now: float) -> None:
-        """Carry out what became due, in its order. What is due at this very moment is decided on together with its event."""
+        """Carry out what became due, in its order.
+
+        What is due at this very moment is decided on together with its event.
+        """
         world = self._world
         while (at := world.next_timer()) is not None and at <= now:
             kind, name = world.take_timer()
@@ -105,7 +109,7 @@ class Engine:
 def _on_record(action: Callable[[World, Record, Any], None]) -> Callable[[World, Any], None]:
     """Events about a workload that is not known (any more) have nothing to change."""
 
-    def handler(world: World, event: Any) -> None:  # noqa: ANN401 - each handler knows its event
+    def handler(world: World, event: Any) -> None:
         record = world.records.get(event.key)
         if record is not None:
             action(world, record, event)

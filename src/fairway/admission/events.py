@@ -1,7 +1,7 @@
 """What can happen to an engine: everything it knows came in as one of these.
 
-Each event carries the time it happened (seconds since the epoch). Objects arrive whole and typed; the narrow events after them are
-for what happens often, and say the same as the changed object would.
+Each event carries the time it happened (seconds since the epoch). Objects arrive whole and typed; the narrow events
+after them are for what happens often, and say the same as the changed object would.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The whole answer to "why is my job waiting?", put together when it is asked for.
 
-The last try left its reasons on the record (or on its lane, for those that were not tried themselves). Positions and holders are looked
-up here, from the state as it is now.
+The last try left its reasons on the record (or on its lane, for those that were not tried themselves). Positions and
+holders are looked up here, from the state as it is now.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class Explainer:
 
 
 def _holders(tree: Tree, queue: QueueState, fr: FlavorResource) -> tuple[Holder, ...]:
-    """The largest holders of a flavor-resource that the queue could use: those being evicted, its own, then borrowers."""
+    """The largest holders of a flavor-resource that the queue could use: those being evicted, its own, then
+    borrowers.
+    """
     ranked = []
     for other in tree.queues.values():
         borrowing = not other.leaf.within_quota((fr,))

@@ -1,7 +1,8 @@
 """All ClusterQueues and cohorts, as the trees they form.
 
-A tree is what decisions are made in: quota moves only inside it, and a change in one tree never touches another. Trees are relinked when
-an object changes its place, and their quotas are summed up again, lazily, before the next decision.
+A tree is what decisions are made in: quota moves only inside it, and a change in one tree never touches another.
+Trees are relinked when an object changes its place, and their quotas are summed up again, lazily, before the next
+decision.
 """
 
 from __future__ import annotations
@@ -22,11 +23,24 @@ Losses = tuple[list[tuple[int, Record]], list[tuple[int, Record]]]
 class Tree:
     """ClusterQueues that share quota. ``ready`` names those that may have a head to try; ``cycle`` counts the tries.
 
-    ``guaranteed`` are the flavor-resources that some queue keeps from its cohort. ``losses`` is worked out by a search and
-    holds until a holder changes.
+    ``guaranteed`` are the flavor-resources that some queue keeps from its cohort. ``losses`` is worked out by a
+    search and holds until a holder changes.
     """
 
-    __slots__ = ("by_leaf", "cycle", "guaranteed", "looping", "losses", "name", "queues", "ready", "root", "stale", "version", "victims")
+    __slots__ = (
+        "by_leaf",
+        "cycle",
+        "guaranteed",
+        "looping",
+        "losses",
+        "name",
+        "queues",
+        "ready",
+        "root",
+        "stale",
+        "version",
+        "victims",
+    )
 
     def __init__(self, name: str, root: Node, queues: Iterable[QueueState], *, looping: bool) -> None:
         self.name = name

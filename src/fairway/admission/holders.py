@@ -1,7 +1,8 @@
 """Those who hold quota, kept in the order they would be preempted in.
 
-Workloads that are being evicted already come first, then the lowest priority, the latest reservation, the UID. The order is kept up as
-holders come and go, so that a search for victims starts at the right end without sorting anything.
+Workloads that are being evicted already come first, then the lowest priority, the latest reservation, the UID. The
+order is kept up as holders come and go, so that a search for victims starts at the right end without sorting
+anything.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Holders:
     def discard(self, record: Record) -> None:
         """Take a record out, wherever it was filed."""
         for part in (self.running, self.evicted):
-            index = bisect_left(part, (record.filed_under,))  # type: ignore[type-var,arg-type]  # shorter sorts first
+            index = bisect_left(part, (record.filed_under,))  # a shorter tuple sorts first
             if index < len(part) and part[index][1] is record:
                 del part[index]
                 return

@@ -1,4 +1,7 @@
-"""What an engine tells others to write. It has assumed each of these already; a write that fails is told with ``WriteFailed``."""
+"""What an engine tells others to write.
+
+It has assumed each of these already; a write that fails is told with ``WriteFailed``.
+"""
 
 from __future__ import annotations
 

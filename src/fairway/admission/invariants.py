@@ -1,4 +1,7 @@
-"""What must always hold, as code. Tests ask after every step; a violation names the object and what is wrong with it."""
+"""What must always hold, as code.
+
+Tests ask after every step; a violation names the object and what is wrong with it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """How a workload moves: into its queue, to its quota, out again in two phases, and away.
 
-Every change of a record's stage, place or hold on quota goes through a function here, and each tells the world what follows from
-it: which tree to look at again, whom to wake, what to write. Who is to be admitted or evicted is decided elsewhere.
+Every change of a record's stage, place or hold on quota goes through a function here, and each tells the world what
+follows from it: which tree to look at again, whom to wake, what to write. Who is to be admitted or evicted is decided
+elsewhere.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ _REQUEUED_AFTER_BACKOFF = (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADM
 
 
 def enqueue(world: World, record: Record) -> None:
-    """Put a pending workload where it belongs: its queue, aside while it backs off, or nowhere while it may not be queued."""
+    """Put a pending workload where it belongs: its queue, aside while it backs off, or nowhere while it may not be
+    queued.
+    """
     if record.place is not Place.NOWHERE or not record.admissible:
         return
     blocked = blocker(world, record)
@@ -129,7 +132,9 @@ def reserve(world: World, record: Record, queue: QueueState, assignment: Assignm
     dequeue(world, record)
     record.admission = assignment.admission()
     record.usage = tuple((fr, amount) for fr, amount in assignment.usage if amount)
-    record.reserved_at = float(int(world.now))  # the API keeps whole seconds, and a restarted engine must agree with itself
+    record.reserved_at = float(
+        int(world.now)
+    )  # the API keeps whole seconds, and a restarted engine must agree with itself
     record.evicted = None
     record.preemption_reason = ""
     record.eviction_cause = ""
@@ -137,7 +142,9 @@ def reserve(world: World, record: Record, queue: QueueState, assignment: Assignm
     record.explanation = None
     waiting = _sync_checks(record, queue)
     hold(world, record, queue, Stage.RESERVED if waiting else Stage.ADMITTED)
-    queue.changed(record)  # the echo of the write replaces the holder, which Kueue counts as a change of what can be had
+    queue.changed(
+        record
+    )  # the echo of the write replaces the holder, which Kueue counts as a change of what can be had
     if world.usage.enabled and queue.order_by_usage:
         world.usage.penalise(record.local_queue, record.key, total_requests(record))
         if not waiting:
@@ -282,7 +289,10 @@ def evict(
 
 
 def release(world: World, record: Record) -> None:
-    """The second phase: the job has stopped. Its quota is free, and it queues again as the reason for its eviction lets it."""
+    """The second phase: the job has stopped.
+
+    Its quota is free, and it queues again as the reason for its eviction lets it.
+    """
     reason = record.evicted
     let_go(world, record)
     _back_to_pending(record)

@@ -48,7 +48,9 @@ def set_queue(world: World, manifest: ClusterQueue) -> None:
 
 
 def _welcome(world: World, queue: QueueState) -> None:
-    """A queue that is new to the engine: those admitted to it before count at once, those that waited for it queue up."""
+    """A queue that is new to the engine: those admitted to it before count at once, those that waited for it queue
+    up.
+    """
     for record in world.records.values():
         if record.cluster_queue == queue.name:
             lifecycle.hold_again(world, record)
@@ -134,7 +136,9 @@ def _refresh_activity(world: World, queue: QueueState) -> None:
 
 
 def _apply_stop(world: World, queue: QueueState) -> None:
-    """A stopped queue takes back reservations; a drained one stops what runs; one that runs again lets its own come back."""
+    """A stopped queue takes back reservations; a drained one stops what runs; one that runs again lets its own come
+    back.
+    """
     if queue.stop_policy is StopPolicy.NONE:
         for record in _pending_of_queue(world, queue.name):
             lifecycle.restart_if_running(world, record)

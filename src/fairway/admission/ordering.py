@@ -1,7 +1,8 @@
 """In which order the heads of the queues are considered in a cycle.
 
-Classically: whoever needs the least borrowing first, then by priority, then by age. With fair sharing a tournament is held before
-each pick, as every pick changes the shares: in each cohort the child with the lowest share, its workload counted in, wins.
+Classically: whoever needs the least borrowing first, then by priority, then by age. With fair sharing a tournament is
+held before each pick, as every pick changes the shares: in each cohort the child with the lowest share, its workload
+counted in, wins.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ _Shares = dict[tuple[Node, Leaf], Share]
 
 
 def _shares(left: dict[Leaf, C]) -> _Shares:
-    """For every contender, the share of its queue and of each cohort above it, as if it were admitted; by the cohort over that node."""
+    """For every contender, the share of its queue and of each cohort above it, as if it were admitted; by the cohort
+    over that node.
+    """
     shares: _Shares = {}
     for leaf, contender in left.items():
         with having(leaf, contender.usage):
@@ -73,7 +76,9 @@ def _shares(left: dict[Leaf, C]) -> _Shares:
 def _winner(cohort: Cohort, left: dict[Leaf, C], shares: _Shares) -> C | None:
     contenders = [winner for child in cohort.children if (winner := _winner(child, left, shares)) is not None]
     contenders += [left[leaf] for leaf in cohort.leaves if leaf in left]
-    return min(contenders, key=lambda contender: _fair_rank(contender, shares[cohort, contender.queue.leaf]), default=None)
+    return min(
+        contenders, key=lambda contender: _fair_rank(contender, shares[cohort, contender.queue.leaf]), default=None
+    )
 
 
 def _fair_rank(contender: Contender, share: Share) -> tuple[bool, tuple[bool, float], OrderKey]:

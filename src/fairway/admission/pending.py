@@ -1,13 +1,15 @@
 """The workloads that wait for one ClusterQueue, in the order they are tried.
 
-Workloads that are alike in all that admission looks at (priority, shapes, counts) form a *lane*. A lane is tried by its oldest member:
-when that one finds no room, no other of the lane would, so the lane is parked as a whole and every later arrival of the same kind waits
-there untried, until something changes. Parking and waking a lane cost the same whether it holds one workload or a hundred thousand.
+Workloads that are alike in all that admission looks at (priority, shapes, counts) form a *lane*. A lane is tried by
+its oldest member: when that one finds no room, no other of the lane would, so the lane is parked as a whole and every
+later arrival of the same kind waits there untried, until something changes. Parking and waking a lane cost the same
+whether it holds one workload or a hundred thousand.
 
-Workloads that may not be tried for a reason of their own (a back-off, a namespace that is not selected) are kept *aside*.
+Workloads that may not be tried for a reason of their own (a back-off, a namespace that is not selected) are kept
+*aside*.
 
-A BestEffortFIFO queue puts the workload whose victims are being evicted before all others, so that nobody takes the room it made;
-a StrictFIFO queue never parks, so that its head blocks what is behind it.
+A BestEffortFIFO queue puts the workload whose victims are being evicted before all others, so that nobody takes the
+room it made; a StrictFIFO queue never parks, so that its head blocks what is behind it.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ class Lane:
 
 
 class PendingQueue:
-    """``usage_of`` gives the recent usage of a LocalQueue where admission fair sharing orders by it, else it is ``None``."""
+    """``usage_of`` gives the recent usage of a LocalQueue where admission fair sharing orders by it, else it is
+    ``None``.
+    """
 
     __slots__ = ("_order", "aside", "lanes", "preemptor", "strict", "usage_of")
 

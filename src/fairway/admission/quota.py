@@ -1,13 +1,15 @@
-"""The quota tree: ClusterQueues are leaves, cohorts are inner nodes, usage bubbles up past what a node keeps for itself.
+"""The quota tree: ClusterQueues are leaves, cohorts are inner nodes, usage bubbles up past what a node keeps for
+itself.
 
-Every node has, for each flavor-resource, its own quota, the *subtree* quota (its own and what its children lend it), the part of
-that which it never lends (*guaranteed*, from the lending limit), and its usage. A cohort's usage is the sum of what its children use
-beyond their guaranteed part.
+Every node has, for each flavor-resource, its own quota, the *subtree* quota (its own and what its children lend it),
+the part of that which it never lends (*guaranteed*, from the lending limit), and its usage. A cohort's usage is the
+sum of what its children use beyond their guaranteed part.
 
-Usage is changed in place. A what-if is a change that is undone: :meth:`Node.add` and :meth:`Node.remove` are exact inverses, and
-:func:`without` and :func:`having` wrap them so that the state is restored whatever happens inside.
+Usage is changed in place. A what-if is a change that is undone: :meth:`Node.add` and :meth:`Node.remove` are exact
+inverses, and :func:`without` and :func:`having` wrap them so that the state is restored whatever happens inside.
 
-Amounts here are plain integers; quotas of ``UNLIMITED`` saturate while the tree is compiled and dominate every comparison after.
+Amounts here are plain integers; quotas of ``UNLIMITED`` saturate while the tree is compiled and dominate every
+comparison after.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ def saturating_subtract(a: int, b: int) -> int:
 
 
 class Node:
-    """One place in the tree. ``potential`` and ``lendable`` depend on quotas alone, so they are computed once a compilation."""
+    """One place in the tree.
+
+    ``potential`` and ``lendable`` depend on quotas alone, so they are computed once a compilation.
+    """
 
     __slots__ = (
         "borrowing",
@@ -69,7 +74,9 @@ class Node:
     def set_quotas(self, quotas: Mapping[FlavorResource, Quota]) -> None:
         self.quotas = dict(quotas)
         self.nominal = {fr: quota.nominal for fr, quota in quotas.items()}
-        self.borrowing = {fr: quota.borrowing_limit for fr, quota in quotas.items() if quota.borrowing_limit is not None}
+        self.borrowing = {
+            fr: quota.borrowing_limit for fr, quota in quotas.items() if quota.borrowing_limit is not None
+        }
 
     def path_up(self) -> Iterator[Cohort]:
         """The cohorts above this node, nearest first."""
@@ -114,8 +121,8 @@ class Node:
     def lowest_fitting_height(self, fr: FlavorResource, amount: int) -> tuple[int, bool]:
         """How far up the tree the quota for ``amount`` comes from, and whether some of the tree lies above that.
 
-        0 means from this ClusterQueue itself; otherwise the height of the lowest cohort whose own quota suffices (the whole
-        tree's height when none does).
+        0 means from this ClusterQueue itself; otherwise the height of the lowest cohort whose own quota suffices (the
+        whole tree's height when none does).
         """
         parent = self.parent
         if parent is None:

@@ -107,8 +107,8 @@ class Shortage(Struct, frozen=True):
 class Why(Struct, frozen=True):
     """The whole answer to "why is my job waiting?". Positions start at 0, as Kueue's visibility API counts them.
 
-    ``explanation`` is what the last try found, which is what Kueue's condition says; ``obstacles``, ``can_ever_fit`` and
-    ``shortages`` are how things stand now, for all flavors.
+    ``explanation`` is what the last try found, which is what Kueue's condition says; ``obstacles``, ``can_ever_fit``
+    and ``shortages`` are how things stand now, for all flavors.
     """
 
     workload: str

@@ -1,7 +1,7 @@
 """The engine's own record of a workload: what it asks for, where it waits or what it holds, and its past.
 
-A record is changed only by the engine's parts; others see it through instructions and explanations. Everything a search compares
-often (priority, order key, victim key, usage) is computed when it changes, not when it is read.
+A record is changed only by the engine's parts; others see it through instructions and explanations. Everything a
+search compares often (priority, order key, victim key, usage) is computed when it changes, not when it is read.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class Ask(NamedTuple):
     """What one pod set asks for, for all its pods together."""
 
     name: str
-    count: int
+    pods: int
     shape: Shape
     requests: tuple[tuple[str, int], ...]
     wants_topology: bool
 
-    def scaled(self, count: int) -> Ask:
-        if self.count in (0, count):
+    def scaled(self, pods: int) -> Ask:
+        if self.pods in (0, pods):
             return self
-        requests = tuple((resource, amount // self.count * count) for resource, amount in self.requests)
-        return self._replace(count=count, requests=requests)
+        requests = tuple((resource, amount // self.pods * pods) for resource, amount in self.requests)
+        return self._replace(pods=pods, requests=requests)
 
 
 class Progress(NamedTuple):
@@ -219,7 +219,10 @@ class Record:
         self.victim_key = (self.priority, -(self.reserved_at or 0.0), self.uid, self.key)
 
     def order_time(self, config: Config) -> float:
-        if self.evicted is EvictionReason.PODS_READY_TIMEOUT and config.pods_ready.requeue_timestamp is RequeueTimestamp.EVICTION:
+        if (
+            self.evicted is EvictionReason.PODS_READY_TIMEOUT
+            and config.pods_ready.requeue_timestamp is RequeueTimestamp.EVICTION
+        ):
             return self.evicted_at
         if self.evicted is EvictionReason.ADMISSION_CHECK:
             return self.evicted_at
@@ -252,11 +255,9 @@ def compile_asks(record: Record, pod_sets: tuple[PodSet, ...], shapes: Shapes) -
     record.asks = tuple(asks)
     record.groups = tuple(tuple(members) for members in groups.values())
     record.full_counts = tuple(pod_set.count for pod_set in pod_sets)
-    record.min_counts = tuple(
-        pod_set.count if pod_set.min_count is None else pod_set.min_count for pod_set in pod_sets
-    )
+    record.min_counts = tuple(pod_set.count if pod_set.min_count is None else pod_set.min_count for pod_set in pod_sets)
     record.shape_key = tuple(
-        (ask.name, ask.shape.key, ask.count, ask.requests, least, ask.wants_topology)
+        (ask.name, ask.shape.key, ask.pods, ask.requests, least, ask.wants_topology)
         for ask, least in zip(asks, record.min_counts, strict=True)
     )
 
@@ -272,6 +273,8 @@ def true_condition(conditions: tuple[Condition, ...], kind: str) -> Condition | 
 
 
 def annotation_number(annotations: Mapping[str, str], key: str) -> int:
-    """A non-negative number from an annotation; anything else counts as none, for the annotation is not ours to reject."""
+    """A non-negative number from an annotation; anything else counts as none, for the annotation is not ours to
+    reject.
+    """
     text = annotations.get(key, "")
     return int(text) if text.isascii() and text.isdigit() else 0

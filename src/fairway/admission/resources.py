@@ -1,7 +1,7 @@
 """What a workload asks for, in the units quota is counted in.
 
-A *flavor-resource* is one resource of one flavor (``cpu`` of ``on-demand``): the thing quota is defined for. Amounts are integers in
-Kueue's unit (thousandths for ``cpu``, whole units for everything else).
+A *flavor-resource* is one resource of one flavor (``cpu`` of ``on-demand``): the thing quota is defined for. Amounts
+are integers in Kueue's unit (thousandths for ``cpu``, whole units for everything else).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A pod template, compiled to what admission looks at.
 
-Templates repeat (a thousand jobs, one shape), so compiled shapes are kept by the template's content. ``Shape.key`` numbers the shapes
-that Kueue treats as equivalent: same requests and ports of every container, same selectors, affinity and tolerations.
+Templates repeat (a thousand jobs, one shape), so compiled shapes are kept by the template's content. ``Shape.key``
+numbers the shapes that Kueue treats as equivalent: same requests and ports of every container, same selectors,
+affinity and tolerations.
 """
 
 from __future__ import annotations

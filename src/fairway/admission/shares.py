@@ -1,7 +1,8 @@
 """Dominant resource shares: how much more than its own a node of the tree uses, by its most contended resource.
 
-For each resource, what the node uses beyond its subtree's quota is set against all that its parent could lend; the largest such ratio
-(in thousandths), divided by the node's weight, is its share. Lower shares are served first, higher shares are taken from first.
+For each resource, what the node uses beyond its subtree's quota is set against all that its parent could lend; the
+largest such ratio (in thousandths), divided by the node's weight, is its share. Lower shares are served first, higher
+shares are taken from first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What LocalQueues used lately, for admission fair sharing: recent use counts most, old use fades by half each half-life.
+"""What LocalQueues used lately, for admission fair sharing: recent use counts most, old use fades by half each
+half-life.
 
-Between samples a newly admitted workload counts as a penalty at once, so that a burst from one LocalQueue does not pass before its
-use shows in a sample.
+Between samples a newly admitted workload counts as a penalty at once, so that a burst from one LocalQueue does not
+pass before its use shows in a sample.
 """
 
 from __future__ import annotations

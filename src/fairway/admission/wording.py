@@ -96,7 +96,8 @@ def obstacle(reason: Reason) -> str:
                 format_amount(resource, amount) for amount in (reason.assumed, reason.requested, reason.capacity)
             )
             return (
-                f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests ({assumed})"
+                f"insufficient quota for {resource} in flavor {flavor},"
+                f" previously considered podsets requests ({assumed})"
                 f" + current podset request ({requested}) > maximum capacity ({capacity})"
             )
         case Code.INSUFFICIENT_UNUSED:

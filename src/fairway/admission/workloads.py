@@ -1,4 +1,6 @@
-"""Workload objects, read into the engine's records: new ones, changed ones, and those that held quota before a restart."""
+"""Workload objects, read into the engine's records: new ones, changed ones, and those that held quota before a
+restart.
+"""
 
 from __future__ import annotations
 

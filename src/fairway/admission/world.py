@@ -1,7 +1,7 @@
 """All that an engine knows, and how the parts find each other.
 
-The world holds state; it decides nothing. Changes of a workload's state are in :mod:`fairway.admission.lifecycle`, decisions in
-:mod:`fairway.admission.cycle`, and what objects mean in :mod:`fairway.admission.objects`.
+The world holds state; it decides nothing. Changes of a workload's state are in :mod:`fairway.admission.lifecycle`,
+decisions in :mod:`fairway.admission.cycle`, and what objects mean in :mod:`fairway.admission.objects`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class LocalQueueState:
 
 
 class World:
-    """``local_queues`` also holds those that workloads name but that do not exist; ``known_local_queues`` says which do."""
+    """``local_queues`` also holds those that workloads name but that do not exist; ``known_local_queues`` says which
+    do.
+    """
 
     __slots__ = (
         "_sequence",

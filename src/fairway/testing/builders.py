@@ -55,6 +55,9 @@ from fairway.model.objects import (
     PodSet,
     PodTemplate,
     PreemptionPolicy,
+    PriorityClassGroup,
+    PriorityClassKind,
+    PriorityClassRef,
     QueueingStrategy,
     ResourceFlavor,
     ResourceFlavorSpec,
@@ -281,6 +284,7 @@ def workload(  # noqa: PLR0913 - a builder names every field
     queue: str = "cq",
     namespace: str = NAMESPACE,
     priority: int = 0,
+    priority_class: str = "",
     created: float | None = None,
     uid: str = "",
     active: bool = True,
@@ -293,7 +297,8 @@ def workload(  # noqa: PLR0913 - a builder names every field
 ) -> Workload:
     """A workload of the given pod sets, or of one, ``main``, with these requests for each of its ``count`` pods.
 
-    ``created`` is in seconds after :data:`START`; when it is left out, a bench sets it to the time of the submit.
+    ``created`` is in seconds after :data:`START`; when it is left out, a bench sets it to the time of the submit. A
+    ``priority_class`` is a WorkloadPriorityClass, which gives the ``priority``.
     """
     sets = pod_sets or (pod_set(count=count, min_count=min_count, pod=pod, resources=requests),)
     metadata = Metadata(
@@ -304,7 +309,14 @@ def workload(  # noqa: PLR0913 - a builder names every field
         labels=dict(labels or {}),
         annotations=dict(annotations or {}),
     )
-    spec = WorkloadSpec(pod_sets=sets, queue_name=queue, priority=priority, active=active)
+    by_class = PriorityClassRef(group=PriorityClassGroup.WORKLOAD, kind=PriorityClassKind.WORKLOAD, name=priority_class)
+    spec = WorkloadSpec(
+        pod_sets=sets,
+        queue_name=queue,
+        priority=priority,
+        priority_class_ref=by_class if priority_class else None,
+        active=active,
+    )
     return Workload(metadata=metadata, spec=spec)
 
 

@@ -1,8 +1,9 @@
 """Replay recorded decisions of Kueue and compare: ``python -m fairway.testing.conformance FILE…``
 
-Each line of a file (``.jsonl`` or ``.jsonl.gz``) is a world: queues, and a trace of steps with what a real Kueue had decided when things
-had come to rest. The replay feeds the same steps to an engine, acts as the job controller (whoever is evicted gives its quota back), and
-compares the state, flavors, counts, evictions and preemption reason of every workload after every step.
+Each line of a file (``.jsonl`` or ``.jsonl.gz``) is a world: queues, and a trace of steps with what a real Kueue had
+decided when things had come to rest. The replay feeds the same steps to an engine, acts as the job controller
+(whoever is evicted gives its quota back), and compares the state, flavors, counts, evictions and preemption reason of
+every workload after every step.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import gzip
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +21,7 @@ import msgspec
 from fairway.admission import events, wording
 from fairway.admission.config import Config, FairSharing
 from fairway.admission.engine import Engine
-from fairway.admission.instructions import Evict, Instruction, Unreserve
+from fairway.admission.instructions import Evict, Instruction
 from fairway.admission.records import Record, Stage
 from fairway.model.manifests import load
 from fairway.model.objects import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
@@ -58,7 +60,11 @@ class Replay:
         self.engine = Engine(Config(fair_sharing=FairSharing() if world.get("fairSharing") else None))
         self._objects: dict[str, Json] = {}
         self._reclaimed: dict[str, dict[str, int]] = {}
-        self._send(events.NamespaceChanged(at=self.now, name=self.namespace, labels={"kubernetes.io/metadata.name": self.namespace}))
+        self._send(
+            events.NamespaceChanged(
+                at=self.now, name=self.namespace, labels={"kubernetes.io/metadata.name": self.namespace}
+            )
+        )
         for manifest in world["objects"]:
             self._apply(manifest)
         self._rest()
@@ -101,7 +107,14 @@ class Replay:
         self._change_queue(change["clusterQueue"], resourceGroups=change["resourceGroups"])
 
     def _do_set_cohort(self, change: Json) -> None:
-        self._apply({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": change["name"]}, "spec": change["spec"]})
+        self._apply(
+            {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": "Cohort",
+                "metadata": {"name": change["name"]},
+                "spec": change["spec"],
+            }
+        )
 
     def _do_hold(self, queue: str) -> None:
         self._change_queue(queue, stopPolicy="Hold")
@@ -178,7 +191,9 @@ class Replay:
             described["assignments"] = {
                 pod_set.name: {
                     "count": pod_set.count,
-                    "flavors": {resource: flavor.removeprefix(self.prefix) for resource, flavor in pod_set.flavors.items()},
+                    "flavors": {
+                        resource: flavor.removeprefix(self.prefix) for resource, flavor in pod_set.flavors.items()
+                    },
                 }
                 for pod_set in record.admission
             }
@@ -255,8 +270,6 @@ def _typed(manifest: Json, kind: type[Workload]) -> Workload:
 
 
 def _rfc3339(at: float) -> str:
-    from datetime import UTC, datetime
-
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,6 +1,6 @@
 """Who must go so that another fits: the smallest set of victims that the ClusterQueue's policies allow.
 
 :mod:`~fairway.admission.preemption.classical` follows priorities and the place in the cohort tree,
-:mod:`~fairway.admission.preemption.fair` follows shares. Both search on the live quota tree and leave it exactly as they found it; evicting
-is not done here.
+:mod:`~fairway.admission.preemption.fair` follows shares. Both search on the live quota tree and leave it exactly as
+they found it; evicting is not done here.
 """

@@ -1,9 +1,9 @@
 """Preemption by priority and by place in the cohort tree.
 
-Candidates come in three kinds: those in parts of the tree that use more than their own while the preemptor asks for no more
-than its own (*hierarchy*: reclaimed whatever their priority, as far as the policy allows), those elsewhere in the tree
-(*priority*), and those in the preemptor's own queue. They are taken one by one until the workload fits; then everyone who was
-not needed is spared.
+Candidates come in three kinds: those in parts of the tree that use more than their own while the preemptor asks for
+no more than its own (*hierarchy*: reclaimed whatever their priority, as far as the policy allows), those elsewhere in
+the tree (*priority*), and those in the preemptor's own queue. They are taken one by one until the workload fits; then
+everyone who was not needed is spared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from fairway.model.objects import PreemptionPolicy
 
 
 class _Source(NamedTuple):
-    """A queue that uses more than its own. ``between`` are the cohorts from it up to the first that the preemptor is in too."""
+    """A queue that uses more than its own.
+
+    ``between`` are the cohorts from it up to the first that the preemptor is in too.
+    """
 
     queue: QueueState
     between: tuple[Cohort, ...]
@@ -97,7 +100,10 @@ def _still_valid(search: Search, candidate: _Candidate) -> bool:
 
 
 class _Candidates:
-    """The candidates in the order they are taken, those already being evicted first. Walked lazily: most are never reached."""
+    """The candidates in the order they are taken, those already being evicted first.
+
+    Walked lazily: most are never reached.
+    """
 
     __slots__ = ("_hierarchy", "_own", "_priority", "_search", "by_hierarchy", "from_others")
 
@@ -190,7 +196,7 @@ def _find_sources(search: Search, hierarchy: _Sources, priority: _Sources) -> No
 def _fits_own(
     node: Node, requests: Iterable[tuple[FlavorResource, int]]
 ) -> tuple[bool, list[tuple[FlavorResource, int]]]:
-    """Whether the node's own quota has room for the requests, and what of them is left for the node above to provide."""
+    """Whether the node's own quota has room for the requests, and what of them is left to the node above."""
     fits = True
     remaining = []
     for fr, amount in requests:
@@ -200,9 +206,7 @@ def _fits_own(
     return fits, remaining
 
 
-def _collect(
-    search: Search, cohort: Cohort, between: tuple[Cohort, ...], skip: Cohort | None, found: _Sources
-) -> None:
+def _collect(search: Search, cohort: Cohort, between: tuple[Cohort, ...], skip: Cohort | None, found: _Sources) -> None:
     for child in cohort.children:
         if child is not skip and not child.within_quota(search.contested):
             _collect(search, child, (*between, child), skip, found)

@@ -1,8 +1,8 @@
 """Preemption by fair shares: take from whoever is furthest beyond its own, as long as the preemptor stays behind.
 
-The search walks from the root of the tree down to the child with the highest share, again and again, as shares change with every
-victim. A queue that asks for no more than its own quota may take it back from any borrower; otherwise the strategies compare the
-preemptor's share, with the workload counted in, to the victim's before or after.
+The search walks from the root of the tree down to the child with the highest share, again and again, as shares change
+with every victim. A queue that asks for no more than its own quota may take it back from any borrower; otherwise the
+strategies compare the preemptor's share, with the workload counted in, to the victim's before or after.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find_targets(search: Search, strategies: tuple[PreemptionStrategy, ...]) -> 
 
 
 def _candidates(search: Search) -> list[Record]:
-    """Everyone who may be preempted, in order: being evicted already, of other queues, lower priority, later, by UID."""
+    """Everyone who may be preempted, in order: being evicted, of other queues, lower priority, later, by UID."""
     own = search.queue
     found = [record for record in own.holders.values() if search.allowed(record, own.within)]
     if own.leaf.parent is not None and own.reclaim is not PreemptionPolicy.NEVER:
@@ -108,7 +108,10 @@ def _passes(strategy: PreemptionStrategy, mine: Share, theirs: Share, candidate:
 
 
 def _take(search: Search, candidate: Record, reason: PreemptionReason, targets: list[Target]) -> bool:
-    """Take a victim away; whether the workload fits now. Its own usage, counted in for the shares, is left out of that."""
+    """Take a victim away; whether the workload fits now.
+
+    Its own usage, counted in for the shares, is left out of that.
+    """
     search.take_away(candidate)
     targets.append(Target(candidate, reason))
     leaf = search.queue.leaf

@@ -1,8 +1,10 @@
-"""The classical search again, for the commonest question: one flavor-resource is short, in one cohort of ClusterQueues.
+"""The classical search again, for the commonest question: one flavor-resource is short, in one cohort of
+ClusterQueues.
 
-There, whom other queues would lose (everyone taken in order until the queue is back within its own quota) does not depend on who
-asks. So it is worked out once for all heads of a cycle, and each search is sums over that list instead of steps on the tree.
-The answers are those of :mod:`~fairway.admission.preemption.classical`; a property test holds the two together.
+There, whom other queues would lose (everyone taken in order until the queue is back within its own quota) does not
+depend on who asks. So it is worked out once for all heads of a cycle, and each search is sums over that list instead
+of steps on the tree. The answers are those of :mod:`~fairway.admission.preemption.classical`; a property test holds
+the two together.
 """
 
 from __future__ import annotations
@@ -10,14 +12,15 @@ from __future__ import annotations
 from itertools import chain
 
 from fairway.admission.clusterqueues import QueueState
-from fairway.admission.holders import VictimKey
 from fairway.admission.forest import Losses, Tree
+from fairway.admission.holders import VictimKey
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.preemption.search import Search, Target
 from fairway.admission.quota import Cohort
 from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource
 from fairway.model.objects import PreemptionPolicy
+
 
 def applies(search: Search) -> bool:
     """Whether the question is one that can be answered by sums."""
@@ -50,10 +53,8 @@ def find_targets(search: Search) -> list[Target]:
     for borrowing in attempts:
         if not borrowing and used - sum(part for part, _ in chain(*own)) + amount > nominal:
             continue
-        if borrowing and not entitled:
-            order = [*own[0], *own[1]]
-        else:
-            order = [*others[0], *own[0], *others[1], *own[1]]
+        only_own = borrowing and not entitled
+        order = [*own[0], *own[1]] if only_own else [*others[0], *own[0], *others[1], *own[1]]
         found = _take_in_order(search, order, fr, amount, borrowing=borrowing)
         if found:
             return found
@@ -71,7 +72,9 @@ def _take_in_order(
     used = leaf.usage.get(fr, 0) + amount
     root = search.tree.root
     left = root.subtree.get(fr, 0) - root.usage.get(fr, 0) - amount
-    for count, (part, record) in enumerate(order, 1):
+    taken = 0
+    for part, record in order:
+        taken += 1
         left += part
         if record.queue is queue:
             used -= part
@@ -79,8 +82,8 @@ def _take_in_order(
             break
     else:
         return []
-    needed = [order[count - 1][1]]
-    for part, record in reversed(order[: count - 1]):
+    needed = [order[taken - 1][1]]
+    for part, record in reversed(order[: taken - 1]):
         mine = record.queue is queue
         if left < part or (mine and most is not None and used + part > most):
             needed.append(record)
@@ -122,7 +125,9 @@ def _others(search: Search, fr: FlavorResource) -> Losses:
     if own.leaf.usage.get(fr, 0) <= own.leaf.nominal.get(fr, 0):
         return losses
     evicted, running = losses
-    return [loss for loss in evicted if loss[1].queue is not own], [loss for loss in running if loss[1].queue is not own]
+    return [loss for loss in evicted if loss[1].queue is not own], [
+        loss for loss in running if loss[1].queue is not own
+    ]
 
 
 def _losses(tree: Tree, fr: FlavorResource, below: int | None) -> Losses:

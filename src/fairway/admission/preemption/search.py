@@ -22,7 +22,8 @@ class Target(NamedTuple):
 class Search:
     """One question: who could make room for ``requests``, of which ``contested`` are short?
 
-    ``protected_until`` collects when the youngest protected candidate may be asked again, where a minimum run time is set.
+    ``protected_until`` collects when the youngest protected candidate may be asked again, where a minimum run time is
+    set.
     """
 
     __slots__ = ("contested", "minimum_run", "now", "protected_until", "queue", "record", "requests", "tree")
