@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from fairway.admission import lifecycle, ordering
+from fairway.admission import lifecycle, ordering, sleeping
 from fairway.admission.assignment import Assigner, Assignment, Mode, Verdict, reduced_counts
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.forest import Tree
@@ -23,15 +23,19 @@ from fairway.admission.quota import Node, without
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Progress, Record
 from fairway.admission.resources import PODS, Amounts, FlavorResource
+from fairway.admission.sleeping import Sleep
 from fairway.admission.world import World
 
 
 class Entry:
-    """A head in a cycle, with what it would take and from whom."""
+    """A head in a cycle, with what it would take and from whom. ``resumed``: its search began behind some flavors."""
 
-    __slots__ = ("assignment", "level", "queue", "record", "targets", "usage")
+    __slots__ = ("assignment", "level", "queue", "record", "resumed", "targets", "usage")
 
-    def __init__(self, record: Record, queue: QueueState, assignment: Assignment, targets: list[Target]) -> None:
+    def __init__(
+        self, record: Record, queue: QueueState, assignment: Assignment, targets: list[Target], *, resumed: bool
+    ) -> None:
+        self.resumed = resumed
         self.record = record
         self.queue = queue
         self.assignment = assignment
@@ -100,7 +104,11 @@ class Cycle:
         self._answers: dict[tuple[str, frozenset[FlavorResource], Amounts], list[Target]] = {}
 
     def run(self, heads: list[tuple[Record, QueueState]]) -> bool:
-        entries = [entry for record, queue in heads if (entry := self._nominate(record, queue)) is not None]
+        entries = [
+            entry
+            for record, queue in heads
+            if not self._sleeps_on(record, queue) and (entry := self._nominate(record, queue)) is not None
+        ]
         for entry in self._in_order(entries):
             self._process(entry)
         for queue, amounts in reversed(self._kept):
@@ -115,6 +123,15 @@ class Cycle:
     def try_now(self, record: Record, queue: QueueState) -> Assignment:
         return self._assigner(record, queue, None).assign()
 
+    def _sleeps_on(self, record: Record, queue: QueueState) -> bool:
+        """Whether it is certain that the head finds no room again: it takes its turn and steps back, unexamined."""
+        sleep = record.lane.sleep if record.lane is not None else None
+        if sleep is None or not sleep.holds(queue):
+            return False
+        queue.pending.park(record, sleep)
+        self._changed = True
+        return True
+
     # Nomination: what each head would take, on the usage as it is
 
     def _nominate(self, record: Record, queue: QueueState) -> Entry | None:
@@ -125,8 +142,9 @@ class Cycle:
                 queue.pending.set_aside(record)
                 self._changed = True
             return None
-        assignment, targets = self._assign(record, queue)
-        return Entry(record, queue, assignment, targets)
+        progress = self._progress(record, queue)
+        assignment, targets = self._assign(record, queue, progress)
+        return Entry(record, queue, assignment, targets, resumed=progress is not None)
 
     def _hindrance(self, record: Record, queue: QueueState) -> Explanation | None:
         """What keeps a head from competing, other than quota."""
@@ -144,8 +162,8 @@ class Cycle:
                 return Explanation(Outcome.REQUESTS_EXCEED_LIMITS, details)
         return None
 
-    def _assign(self, record: Record, queue: QueueState) -> tuple[Assignment, list[Target]]:
-        assigner = self._assigner(record, queue, self._progress(record, queue))
+    def _assign(self, record: Record, queue: QueueState, progress: Progress | None) -> tuple[Assignment, list[Target]]:
+        assigner = self._assigner(record, queue, progress)
         full = assigner.assign()
         targets = self._targets(record, queue, full)
         if full.mode is Mode.FIT or targets or not record.partially_admissible:
@@ -230,7 +248,7 @@ class Cycle:
         if config.fair_sharing is not None:
             targets = fair.find_targets(search, config.fair_sharing.strategies)
         else:
-            targets = classical.find_targets(search)
+            targets = classical.find_targets(search, shortcut=self._world.shortcuts)
         if not targets and search.protected_until is not None:
             self._world.wake_tree_at(self._tree.name, search.protected_until)
         return targets
@@ -307,8 +325,14 @@ class Cycle:
         self._explain(entry, outcome)
         if entry.assignment.progress.unfinished or entry.queue.pending.strict:
             return
-        entry.queue.pending.park(entry.record)
+        entry.queue.pending.park(entry.record, self._sleep(entry))
         self._changed = True
+
+    def _sleep(self, entry: Entry) -> Sleep | None:
+        world = self._world
+        if not world.shortcuts or entry.resumed or world.config.fair_sharing or world.config.minimum_run_seconds:
+            return None
+        return sleeping.after_failed_try(entry.record, entry.queue, entry.assignment, world.frs)
 
     def _skip(self, entry: Entry, outcome: Outcome) -> None:
         """Somebody before took the room, or the victims: try again in the next cycle."""

@@ -28,12 +28,15 @@ from fairway.admission.world import World
 
 
 class Engine:
-    """Decides for one control plane. Not thread-safe: one owner feeds it."""
+    """Decides for one control plane. Not thread-safe: one owner feeds it.
+
+    ``shortcuts=False`` works everything out the long way, to check that the shortcuts change no decision.
+    """
 
     __slots__ = ("_explainer", "_world")
 
-    def __init__(self, config: Config | None = None) -> None:
-        self._world = World(config or Config())
+    def __init__(self, config: Config | None = None, *, shortcuts: bool = True) -> None:
+        self._world = World(config or Config(), shortcuts=shortcuts)
         self._explainer = Explainer(self._world)
 
     @property
@@ -94,7 +97,7 @@ class Engine:
         if tree is None or tree.looping:
             return
         for queue in tree.queues.values():
-            if queue.pending.wake(lambda record, queue=queue: objects.may_try(self._world, queue, record)):  # type: ignore[misc]
+            if objects.wake(self._world, queue):
                 tree.ready.add(queue.name)
         self._world.dirty[root_name] = None
 

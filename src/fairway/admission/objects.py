@@ -8,8 +8,9 @@ from fairway.admission import lifecycle
 from fairway.admission.clusterqueues import QueueState, weight_of
 from fairway.admission.flavors import Flavor
 from fairway.admission.instructions import EvictionReason
+from fairway.admission.pending import Lane
 from fairway.admission.reasons import Explanation, Outcome
-from fairway.admission.records import Place, Record, Stage
+from fairway.admission.records import Record, Stage
 from fairway.admission.world import World
 from fairway.model.objects import (
     AdmissionCheck,
@@ -242,6 +243,7 @@ def _refresh_users(world: World, queues: Iterable[QueueState], *, wake_all: bool
         _refresh_activity(world, queue)
         if wake_all or (queue.active and not was_active):
             world.wake_later(queue)
+        world.forest.tree_of(queue).stale = True
         world.touch(queue)
 
 
@@ -261,8 +263,13 @@ def delete_namespace(world: World, name: str) -> None:
         queue.selected.pop(name, None)
 
 
-def may_try(world: World, queue: QueueState, record: Record) -> bool:
-    """Whether somebody who was set aside may go back into the queue."""
-    if record.place is not Place.ASIDE or record.backing_off(world.now):
-        return False
-    return queue.selects(record.namespace, world.namespaces)
+def wake(world: World, queue: QueueState) -> bool:
+    """Let those who wait in a queue be tried again; whether there is anybody to try."""
+
+    def may_try(record: Record) -> bool:
+        return not record.backing_off(world.now) and queue.selects(record.namespace, world.namespaces)
+
+    def sleeps_on(lane: Lane) -> bool:
+        return lane.sleep is not None and lane.sleep.holds(queue)
+
+    return queue.pending.wake(may_try, sleeps_on)

@@ -17,9 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import count
+from typing import TYPE_CHECKING
 
 from fairway.admission.reasons import Explanation
 from fairway.admission.records import OrderKey, Place, Record
+
+if TYPE_CHECKING:
+    from fairway.admission.sleeping import Sleep
 
 _tokens = count(1)
 
@@ -27,7 +31,7 @@ _tokens = count(1)
 class Lane:
     """Alike workloads, oldest first. Members that left are skipped when they surface."""
 
-    __slots__ = ("explanation", "heap", "key", "local_queue", "parked", "size")
+    __slots__ = ("explanation", "heap", "key", "local_queue", "parked", "size", "sleep")
 
     def __init__(self, key: object, local_queue: str) -> None:
         self.key = key
@@ -36,6 +40,7 @@ class Lane:
         self.size = 0
         self.parked = False
         self.explanation: Explanation | None = None
+        self.sleep: Sleep | None = None
 
     def push(self, record: Record) -> None:
         record.token = next(_tokens)
@@ -159,13 +164,14 @@ class PendingQueue:
             heappop(order)
         return None
 
-    def park(self, record: Record) -> None:
+    def park(self, record: Record, sleep: Sleep | None) -> None:
         """The head found no room. Alike workloads need not be tried; a StrictFIFO head stays and blocks."""
         if self.strict:
             return
         for lane in self.lanes.values() if self.usage_of is not None else (record.lane,):
             if lane is not None and lane.key == record.lane_key:
                 lane.parked = True
+                lane.sleep = sleep
 
     def set_aside(self, record: Record) -> None:
         """The head may not be tried for a reason of its own: it alone steps aside."""
@@ -174,8 +180,14 @@ class PendingQueue:
         self.preemptor = keep
         self.put_aside(record)
 
-    def wake(self, may_try: Callable[[Record], bool]) -> bool:
-        """Let everyone who waited be tried again; whether there is anybody."""
+    def wake(self, may_try: Callable[[Record], bool], sleeps_on: Callable[[Lane], bool]) -> bool:
+        """Let everyone who waited be tried again; whether there is anybody.
+
+        Nobody is stirred when all sleep on, for then the tries would leave everything as it is.
+        """
+        back = [record for record in self.aside.values() if may_try(record)] if self.aside else []
+        if not back and all(lane.parked and sleeps_on(lane) for lane in self.lanes.values()):
+            return False
         for place, lane in tuple(self.lanes.items()):
             if lane.parked:
                 lane.parked = False
@@ -184,7 +196,7 @@ class PendingQueue:
                     del self.lanes[place]
                 else:
                     heappush(self._order, (top.order_key, top.token, lane))
-        for record in [record for record in self.aside.values() if may_try(record)]:
+        for record in back:
             del self.aside[record.key]
             self.push(record)
-        return any(not lane.parked for lane in self.lanes.values())
+        return bool(self.lanes)

@@ -60,12 +60,14 @@ class World:
         "out",
         "records",
         "shapes",
+        "shortcuts",
         "unready",
         "usage",
     )
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, shortcuts: bool = True) -> None:
         self.config = config
+        self.shortcuts = shortcuts
         self.now = 0.0
         self.frs = FlavorResources()
         self.shapes = Shapes(config.resources)
