@@ -157,6 +157,27 @@ def test_a_reactivated_workload_starts_to_count_anew() -> None:
     assert (evict.reason, evict.requeue_at) == (EvictionReason.PODS_READY_TIMEOUT, bench.now + 60)
 
 
+def backing_off_and_inactive() -> Bench:
+    bench = Bench(cluster_queue(cpu=4))
+    bench.submit(workload("w", cpu=3))
+    time_out(bench)
+    bench.set_active("w", active=False)
+    return bench
+
+
+def test_the_end_of_a_back_off_is_no_news_for_an_inactive_workload() -> None:
+    assert backing_off_and_inactive().advance(100) == []
+
+
+def test_deactivation_ends_the_back_off() -> None:
+    """Once, a workload that was activated again still waited for the end of the back-off from before."""
+    bench = backing_off_and_inactive()
+    bench.set_active("w", active=True)
+    bench.advance(2)
+
+    assert bench.state("w") == "admitted"
+
+
 # Pods that must be ready before others are admitted
 
 
@@ -170,6 +191,18 @@ def test_nobody_is_admitted_until_all_pods_are_ready() -> None:
     bench.set_pods_ready("first")
 
     assert bench.admitted() == ["first", "second"]
+
+
+@pytest.mark.parametrize("end", ["finish", "delete"])
+def test_an_unready_workload_that_goes_away_blocks_nobody(end: str) -> None:
+    """Once, only its own tree was looked at again, and other trees stayed blocked for ever."""
+    config = Config(pods_ready=PodsReady(block_admission=True))
+    bench = Bench(cluster_queue("a", cpu=4), cluster_queue("b", cpu=4), config=config)
+    bench.submit(workload("first", queue="a", cpu=1), workload("second", queue="b", cpu=1))
+    getattr(bench, end)("first")
+    bench.advance(5.0)
+
+    assert bench.state("second") == "admitted"
 
 
 def test_only_one_is_admitted_in_a_cycle_where_pods_must_be_ready() -> None:

@@ -177,6 +177,20 @@ def test_a_reactivated_workload_queues_again() -> None:
     assert wording.requeue(said[0].reason) == "The workload was reactivated"  # type: ignore[attr-defined]
 
 
+def test_reactivated_before_its_job_has_stopped_it_counts_until_then_and_queues_after() -> None:
+    """Once, such a workload was never queued again: its release came when nobody thought of the deactivation any more."""
+    bench = running()
+    bench.set_active("w", active=False)
+    bench.set_active("w", active=True)
+    bench.submit(workload("next", cpu=3))
+    assert bench.state("next") == "pending"
+
+    said = bench.release("w")
+
+    assert [(type(each), each.key) for each in said][0] == (Requeue, "ns/w")
+    assert bench.states() == {"w": "admitted", "next": "pending"}
+
+
 def test_a_waiting_workload_can_be_deactivated_and_reactivated() -> None:
     bench = running()
     bench.submit(workload("waits", cpu=4))

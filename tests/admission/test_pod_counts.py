@@ -131,6 +131,24 @@ def test_who_was_reduced_frees_quota_only_when_fewer_are_left_than_it_got() -> N
     assert bench.state("next") == "admitted"
 
 
+def test_more_reclaimed_pods_than_there_are_count_as_all_of_them() -> None:
+    """Once, the usage became negative, and others were given more than there is."""
+    bench = Bench(cluster_queue(cpu=4))
+    bench.submit(workload("w", cpu=1, count=2))
+    bench.reclaim_pods("w", main=3)
+    bench.submit(workload("v", cpu=4), workload("u", cpu=1))
+
+    assert bench.admitted() == ["v", "w"]
+
+
+def test_pod_sets_without_pods() -> None:
+    bench = Bench(cluster_queue(cpu=4))
+    bench.submit(workload("w", pod_set("main", count=0, cpu=1), pod_set("other", cpu=1)))
+    bench.reclaim_pods("w", main=1)
+
+    assert bench.counts_of("w") == {"main": 0, "other": 1}
+
+
 # Pods as a resource
 
 

@@ -146,6 +146,15 @@ def test_those_being_evicted_are_counted_on_first() -> None:
     assert bench.admitted() == ["low", "w"]
 
 
+def test_the_queue_time_of_one_being_evicted_is_that_of_its_eviction() -> None:
+    """`old` counts as newer than `w` once its pods timed out, so its room is counted on. Once, `mid` was evicted as well."""
+    bench = Bench(cluster_queue(cpu=4, within="LowerOrNewerEqualPriority"))
+    bench.submit(workload("old", cpu=2, created=0), workload("mid", cpu=2, created=2))
+    bench.request_eviction("old", "PodsReadyTimeout")
+
+    assert evicted_for(bench, workload("w", cpu=2, created=1)) == {}
+
+
 def test_other_queues_go_before_ones_own() -> None:
     bench = Bench(
         cluster_queue(cpu=4, cohort="all", reclaim="Any", within="LowerPriority"),

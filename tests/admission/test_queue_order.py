@@ -205,4 +205,7 @@ def test_a_workload_that_asks_for_more_than_its_limits(strategy: str, want_admit
     assert bench.admitted() == want_admitted
     assert why is not None
     assert why.explanation.outcome is Outcome.REQUESTS_EXCEED_LIMITS
-    assert bench.message("wrong").endswith('Invalid value: ["cpu"]: requests must not exceed its limits')
+    assert bench.message("wrong") == (
+        "resources validation failed: spec.podSets[0].template.spec.containers[0]:"
+        ' Invalid value: ["cpu"]: requests must not exceed its limits'
+    )

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from fairway.admission import wording
 from fairway.admission.instructions import Admit, Evict, EvictionReason, Requeue, RequeueReason, Unreserve
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.model.objects import ClusterQueue, LocalQueue
-from fairway.testing.builders import Bench, admission_check, cluster_queue, local_queue, workload
+from fairway.testing.builders import (
+    START,
+    Bench,
+    admission_check,
+    cluster_queue,
+    flavor,
+    local_queue,
+    moment,
+    workload,
+)
 
 Stop = Callable[[str], ClusterQueue | LocalQueue]
 
@@ -149,6 +159,18 @@ def test_what_a_held_queue_uses_still_counts() -> None:
     bench.submit(workload("large", queue="b", cpu=4), workload("small", queue="b", cpu=2))
 
     assert bench.states() == {"w": "admitted", "large": "pending", "small": "admitted"}
+
+
+def test_a_cluster_queue_that_is_being_deleted_admits_nobody() -> None:
+    """Once, an event about one of its flavors made such a queue active again."""
+    queue = cluster_queue(cpu=4)
+    metadata = msgspec.structs.replace(queue.metadata, deletion_timestamp=moment(START))
+    bench = Bench(queue, msgspec.structs.replace(queue, metadata=metadata))
+    bench.submit(workload("w", cpu=1))
+    bench.apply(flavor("default", labels={"zone": "a"}))
+    bench.rest()
+
+    assert (bench.state("w"), bench.message("w")) == ("pending", "ClusterQueue cq is inactive")
 
 
 def test_order_is_kept_over_a_stop() -> None:

@@ -189,9 +189,6 @@ class QueueState:
         del self.holders[record.key]
         self.generation += 1
         self.leaf.remove_all(record.usage)
-        freed = self.tree.freed
-        for fr, amount in record.usage:
-            freed[fr] = freed.get(fr, 0) + amount
 
     def changed(self, record: Record) -> None:
         """A holder changed in place (it was evicted, admitted, or its priority moved)."""

@@ -93,13 +93,14 @@ def _heads(tree: Tree) -> list[tuple[Record, QueueState]]:
 class Cycle:
     """``changed`` says whether anything was admitted, evicted or moved out of the way."""
 
-    __slots__ = ("_answers", "_changed", "_kept", "_preempted", "_tree", "_world")
+    __slots__ = ("_answers", "_changed", "_dozing", "_kept", "_preempted", "_tree", "_world")
 
     def __init__(self, world: World, tree: Tree) -> None:
         self._world = world
         self._tree = tree
         self._changed = False
         self._kept: list[tuple[QueueState, Amounts]] = []
+        self._dozing: list[QueueState] = []
         self._preempted: dict[str, Record] = {}
         self._answers: dict[tuple[str, frozenset[FlavorResource], Amounts], list[Target]] = {}
 
@@ -113,6 +114,8 @@ class Cycle:
             self._process(entry)
         for queue, amounts in reversed(self._kept):
             queue.leaf.remove_all(amounts)
+        for queue in self._dozing:
+            queue.pending.park_sleepers(queue)
         return self._changed
 
     def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
@@ -207,7 +210,7 @@ class Cycle:
     def _progress(self, record: Record, queue: QueueState) -> Progress | None:
         """Where the last try left off, unless so much has changed since that it starts over."""
         last = record.progress
-        if last is None or last.lane_key != record.lane_key:
+        if last is None or last.lane_key != record.lane_key or not last.unfinished:
             return None
         if self._tree.cycle - last.cycle > 1 and queue.generation > last.generation:
             return None
@@ -325,7 +328,10 @@ class Cycle:
         self._explain(entry, outcome)
         if entry.assignment.progress.unfinished or entry.queue.pending.strict:
             return
-        entry.queue.pending.park(entry.record, self._sleep(entry))
+        sleep = self._sleep(entry)
+        entry.queue.pending.park(entry.record, sleep)
+        if sleep is not None:
+            self._dozing.append(entry.queue)
         self._changed = True
 
     def _sleep(self, entry: Entry) -> Sleep | None:

@@ -23,14 +23,13 @@ Losses = tuple[list[tuple[int, Record]], list[tuple[int, Record]]]
 class Tree:
     """ClusterQueues that share quota. ``ready`` names those that may have a head to try; ``cycle`` counts the tries.
 
-    ``freed`` counts all that was ever given back. ``guaranteed`` are the flavor-resources that some queue keeps from
+    ``guaranteed`` are the flavor-resources that some queue keeps from
     its cohort. ``losses`` is worked out by a search and holds until a holder changes.
     """
 
     __slots__ = (
         "by_leaf",
         "cycle",
-        "freed",
         "guaranteed",
         "looping",
         "losses",
@@ -53,7 +52,6 @@ class Tree:
         self.cycle = 0
         self.stale = True
         self.version = 0
-        self.freed: dict[FlavorResource, int] = {}
         self.guaranteed: frozenset[FlavorResource] = frozenset()
         self.losses: dict[tuple[FlavorResource, int | None], Losses] = {}
         self.victims = Holders()

@@ -23,6 +23,7 @@ from fairway.admission.reasons import Explanation
 from fairway.admission.records import OrderKey, Place, Record
 
 if TYPE_CHECKING:
+    from fairway.admission.clusterqueues import QueueState
     from fairway.admission.sleeping import Sleep
 
 _tokens = count(1)
@@ -172,6 +173,13 @@ class PendingQueue:
             if lane is not None and lane.key == record.lane_key:
                 lane.parked = True
                 lane.sleep = sleep
+
+    def park_sleepers(self, queue: QueueState) -> None:
+        """When all who are left would sleep through their turns, the turns need not be taken."""
+        lanes = self.lanes.values()
+        if all(lane.parked or (lane.sleep is not None and lane.sleep.holds(queue)) for lane in lanes):
+            for lane in lanes:
+                lane.parked = True
 
     def set_aside(self, record: Record) -> None:
         """The head may not be tried for a reason of its own: it alone steps aside."""

@@ -1,4 +1,4 @@
-"""How long a parked lane can be left alone: until enough was freed for one of its flavors, or its queue changed.
+"""How long a parked lane can be left alone: until one of its flavors has enough room, or its own queue changed.
 
 When room is made somewhere, Kueue tries every parked head of the tree again, and almost all find what they found
 before. Where it is certain that a try would end as the last one did, the lane sleeps through it. What follows is the
@@ -21,11 +21,11 @@ from fairway.admission.resources import FlavorResource, FlavorResources
 from fairway.model.objects import PreemptionPolicy
 
 Need = tuple[tuple[FlavorResource, int], ...]
-"""For one flavor: how far the count of what was freed must have come, for each flavor-resource that was short."""
+"""For one flavor: how much must be available of each flavor-resource that was short."""
 
 
 class Sleep(NamedTuple):
-    """Holds while the queue's generation stands and no alternative has been freed."""
+    """Holds while the queue's generation stands and no alternative is available."""
 
     generation: int
     alternatives: tuple[Need, ...]
@@ -33,8 +33,14 @@ class Sleep(NamedTuple):
     def holds(self, queue: QueueState) -> bool:
         if queue.generation != self.generation:
             return False
-        freed = queue.tree.freed
-        return not any(all(freed.get(fr, 0) >= mark for fr, mark in need) for need in self.alternatives)
+        available = queue.leaf.available
+        for need in self.alternatives:
+            for fr, least in need:
+                if available(fr) < least:
+                    break
+            else:
+                return False
+        return True
 
 
 def after_failed_try(record: Record, queue: QueueState, assignment: Assignment, frs: FlavorResources) -> Sleep | None:
@@ -63,16 +69,15 @@ def after_failed_try(record: Record, queue: QueueState, assignment: Assignment, 
 
 
 def _need(record: Record, queue: QueueState, reasons: list[Reason], frs: FlavorResources) -> Need:
-    """What must be freed before this flavor is worth a try; nothing when that cannot be told."""
+    """What must be available before this flavor is worth a try; nothing when that cannot be told."""
     leaf = queue.leaf
-    freed = queue.tree.freed
     need = []
     for reason in reasons:
         fr = frs.get(reason.flavor, reason.resource)
         own = _own_candidates(record, queue, fr)
         within_nominal = leaf.usage.get(fr, 0) - own + reason.requested <= leaf.nominal.get(fr, 0)
         if own < reason.missing and not (within_nominal and queue.reclaim is not PreemptionPolicy.NEVER):
-            need.append((fr, freed.get(fr, 0) + reason.missing - own))
+            need.append((fr, reason.requested - own))
     return tuple(need)
 
 
