@@ -178,16 +178,16 @@ def test_a_reactivated_workload_queues_again() -> None:
 
 
 def test_reactivated_before_its_job_has_stopped_it_counts_until_then_and_queues_after() -> None:
-    """Once, such a workload was never queued again: its release came when nobody thought of the deactivation any more."""
+    """Once, such a workload was never queued again: when its job had stopped, nobody remembered the reactivation."""
     bench = running()
     bench.set_active("w", active=False)
     bench.set_active("w", active=True)
     bench.submit(workload("next", cpu=3))
     assert bench.state("next") == "pending"
 
-    said = bench.release("w")
+    said = bench.release("w") + bench.advance(1.0)
 
-    assert [(type(each), each.key) for each in said][0] == (Requeue, "ns/w")
+    assert [(type(each), each.key) for each in said] == [(Requeue, "ns/w"), (Admit, "ns/w")]
     assert bench.states() == {"w": "admitted", "next": "pending"}
 
 

@@ -112,10 +112,11 @@ def test_who_does_not_wait_has_no_reason(name: str) -> None:
             id="no flavor is left by the taints",
         ),
         pytest.param(
-            [cluster_queue("cq", on("default", cpu=3), on("large", cpu=4))],
-            {"cpu": 4},
-            HEAD + "insufficient quota for cpu in flavor default, previously considered podsets requests (0)"
-            " + current podset request (4) > maximum capacity (3)",
+            [cluster_queue("cq", on("small", cpu=2), on("large", cpu=4))],
+            {"cpu": 3},
+            HEAD + "insufficient quota for cpu in flavor small, previously considered podsets requests (0)"
+            " + current podset request (3) > maximum capacity (2),"
+            " insufficient unused quota for cpu in flavor large, 2 more needed",
             True,
             id="one flavor is too small, the other would do",
         ),
@@ -128,12 +129,7 @@ def test_what_a_flavor_lacks(
     want_can_ever_fit: bool,  # noqa: FBT001 - a table
 ) -> None:
     bench = Bench(*objects)
-    if "large" not in str(objects):
-        bench.submit(workload("holder", cpu=3))
-        bench.submit(workload("w", **asked))
-    else:
-        bench.submit(workload("holder", cpu=4), workload("w", **asked))
-        want_message += ", insufficient unused quota for cpu in flavor large, 4 more needed"
+    bench.submit(workload("holder", cpu=3), workload("w", **asked))
     why = bench.why("w")
 
     assert why is not None
@@ -157,8 +153,8 @@ def test_each_pod_set_has_its_reasons() -> None:
     bench.submit(workload("w", pod_set("head", cpu=1), pod_set("workers", cpu=1, count=2), priority=-1))
 
     assert bench.message("w") == (
-        "couldn't assign flavors to pod set head: insufficient unused quota for cpu in flavor default, 1 more needed;"
-        " couldn't assign flavors to pod set workers: insufficient unused quota for cpu in flavor default, 3 more needed"
+        "couldn't assign flavors to pod set head: insufficient unused quota for cpu in flavor default, 1 more needed; "
+        "couldn't assign flavors to pod set workers: insufficient unused quota for cpu in flavor default, 3 more needed"
     )
 
 
@@ -235,7 +231,7 @@ def test_only_borrowers_of_other_queues_are_named_as_holders() -> None:
 
 
 def test_the_future_is_judged_over_all_flavors() -> None:
-    """Overtaken on the first flavor, the last try spoke only of the second, and it was once said that `wb` never fits."""
+    """Overtaken on the first flavor, the last try spoke only of the second; once, that meant that `wb` never fits."""
     quotas = (on("f0", cpu=2), on("f1", cpu=0))
     bench = Bench(cluster_queue("a", *quotas, cohort="x"), cluster_queue("b", *quotas, cohort="x"))
     bench.submit_together(workload("wa", queue="a", cpu=3), workload("wb", queue="b", cpu=3))

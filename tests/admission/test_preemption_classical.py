@@ -147,7 +147,7 @@ def test_those_being_evicted_are_counted_on_first() -> None:
 
 
 def test_the_queue_time_of_one_being_evicted_is_that_of_its_eviction() -> None:
-    """`old` counts as newer than `w` once its pods timed out, so its room is counted on. Once, `mid` was evicted as well."""
+    """Evicted for its pods, `old` counts as newer than `w`, so its room is counted on. Once, `mid` had to go too."""
     bench = Bench(cluster_queue(cpu=4, within="LowerOrNewerEqualPriority"))
     bench.submit(workload("old", cpu=2, created=0), workload("mid", cpu=2, created=2))
     bench.request_eviction("old", "PodsReadyTimeout")

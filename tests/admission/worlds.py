@@ -76,11 +76,11 @@ def _brief(made: Object) -> str:
     return f"{made.KIND} {made.name}: {made.spec}"
 
 
-_limits = st.none() | st.integers(0, 4)
+_limits = st.sampled_from([None, None, None, 0, 2, 4])
 
 
 def _quotas(flavor: str, resources: tuple[str, ...], *, limited: bool) -> st.SearchStrategy[FlavorQuotas]:
-    amount = st.integers(0, 6)
+    amount = st.sampled_from([6, 8, 4, 3, 2, 0])
     limits = (
         st.builds(Limited, amount, _limits, _limits) if limited else st.builds(Limited, amount, st.none(), st.none())
     )
@@ -105,20 +105,20 @@ def _groups(draw: st.DrawFn, flavors: tuple[str, ...], *, limited: bool) -> tupl
 @st.composite
 def cohorts(draw: st.DrawFn, flavors: tuple[str, ...]) -> list[Cohort]:
     made = []
-    for number in range(draw(st.integers(0, 3))):
+    for number in range(draw(st.sampled_from([1, 2, 3, 0]))):
         parent = draw(st.sampled_from(["", *(f"c{above}" for above in range(number))]))
         own = draw(_groups(flavors, limited=bool(parent))) if draw(st.booleans()) else ()
         made.append(cohort(f"c{number}", *own, parent=parent, weight=draw(st.sampled_from([None, 0, 2]))))
     return made
 
 
-_BORROW_WITHIN: list[str | int] = ["Never", "LowerPriority", 1]
+_BORROW_WITHIN: list[str | int] = ["LowerPriority", "Never", 2]
 _MAY_STOP_OR_NOT = st.sampled_from(["MayStopSearch", "TryNextFlavor"])
 
 
 @st.composite
 def _queue(draw: st.DrawFn, name: str, cohort_names: list[str], flavors: tuple[str, ...]) -> ClusterQueue:
-    above = draw(st.sampled_from(["", *cohort_names, *cohort_names]))
+    above = draw(st.sampled_from([*cohort_names, *cohort_names, ""]))
     borrow, preempt = draw(_MAY_STOP_OR_NOT), draw(_MAY_STOP_OR_NOT)
     free = borrow == preempt == "TryNextFlavor"
     return cluster_queue(
@@ -126,8 +126,8 @@ def _queue(draw: st.DrawFn, name: str, cohort_names: list[str], flavors: tuple[s
         *draw(_groups(flavors, limited=bool(above))),
         cohort=above,
         strategy=draw(st.sampled_from(["BestEffortFIFO", "BestEffortFIFO", "StrictFIFO"])),
-        within=draw(st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"])),
-        reclaim=draw(st.sampled_from(["Never", "LowerPriority", "Any"])),
+        within=draw(st.sampled_from(["LowerPriority", "LowerOrNewerEqualPriority", "Never"])),
+        reclaim=draw(st.sampled_from(["Any", "Any", "LowerPriority", "Never"])),
         borrow_within=draw(st.sampled_from(_BORROW_WITHIN)),
         when_can_borrow=borrow,
         when_can_preempt=preempt,
@@ -147,10 +147,10 @@ _STRATEGIES = st.sampled_from(
 
 @st.composite
 def setups(draw: st.DrawFn) -> Setup:
-    flavors = FLAVORS[: draw(st.integers(1, 3))]
+    flavors = FLAVORS[: draw(st.sampled_from([1, 2, 2, 3]))]
     above = draw(cohorts(flavors))
     names = [each.name for each in above] or ["lone"]
-    queues = [draw(_queue(f"q{number}", names, flavors)) for number in range(draw(st.integers(1, 5)))]
+    queues = [draw(_queue(f"q{number}", names, flavors)) for number in range(draw(st.sampled_from([3, 2, 4, 5, 1])))]
     fair = FairSharing(strategies=draw(_STRATEGIES)) if draw(st.booleans()) else None
     return Setup((*above, *queues), Config(fair_sharing=fair))
 
@@ -175,14 +175,18 @@ class Submit(NamedTuple):
 
 
 submits = st.builds(
-    Submit, st.integers(0, 4), st.integers(1, 5), st.integers(0, 2), st.integers(0, 3), st.integers(1, 2)
+    Submit,
+    queue=st.integers(0, 4),
+    cpu=st.sampled_from([1, 1, 2, 1, 3, 4, 6]),
+    memory=st.sampled_from([0, 0, 0, 1, 2]),
+    priority=st.integers(0, 5),
+    pods=st.sampled_from([1, 1, 1, 2]),
 )
-
-_others = st.sampled_from(
-    ["finish", "finish", "delete", "release", "release", "priority", "deactivate", "activate", "pass"]
-)
-actions = submits | st.tuples(_others, st.integers(0, 30), st.integers(0, 3))
-scripts = st.lists(st.lists(actions, min_size=1, max_size=3), min_size=3, max_size=25)
+_VERBS = ["finish", "finish", "delete", "release", "release", "priority", "deactivate", "activate", "pass"]
+_other = st.tuples(st.sampled_from(_VERBS), st.integers(0, 30), st.integers(0, 5))
+_alone = [st.tuples(submits) for _ in range(5)]
+_step = st.one_of(*_alone, st.tuples(submits, submits), st.tuples(_other), st.tuples(_other, submits))
+scripts = st.lists(_step.map(list), min_size=15, max_size=30)
 
 
 class Player:

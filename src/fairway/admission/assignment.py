@@ -136,23 +136,24 @@ class Assigner:
     def assign(self, counts: tuple[int, ...] | None = None) -> Assignment:
         """Find flavors for all pod sets, of these sizes (the full ones when not given)."""
         record = self._record
-        asks = record.asks
+        asks = record.demand.asks
         if counts is not None:
             asks = tuple(ask.scaled(count) for ask, count in zip(asks, counts, strict=True))
         if self._queue.covers_pods:
             asks = tuple(ask._replace(requests=in_order({**dict(ask.requests), PODS: ask.pods})) for ask in asks)
         usage: dict[FlavorResource, int] = {}
         found: list[PodSetChoice] = []
-        for members in record.groups:
+        for members in record.demand.groups:
             choices, reasons, failed = self._assign_group(members, asks, usage)
             for index in members:
                 ask = asks[index]
-                own = {resource: choices[resource] for resource, _ in ask.requests if resource in choices}
-                found.append(PodSetChoice(ask, own, reasons, failed))
+                own = {}
                 for resource, amount in ask.requests:
-                    if resource in own:
-                        fr = own[resource].fr
-                        usage[fr] = usage.get(fr, 0) + amount
+                    choice = choices.get(resource)
+                    if choice is not None:
+                        own[resource] = choice
+                        usage[choice.fr] = usage.get(choice.fr, 0) + amount
+                found.append(PodSetChoice(ask, own, reasons, failed))
             if failed:
                 break
         return self._conclude(found, usage)

@@ -53,11 +53,13 @@ def run(world: World, tree: Tree) -> None:
         heads = _heads(tree)
         if not heads or tree.looping:
             return
-        seen.add(_standing(heads))
+        before = [record.progress for record, _ in heads]
         tree.cycle += 1
         if Cycle(world, tree).run(heads):
             seen.clear()
-        elif _standing(heads) in seen:
+            continue
+        seen.add(_standing(heads, before))
+        if _standing(heads, [record.progress for record, _ in heads]) in seen:
             return
 
 
@@ -66,9 +68,9 @@ def assess(world: World, record: Record, queue: QueueState) -> Assignment:
     return Cycle(world, world.forest.tree_of(queue)).try_now(record, queue)
 
 
-def _standing(heads: list[tuple[Record, QueueState]]) -> object:
+def _standing(heads: list[tuple[Record, QueueState]], progress: list[Progress | None]) -> object:
     """How far each head has got through its flavors."""
-    return tuple((record.key, _tried(record.progress)) for record, _ in heads)
+    return tuple((record.key, _tried(got)) for (record, _), got in zip(heads, progress, strict=True))
 
 
 def _tried(progress: Progress | None) -> object:
@@ -158,7 +160,7 @@ class Cycle:
             if record.namespace not in self._world.namespaces:
                 return Explanation(Outcome.NAMESPACE_MISSING, record.namespace)
             return Explanation(Outcome.NAMESPACE_MISMATCH)
-        for index, ask in enumerate(record.asks):
+        for index, ask in enumerate(record.demand.asks):
             if ask.shape.violations:
                 path = f"spec.podSets[{index}].template.spec"
                 details = ", ".join(f"{path}.{violation}" for violation in ask.shape.violations)
@@ -169,7 +171,7 @@ class Cycle:
         assigner = self._assigner(record, queue, progress)
         full = assigner.assign()
         targets = self._targets(record, queue, full)
-        if full.mode is Mode.FIT or targets or not record.partially_admissible:
+        if full.mode is Mode.FIT or targets or not record.demand.divisible:
             return full, targets
         return self._assign_partially(assigner, record, queue) or (full, [])
 
@@ -190,12 +192,13 @@ class Cycle:
         self, assigner: Assigner, record: Record, queue: QueueState
     ) -> tuple[Assignment, list[Target]] | None:
         """The largest number of pods that fits, found by halving: what fits is taken to fit with fewer pods, too."""
-        low, high = 0, sum(record.full_counts) - sum(record.min_counts) + 1
+        full, least = record.demand.full_counts, record.demand.min_counts
+        low, high = 0, sum(full) - sum(least) + 1
         most = high
         best: tuple[int, Assignment, list[Target]] | None = None
         while low < high:
             step = (low + high) // 2
-            counts = reduced_counts(record.full_counts, record.min_counts, step)
+            counts = reduced_counts(full, least, step)
             assignment = assigner.assign(counts)
             targets = self._targets(record, queue, assignment)
             if assignment.mode is Mode.FIT or targets:
@@ -263,12 +266,13 @@ class Cycle:
         targets = self._search(record, queue, frozenset((fr,)), ((fr, amount),))
         if not targets:
             return Verdict(Mode.NO_CANDIDATES, queue.leaf.lowest_fitting_height(fr, amount)[0])
-        own = any(target.record.queue is queue for target in targets)
-        if not own and not queue.leaf.exceeds_quota_with(fr, amount):
-            return Verdict(Mode.RECLAIM, 0)
+        own = [target.record for target in targets if target.record.queue is queue]
+        mode = Mode.PREEMPT if own else Mode.RECLAIM
+        freed = sum(part for record in own for used, part in record.usage if used is fr)
+        if not queue.leaf.exceeds_quota_with(fr, amount - freed):
+            return Verdict(mode, 0)
         with without(_held(target.record for target in targets)):
-            level = queue.leaf.lowest_fitting_height(fr, amount)[0]
-        return Verdict(Mode.PREEMPT if own else Mode.RECLAIM, level)
+            return Verdict(mode, queue.leaf.lowest_fitting_height(fr, amount)[0])
 
     # Processing: in order, on usage that changes
 

@@ -23,7 +23,7 @@ from fairway.admission.instructions import (
     Instruction,
 )
 from fairway.admission.reasons import Why
-from fairway.admission.records import Record, Stage, compile_asks
+from fairway.admission.records import Record, Stage
 from fairway.admission.world import World
 
 
@@ -136,7 +136,7 @@ def _released(world: World, record: Record, _: events.QuotaReleased) -> None:
 
 def _reclaimed(world: World, record: Record, event: events.PodsReclaimed) -> None:
     record.reclaimed = dict(event.counts)
-    compile_asks(record, record.spec.pod_sets, world.shapes)
+    record.demand = world.demands.of(record.spec.pod_sets, record.reclaimed)
     if record.holding:
         workloads.update_holder(world, record, priority_changed=False)
     else:

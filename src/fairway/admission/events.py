@@ -11,127 +11,127 @@ from msgspec import Struct
 from fairway.model.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class Event(Struct, frozen=True, gc=False, kw_only=True):
     at: float
 
 
-class TimePassed(Event, frozen=True, kw_only=True):
+class TimePassed(Event, frozen=True, gc=False, kw_only=True):
     """Nothing happened but time: due requeues and back-offs are carried out."""
 
 
 # Objects
 
 
-class FlavorChanged(Event, frozen=True, kw_only=True):
+class FlavorChanged(Event, frozen=True, gc=False, kw_only=True):
     flavor: ResourceFlavor
 
 
-class FlavorDeleted(Event, frozen=True, kw_only=True):
+class FlavorDeleted(Event, frozen=True, gc=False, kw_only=True):
     name: str
 
 
-class CohortChanged(Event, frozen=True, kw_only=True):
+class CohortChanged(Event, frozen=True, gc=False, kw_only=True):
     cohort: Cohort
 
 
-class CohortDeleted(Event, frozen=True, kw_only=True):
+class CohortDeleted(Event, frozen=True, gc=False, kw_only=True):
     name: str
 
 
-class QueueChanged(Event, frozen=True, kw_only=True):
+class QueueChanged(Event, frozen=True, gc=False, kw_only=True):
     queue: ClusterQueue
 
 
-class QueueDeleted(Event, frozen=True, kw_only=True):
+class QueueDeleted(Event, frozen=True, gc=False, kw_only=True):
     name: str
 
 
-class LocalQueueChanged(Event, frozen=True, kw_only=True):
+class LocalQueueChanged(Event, frozen=True, gc=False, kw_only=True):
     queue: LocalQueue
 
 
-class LocalQueueDeleted(Event, frozen=True, kw_only=True):
+class LocalQueueDeleted(Event, frozen=True, gc=False, kw_only=True):
     namespace: str
     name: str
 
 
-class CheckChanged(Event, frozen=True, kw_only=True):
+class CheckChanged(Event, frozen=True, gc=False, kw_only=True):
     check: AdmissionCheck
 
 
-class CheckDeleted(Event, frozen=True, kw_only=True):
+class CheckDeleted(Event, frozen=True, gc=False, kw_only=True):
     name: str
 
 
-class NamespaceChanged(Event, frozen=True, kw_only=True):
+class NamespaceChanged(Event, frozen=True, gc=False, kw_only=True):
     name: str
     labels: dict[str, str]
 
 
-class NamespaceDeleted(Event, frozen=True, kw_only=True):
+class NamespaceDeleted(Event, frozen=True, gc=False, kw_only=True):
     name: str
 
 
-class WorkloadAdded(Event, frozen=True, kw_only=True):
+class WorkloadAdded(Event, frozen=True, gc=False, kw_only=True):
     """A workload that the engine did not know, in whatever state it is (after a restart it may well hold quota)."""
 
     workload: Workload
 
 
-class WorkloadChanged(Event, frozen=True, kw_only=True):
+class WorkloadChanged(Event, frozen=True, gc=False, kw_only=True):
     """The workload's spec, checks, reclaimable pods or conditions changed. Echoes of own decisions are harmless."""
 
     workload: Workload
 
 
-class WorkloadDeleted(Event, frozen=True, kw_only=True):
+class WorkloadDeleted(Event, frozen=True, gc=False, kw_only=True):
     key: str
 
 
 # What job controllers report
 
 
-class WorkloadFinished(Event, frozen=True, kw_only=True):
+class WorkloadFinished(Event, frozen=True, gc=False, kw_only=True):
     key: str
 
 
-class QuotaReleased(Event, frozen=True, kw_only=True):
+class QuotaReleased(Event, frozen=True, gc=False, kw_only=True):
     """The second phase of an eviction: the evicted job has stopped, its quota is free."""
 
     key: str
 
 
-class PodsReclaimed(Event, frozen=True, kw_only=True):
+class PodsReclaimed(Event, frozen=True, gc=False, kw_only=True):
     """So many pods of each pod set need their quota no more."""
 
     key: str
     counts: dict[str, int]
 
 
-class PodsReadyChanged(Event, frozen=True, kw_only=True):
+class PodsReadyChanged(Event, frozen=True, gc=False, kw_only=True):
     key: str
     ready: bool
 
 
-class PriorityChanged(Event, frozen=True, kw_only=True):
+class PriorityChanged(Event, frozen=True, gc=False, kw_only=True):
     key: str
     priority: int
 
 
-class ActiveChanged(Event, frozen=True, kw_only=True):
+class ActiveChanged(Event, frozen=True, gc=False, kw_only=True):
     """``spec.active`` was set: a deactivated workload gives up its quota and is not queued."""
 
     key: str
     active: bool
 
 
-class CheckState(Struct, frozen=True, kw_only=True):
+class CheckState(Struct, frozen=True, gc=False, kw_only=True):
     state: str
     message: str = ""
     requeue_after_seconds: float | None = None
 
 
-class CheckReported(Event, frozen=True, kw_only=True):
+class CheckReported(Event, frozen=True, gc=False, kw_only=True):
     """An admission check of a workload came to a verdict (Pending, Ready, Retry, Rejected)."""
 
     key: str
@@ -139,7 +139,7 @@ class CheckReported(Event, frozen=True, kw_only=True):
     verdict: CheckState
 
 
-class EvictionRequested(Event, frozen=True, kw_only=True):
+class EvictionRequested(Event, frozen=True, gc=False, kw_only=True):
     """Somebody else found a reason to evict: pods not ready in time, a failed node, the maximum execution time."""
 
     key: str
@@ -148,7 +148,7 @@ class EvictionRequested(Event, frozen=True, kw_only=True):
     cause: str = ""
 
 
-class WriteFailed(Event, frozen=True, kw_only=True):
+class WriteFailed(Event, frozen=True, gc=False, kw_only=True):
     """The last instruction for this workload could not be written: it is taken back."""
 
     key: str

@@ -63,7 +63,7 @@ class Explainer:
         return record.explanation or Explanation(Outcome.NOT_TRIED)
 
     def _obstacles(self, record: Record, queue: QueueState | None) -> tuple[PodSetReasons, ...]:
-        if queue is None or not record.asks or self._world.forest.tree_of(queue).looping:
+        if queue is None or not record.demand.asks or self._world.forest.tree_of(queue).looping:
             return ()
         return cycle.assess(self._world, record, queue).reasons()
 

@@ -42,12 +42,12 @@ class DeactivationCause(StrEnum):
     REQUEUING_LIMIT = "RequeuingLimitExceeded"
 
 
-class Instruction(Struct, frozen=True, kw_only=True):
+class Instruction(Struct, frozen=True, gc=False, kw_only=True):
     at: float
     key: str
 
 
-class PodSetAdmission(Struct, frozen=True):
+class PodSetAdmission(Struct, frozen=True, gc=False):
     """What one pod set got: the flavor and the total of each resource, and how many pods."""
 
     name: str
@@ -56,7 +56,7 @@ class PodSetAdmission(Struct, frozen=True):
     usage: dict[str, int]
 
 
-class Admit(Instruction, frozen=True, kw_only=True):
+class Admit(Instruction, frozen=True, gc=False, kw_only=True):
     """Quota is reserved. ``admitted`` says whether it may start; otherwise it waits for ``pending_checks``."""
 
     cluster_queue: str
@@ -66,13 +66,13 @@ class Admit(Instruction, frozen=True, kw_only=True):
     waited_seconds: float = 0.0
 
 
-class Start(Instruction, frozen=True, kw_only=True):
+class Start(Instruction, frozen=True, gc=False, kw_only=True):
     """Every admission check is ready: the workload that holds quota is admitted."""
 
     cluster_queue: str
 
 
-class Preemption(Struct, frozen=True, kw_only=True):
+class Preemption(Struct, frozen=True, gc=False, kw_only=True):
     """For whom a workload is preempted, and by which right. Paths lead from the root cohort to the ClusterQueue."""
 
     reason: PreemptionReason
@@ -83,7 +83,7 @@ class Preemption(Struct, frozen=True, kw_only=True):
     path: tuple[str, ...]
 
 
-class Evict(Instruction, frozen=True, kw_only=True):
+class Evict(Instruction, frozen=True, gc=False, kw_only=True):
     """The first phase of an eviction: the job must stop. Its quota stays taken until ``QuotaReleased``.
 
     ``preemption`` and ``checks`` say for whom or by which checks; ``message`` is what somebody else gave as the reason.
@@ -97,26 +97,26 @@ class Evict(Instruction, frozen=True, kw_only=True):
     requeue_at: float | None = None
 
 
-class Unreserve(Instruction, frozen=True, kw_only=True):
+class Unreserve(Instruction, frozen=True, gc=False, kw_only=True):
     """A reservation that never became an admission is given back, because its queue was stopped or is gone."""
 
     explanation: Explanation
 
 
-class Deactivate(Instruction, frozen=True, kw_only=True):
+class Deactivate(Instruction, frozen=True, gc=False, kw_only=True):
     """Set ``spec.active`` to false, for this cause."""
 
     cause: DeactivationCause
     checks: dict[str, CheckState] = {}
 
 
-class Requeue(Instruction, frozen=True, kw_only=True):
+class Requeue(Instruction, frozen=True, gc=False, kw_only=True):
     """What kept the workload out of its queue is over."""
 
     reason: RequeueReason
 
 
-class Explain(Instruction, frozen=True, kw_only=True):
+class Explain(Instruction, frozen=True, gc=False, kw_only=True):
     """The workload was tried and waits on, for these reasons. Only sent when they changed."""
 
     explanation: Explanation

@@ -186,7 +186,8 @@ def hold_again(world: World, record: Record) -> None:
 def admitted_amounts(world: World, record: Record) -> Amounts:
     """What an admission takes, less the pods that were reclaimed since."""
     total: dict[FlavorResource, int] = {}
-    full = dict(zip((ask.name for ask in record.asks), record.full_counts, strict=True))
+    demand = record.demand
+    full = dict(zip((ask.name for ask in demand.asks), demand.full_counts, strict=True))
     for pod_set in record.admission:
         left = max(0, full.get(pod_set.name, pod_set.count) - record.reclaimed.get(pod_set.name, 0))
         for resource, flavor in pod_set.flavors.items():

@@ -23,7 +23,7 @@ FOR_GOOD = frozenset(Code) - {Code.INSUFFICIENT_UNUSED}
 """Codes that waiting does not cure: only a change of the quota, the flavor or the workload does."""
 
 
-class Reason(Struct, frozen=True, omit_defaults=True):
+class Reason(Struct, frozen=True, gc=False, omit_defaults=True):
     """One obstacle. Amounts are in the unit quota is counted in; which of them are set depends on the code."""
 
     code: Code
@@ -59,7 +59,7 @@ class Outcome(StrEnum):
     NOT_TRIED = "NotTried"
 
 
-class PodSetReasons(Struct, frozen=True):
+class PodSetReasons(Struct, frozen=True, gc=False):
     name: str
     reasons: tuple[Reason, ...]
 
@@ -70,7 +70,7 @@ class PodSetReasons(Struct, frozen=True):
         return any(reason.code not in FOR_GOOD and reason.flavor not in lost for reason in self.reasons)
 
 
-class Explanation(Struct, frozen=True):
+class Explanation(Struct, frozen=True, gc=False):
     """What one try found. ``victims`` counts the workloads whose eviction is being waited for."""
 
     outcome: Outcome
@@ -84,7 +84,7 @@ class Explanation(Struct, frozen=True):
         return all(pod_set.can_ever_fit for pod_set in self.pod_sets)
 
 
-class Holder(Struct, frozen=True):
+class Holder(Struct, frozen=True, gc=False):
     """Somebody who holds what a waiting workload needs."""
 
     workload: str
@@ -94,7 +94,7 @@ class Holder(Struct, frozen=True):
     evicting: bool
 
 
-class Shortage(Struct, frozen=True):
+class Shortage(Struct, frozen=True, gc=False):
     """What one waiting workload lacks in one flavor-resource, and who holds it."""
 
     pod_set: str
@@ -104,7 +104,7 @@ class Shortage(Struct, frozen=True):
     holders: tuple[Holder, ...]
 
 
-class Why(Struct, frozen=True):
+class Why(Struct, frozen=True, gc=False):
     """The whole answer to "why is my job waiting?". Positions start at 0, as Kueue's visibility API counts them.
 
     ``explanation`` is what the last try found, which is what Kueue's condition says; ``obstacles``, ``can_ever_fit``

@@ -87,25 +87,22 @@ class Record:
     __slots__ = (
         "active",
         "admission",
-        "asks",
         "checks",
         "cluster_queue",
         "created",
+        "demand",
         "evicted",
         "evicted_at",
         "eviction_cause",
         "evictions",
         "explanation",
         "filed_under",
-        "full_counts",
         "gated",
-        "groups",
         "job_uid",
         "key",
         "lane",
         "lane_key",
         "local_queue",
-        "min_counts",
         "name",
         "namespace",
         "order_key",
@@ -121,7 +118,6 @@ class Record:
         "requeue_count",
         "requeue_held_by",
         "reserved_at",
-        "shape_key",
         "spec",
         "spec_priority",
         "stage",
@@ -149,12 +145,8 @@ class Record:
         self.gated = ""
         self.waiting_for_replacement = False
 
-        self.asks: tuple[Ask, ...] = ()
-        self.full_counts: tuple[int, ...] = ()
-        self.min_counts: tuple[int, ...] = ()
-        self.groups: tuple[tuple[int, ...], ...] = ()
+        self.demand = NOTHING
         self.reclaimed: dict[str, int] = {}
-        self.shape_key: object = None
         self.lane_key: object = None
         self.order_key: OrderKey = (0, 0.0, "")
 
@@ -197,10 +189,6 @@ class Record:
         """Whether it may sit in a queue at all."""
         return self.stage is Stage.PENDING and self.active and not self.gated and not self.waiting_for_replacement
 
-    @property
-    def partially_admissible(self) -> bool:
-        return any(least < full for least, full in zip(self.min_counts, self.full_counts, strict=True))
-
     def backing_off(self, now: float) -> bool:
         return bool(self.requeue_held_by) or (self.requeue_at is not None and now < self.requeue_at)
 
@@ -215,7 +203,7 @@ class Record:
         if config.aging is not None:
             self.priority += min(config.aging.cap, config.aging.step * self.preemptions())
         self.order_key = (-self.priority, self.order_time(config), self.uid)
-        self.lane_key = (self.priority, self.shape_key)
+        self.lane_key = (self.priority, self.demand.key)
         self.victim_key = (self.priority, -(self.reserved_at or 0.0), self.uid, self.key)
 
     def order_time(self, config: Config) -> float:
@@ -233,38 +221,78 @@ def seconds(moment: datetime | None) -> float:
     return moment.timestamp() if moment is not None else 0.0
 
 
-def compile_asks(record: Record, pod_sets: tuple[PodSet, ...], shapes: Shapes) -> None:
-    """What the workload asks for, less the pods that need their quota no more."""
+class Demand(NamedTuple):
+    """What a workload asks for. Alike workloads share one, and are told apart from others by its key.
+
+    ``groups`` are the pod sets that must get the same flavors; usually each is a group of its own.
+    """
+
+    asks: tuple[Ask, ...]
+    groups: tuple[tuple[int, ...], ...]
+    full_counts: tuple[int, ...]
+    min_counts: tuple[int, ...]
+    key: tuple[object, ...]
+
+    @property
+    def divisible(self) -> bool:
+        """Whether it may be admitted with fewer pods."""
+        return any(least < full for least, full in zip(self.min_counts, self.full_counts, strict=True))
+
+
+class Demands:
+    """Every demand seen, each worked out once."""
+
+    __slots__ = ("_known", "_shapes")
+
+    def __init__(self, shapes: Shapes) -> None:
+        self._shapes = shapes
+        self._known: dict[tuple[object, ...], Demand] = {}
+
+    def of(self, pod_sets: tuple[PodSet, ...], reclaimed: Mapping[str, int]) -> Demand:
+        """What these pod sets ask for, less the pods that need their quota no more."""
+        key = tuple(
+            (
+                pod_set.name,
+                self._shapes.of(pod_set.template),
+                max(0, pod_set.count - reclaimed.get(pod_set.name, 0)),
+                pod_set.count,
+                pod_set.min_count,
+                pod_set.topology_request.pod_set_group_name if pod_set.topology_request is not None else None,
+                pod_set.topology_request is not None,
+            )
+            for pod_set in pod_sets
+        )
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _demand(key)
+        return known
+
+
+_PodSetKey = tuple[str, Shape, int, int, int | None, str | None, bool]
+
+
+def _demand(pod_sets: tuple[_PodSetKey, ...]) -> Demand:
     asks = []
     groups: dict[str, list[int]] = {}
-    for index, pod_set in enumerate(pod_sets):
-        shape = shapes.of(pod_set.template)
-        count = max(0, pod_set.count - record.reclaimed.get(pod_set.name, 0))
-        topology = pod_set.topology_request
-        asks.append(
-            Ask(
-                pod_set.name,
-                count,
-                shape,
-                tuple((resource, amount * count) for resource, amount in shape.requests),
-                topology is not None,
-            )
-        )
-        together = topology.pod_set_group_name if topology is not None else None
+    for index, (name, shape, pods, _, _, together, wants_topology) in enumerate(pod_sets):
+        requests = tuple((resource, amount * pods) for resource, amount in shape.requests)
+        asks.append(Ask(name, pods, shape, requests, wants_topology))
         groups.setdefault(together or f"#{index}", []).append(index)
-    record.asks = tuple(asks)
-    record.groups = tuple(tuple(members) for members in groups.values())
-    record.full_counts = tuple(pod_set.count for pod_set in pod_sets)
-    record.min_counts = tuple(pod_set.count if pod_set.min_count is None else pod_set.min_count for pod_set in pod_sets)
-    record.shape_key = tuple(
-        (ask.name, ask.shape.key, ask.pods, ask.requests, least, ask.wants_topology)
-        for ask, least in zip(asks, record.min_counts, strict=True)
+    full = tuple(count for _, _, _, count, _, _, _ in pod_sets)
+    least = tuple(count if fewest is None else fewest for _, _, _, count, fewest, _, _ in pod_sets)
+    key = tuple(
+        (ask.name, ask.shape.key, ask.pods, ask.requests, fewest, ask.wants_topology)
+        for ask, fewest in zip(asks, least, strict=True)
     )
+    return Demand(tuple(asks), tuple(tuple(members) for members in groups.values()), full, least, key)
+
+
+NOTHING = Demand((), (), (), (), ())
 
 
 def total_requests(record: Record) -> dict[str, int]:
     """Everything the workload asks for, by resource."""
-    return dict(merged(ask.requests for ask in record.asks))
+    return dict(merged(ask.requests for ask in record.demand.asks))
 
 
 def true_condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:

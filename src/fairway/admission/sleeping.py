@@ -48,7 +48,7 @@ def after_failed_try(record: Record, queue: QueueState, assignment: Assignment, 
     root = queue.tree.root
     alone = not isinstance(root, Cohort)
     nested = isinstance(root, Cohort) and bool(root.children)
-    if nested or queue.borrowing_preemption or record.partially_admissible:
+    if nested or queue.borrowing_preemption or record.demand.divisible:
         return None
     blocked = next(each for each in assignment.pod_sets if each.mode is not Mode.FIT)
     by_flavor: dict[str, list[Reason]] = {}

@@ -16,7 +16,6 @@ from fairway.admission.records import (
     Record,
     Stage,
     annotation_number,
-    compile_asks,
     seconds,
     true_condition,
 )
@@ -126,7 +125,7 @@ def _read_spec(world: World, record: Record, workload: Workload) -> None:
         first = _moment(metadata.annotations.get(FIRST_SUBMITTED, ""))
         if first is not None:
             record.created = min(record.created, first)
-    compile_asks(record, spec.pod_sets, world.shapes)
+    record.demand = world.demands.of(spec.pod_sets, record.reclaimed)
 
 
 def _moment(text: str) -> float | None:

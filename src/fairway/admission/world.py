@@ -14,7 +14,7 @@ from fairway.admission.config import Config
 from fairway.admission.flavors import Flavor
 from fairway.admission.forest import Forest, Tree
 from fairway.admission.instructions import Instruction
-from fairway.admission.records import Record
+from fairway.admission.records import Demands, Record
 from fairway.admission.resources import FlavorResources
 from fairway.admission.shapes import Shapes
 from fairway.admission.usage import UsageLedger
@@ -49,6 +49,7 @@ class World:
         "_wakes",
         "checks",
         "config",
+        "demands",
         "dirty",
         "flavors",
         "forest",
@@ -59,7 +60,6 @@ class World:
         "now",
         "out",
         "records",
-        "shapes",
         "shortcuts",
         "unready",
         "usage",
@@ -70,7 +70,7 @@ class World:
         self.shortcuts = shortcuts
         self.now = 0.0
         self.frs = FlavorResources()
-        self.shapes = Shapes(config.resources)
+        self.demands = Demands(Shapes(config.resources))
         self.forest = Forest(self.frs)
         self.flavors: dict[str, Flavor] = {}
         self.checks: dict[str, bool] = {}
