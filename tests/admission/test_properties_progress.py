@@ -67,7 +67,7 @@ def _keeps_room(player: Player, other: Record, queue: str) -> bool:
     return why is not None and why.explanation.outcome is Outcome.NO_CANDIDATES
 
 
-@examples(200)
+@examples(150)
 @given(setups(), scripts)
 def test_nobody_waits_for_what_is_there(setup: Setup, script: Script) -> None:
     player = Player(setup)

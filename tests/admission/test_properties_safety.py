@@ -29,7 +29,7 @@ def over_quota(model: QuotaModel, held: Usage) -> list[str]:
     return [f"{name} {pair}" for name in model.limits for pair in pairs if model.available(name, pair, held) < 0]
 
 
-@examples(150)
+@examples(120)
 @given(setups(), scripts)
 def test_no_node_of_the_tree_ever_uses_more_than_it_may(setup: Setup, script: Script) -> None:
     player = Player(setup)
@@ -98,7 +98,7 @@ def unneeded(player: Player, preemptor: str, victims: list[str]) -> str:
     return "; ".join(verdicts)
 
 
-@examples(250)
+@examples(200)
 @given(setups(), scripts)
 def test_nobody_is_evicted_without_need(setup: Setup, script: Script) -> None:
     player = Player(setup)
@@ -112,7 +112,7 @@ def test_nobody_is_evicted_without_need(setup: Setup, script: Script) -> None:
             player.obey(each)
 
 
-@examples(150)
+@examples(120)
 @given(setups(), scripts)
 def test_nobody_is_evicted_for_a_workload_that_then_does_not_fit(setup: Setup, script: Script) -> None:
     """From every preemption on, with nobody else waiting: when the victims have gone, the preemptor gets in.

@@ -214,11 +214,16 @@ class Player:
             self.bench.now += 1.0
 
     def come_to_rest(self) -> Iterator[list[Instruction]]:
-        """All that stop have stopped, and all that was to be tried again has been."""
-        for _ in range(200):
+        """All that stop have stopped, and all that was to be tried again has been.
+
+        In Kueue's order a victim may be served again before its preemptor, and be evicted again, without end. Whoever
+        is still being evicted after many rounds is deleted.
+        """
+        for number in range(200):
             due = self.bench.engine.next_wakeup
+            gone = events.QuotaReleased if number < 40 else events.WorkloadDeleted
             if keys := sorted(self.evicting | self.stopping):
-                yield self.tell(*(events.QuotaReleased(at=self.bench.now, key=key) for key in keys))
+                yield self.tell(*(gone(at=self.bench.now, key=key) for key in keys))
             elif due is not None:
                 yield self.tell(events.TimePassed(at=max(due, self.bench.now)))
             else:

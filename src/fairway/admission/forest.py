@@ -8,6 +8,7 @@ decision.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from fairway.admission.clusterqueues import QueueState, compile_quotas, weight_of
 from fairway.admission.holders import Holders
@@ -16,8 +17,11 @@ from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource, FlavorResources
 from fairway.model.objects import Cohort as CohortManifest
 
-Losses = tuple[list[tuple[int, Record]], list[tuple[int, Record]]]
-"""What queues beyond their quota would lose, in order: those being evicted already, then those that run."""
+if TYPE_CHECKING:
+    from fairway.admission.preemption.flat import Losses
+
+Loss = tuple[int, Record]
+"""So much of a flavor-resource, and who would have to give it up."""
 
 
 class Tree:

@@ -1,5 +1,4 @@
-"""The classical search again, for the commonest question: one flavor-resource is short, in one cohort of
-ClusterQueues.
+"""The classical search again, for the commonest question: one flavor-resource is short, in one cohort of ClusterQueues.
 
 There, whom other queues would lose (everyone taken in order until the queue is back within its own quota) does not
 depend on who asks. So it is worked out once for all heads of a cycle, and each search is sums over that list instead
@@ -9,11 +8,12 @@ the two together.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from fairway.admission.clusterqueues import QueueState
-from fairway.admission.forest import Losses, Tree
-from fairway.admission.holders import VictimKey
+from fairway.admission.forest import Loss, Tree
+from fairway.admission.holders import Filed
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.preemption.search import Search, Target
 from fairway.admission.quota import Cohort
@@ -41,28 +41,32 @@ def find_targets(search: Search) -> list[Target]:
     """The victims, or none when no allowed set makes enough room."""
     fr, amount = search.requests[0]
     leaf = search.queue.leaf
-    own = _own(search, fr)
-    others = _others(search, fr)
+    own_evicted, own_running = _own(search, fr)
+    evicted, running = _others(search, fr)
     used, nominal = leaf.usage.get(fr, 0), leaf.nominal.get(fr, 0)
     entitled = used + amount <= nominal
-    from_others = bool(others[0] or others[1])
-    if not from_others or used >= nominal:
+    if used >= nominal or not _any(evicted, running, search.queue):
         attempts: tuple[bool, ...] = (True,)
     else:
         attempts = (True, False) if entitled else (False, True)
     for borrowing in attempts:
-        if not borrowing and used - sum(part for part, _ in chain(*own)) + amount > nominal:
+        if not borrowing and used - sum(part for part, _ in chain(own_evicted, own_running)) + amount > nominal:
             continue
-        only_own = borrowing and not entitled
-        order = [*own[0], *own[1]] if only_own else [*others[0], *own[0], *others[1], *own[1]]
+        order: Iterable[Loss] = chain(own_evicted, own_running)
+        if entitled or not borrowing:
+            order = chain(evicted, own_evicted, running, own_running)
         found = _take_in_order(search, order, fr, amount, borrowing=borrowing)
         if found:
             return found
     return []
 
 
+def _any(evicted: Iterable[Loss], running: Iterable[Loss], own: QueueState) -> bool:
+    return any(record.queue is not own for _, record in chain(evicted, running))
+
+
 def _take_in_order(
-    search: Search, order: list[tuple[int, Record]], fr: FlavorResource, amount: int, *, borrowing: bool
+    search: Search, order: Iterable[Loss], fr: FlavorResource, amount: int, *, borrowing: bool
 ) -> list[Target]:
     """Take until there is room, then spare whoever was not needed, the last ones first."""
     queue = search.queue
@@ -72,9 +76,10 @@ def _take_in_order(
     used = leaf.usage.get(fr, 0) + amount
     root = search.tree.root
     left = root.subtree.get(fr, 0) - root.usage.get(fr, 0) - amount
-    taken = 0
-    for part, record in order:
-        taken += 1
+    taken: list[Loss] = []
+    for loss in order:
+        part, record = loss
+        taken.append(loss)
         left += part
         if record.queue is queue:
             used -= part
@@ -82,8 +87,8 @@ def _take_in_order(
             break
     else:
         return []
-    needed = [order[taken - 1][1]]
-    for part, record in reversed(order[: taken - 1]):
+    needed = [taken.pop()[1]]
+    for part, record in reversed(taken):
         mine = record.queue is queue
         if left < part or (mine and most is not None and used + part > most):
             needed.append(record)
@@ -98,56 +103,85 @@ def _reason(record: Record, queue: QueueState) -> PreemptionReason:
     return PreemptionReason.IN_CLUSTER_QUEUE if record.queue is queue else PreemptionReason.RECLAMATION
 
 
-def _own(search: Search, fr: FlavorResource) -> Losses:
+def _own(search: Search, fr: FlavorResource) -> tuple[list[Loss], list[Loss]]:
     queue, policy = search.queue, search.queue.within
-    found: Losses = ([], [])
+    evicted: list[Loss] = []
+    running: list[Loss] = []
     if policy is not PreemptionPolicy.NEVER:
         by_priority = queue.pending.usage_of is None
         for record in queue.own_victims():
             if search.allowed(record, policy):
-                found[record.evicted is None].append((_amount(record, fr), record))
+                (running if record.evicted is None else evicted).append((_amount(record, fr), record))
             elif by_priority and record.evicted is None and record.priority > search.record.priority:
                 break
-    return found
+    return evicted, running
 
 
-def _others(search: Search, fr: FlavorResource) -> Losses:
+def _others(search: Search, fr: FlavorResource) -> tuple[Iterable[Loss], Iterable[Loss]]:
     """What the other queues of the cohort would lose: the same for every head, but for its own queue."""
-    policy = search.queue.reclaim
+    own, policy = search.queue, search.queue.reclaim
     if policy is PreemptionPolicy.NEVER:
-        return [], []
+        return (), ()
     below = None if policy is PreemptionPolicy.ANY else search.record.priority
     tree = search.tree
     losses = tree.losses.get((fr, below))
     if losses is None:
-        losses = tree.losses[fr, below] = _losses(tree, fr, below)
-    own = search.queue
+        losses = tree.losses[fr, below] = Losses(tree, fr, below)
     if own.leaf.usage.get(fr, 0) <= own.leaf.nominal.get(fr, 0):
-        return losses
-    evicted, running = losses
-    return [loss for loss in evicted if loss[1].queue is not own], [
-        loss for loss in running if loss[1].queue is not own
-    ]
+        return losses.evicted, losses
+    return _Without(losses.evicted, own), _Without(losses, own)
 
 
-def _losses(tree: Tree, fr: FlavorResource, below: int | None) -> Losses:
-    found: Losses = ([], [])
-    for queue in tree.queues.values():
-        beyond = queue.leaf.usage.get(fr, 0) - queue.leaf.nominal.get(fr, 0)
-        if beyond <= 0 or not queue.active:
-            continue
-        for record in queue.victims:
+class Losses:
+    """Whom the queues beyond their quota would lose, in the order they are taken. Worked out as far as anybody asked.
+
+    ``evicted`` are those being evicted already; iterating gives those that run.
+    """
+
+    __slots__ = ("_beyond", "_fr", "_rest", "_taken", "evicted")
+
+    def __init__(self, tree: Tree, fr: FlavorResource, below: int | None) -> None:
+        self._fr = fr
+        self._beyond: dict[QueueState | None, int] = {}
+        for queue in tree.queues.values():
+            beyond = queue.leaf.usage.get(fr, 0) - queue.leaf.nominal.get(fr, 0)
+            if beyond > 0 and queue.active:
+                self._beyond[queue] = beyond
+        self.evicted = list(self._lost(tree.victims.evicted, below))
+        self._taken: list[Loss] = []
+        self._rest = self._lost(tree.victims.running, below)
+
+    def _lost(self, filed: list[Filed], below: int | None) -> Iterator[Loss]:
+        beyond, fr = self._beyond, self._fr
+        for _, record in filed:
             if below is not None and record.priority >= below:
-                continue
-            amount = _amount(record, fr)
-            if amount:
-                found[record.evicted is None].append((amount, record))
-                beyond -= amount
-                if beyond <= 0:
-                    break
-    for part in found:
-        part.sort(key=_order)
-    return found
+                return
+            left = beyond.get(record.queue, 0)
+            if left > 0:
+                amount = _amount(record, fr)
+                if amount:
+                    beyond[record.queue] = left - amount
+                    yield amount, record
+
+    def __iter__(self) -> Iterator[Loss]:
+        yield from self._taken
+        for loss in self._rest:
+            self._taken.append(loss)
+            yield loss
+
+
+class _Without:
+    """Losses of all queues but one."""
+
+    __slots__ = ("_losses", "_own")
+
+    def __init__(self, losses: Iterable[Loss], own: QueueState) -> None:
+        self._losses = losses
+        self._own = own
+
+    def __iter__(self) -> Iterator[Loss]:
+        own = self._own
+        return (loss for loss in self._losses if loss[1].queue is not own)
 
 
 def _amount(record: Record, fr: FlavorResource) -> int:
@@ -155,7 +189,3 @@ def _amount(record: Record, fr: FlavorResource) -> int:
         if used is fr:
             return amount
     return 0
-
-
-def _order(loss: tuple[int, Record]) -> VictimKey:
-    return loss[1].victim_key

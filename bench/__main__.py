@@ -1,0 +1,159 @@
+"""``python -m bench``: one table with what the engine costs, what the goal is, and whether it is met.
+
+Times are CPU seconds of one core, in virtual time and without I/O; each line runs in a process of its own, so that its
+memory is its own, too. The machine's speed varies, so the first line gives the time of a fixed loop for comparison.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from bench import parked, scenario, victims
+from fairway.admission.config import Config
+
+Result = TypeVar("Result")
+
+
+class Line(NamedTuple):
+    what: str
+    figure: str
+    goal: str
+    met: bool | None
+    memory_mb: float
+
+
+class Cost(NamedTuple):
+    seconds: float
+    workloads: int
+
+    @property
+    def each(self) -> float:
+        return self.seconds / self.workloads
+
+
+def _isolated(work: Callable[..., Result], *arguments: object) -> tuple[Result, float]:
+    """Run in a process of its own; the result, and the most memory that process used."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def measured() -> None:
+        result = work(*arguments)
+        sender.send((result, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+
+    process = context.Process(target=measured)
+    process.start()
+    sender.close()
+    try:
+        result, memory = receiver.recv()
+    except EOFError:
+        raise SystemExit(f"{work.__name__}{arguments} failed, see above") from None
+    process.join()
+    return result, memory
+
+
+def play_scenario(cohorts: int, queues: int, batch_seconds: float) -> Cost:
+    """From the first arrival to the last finish. The arrivals are made before, and kept out of the collector's way."""
+    simulation = scenario.prepare(cohorts, queues, Config(requeue_batch_seconds=batch_seconds))
+    gc.collect()
+    gc.freeze()
+    begun = time.process_time()
+    result = scenario.play(simulation)
+    seconds = time.process_time() - begun
+    if result.finished != result.workloads or simulation.engine.violations() or simulation.engine.overused():
+        raise AssertionError(f"the scenario went wrong: {result}")
+    return Cost(seconds, result.workloads)
+
+
+def calibrate() -> float:
+    begun = time.process_time()
+    total = 0
+    for number in range(5_000_000):
+        total += number & 7
+    return time.process_time() - begun
+
+
+def _scenario_lines(scale: int) -> list[Line]:
+    tenth, memory = _isolated(play_scenario, max(1, 10 // scale // 10), 100 // (1 if scale == 1 else 10), 1.0)
+    whole, large = _isolated(play_scenario, max(1, 10 // scale), 100, 1.0)
+    prompt, prompt_memory = _isolated(play_scenario, max(1, 10 // scale), 100, 0.01)
+    ratio = whole.each / tenth.each
+    return [
+        Line(f"{tenth.workloads} workloads", f"{tenth.seconds:.2f} s", "", None, memory),
+        Line(
+            f"{whole.workloads} workloads, 1000 ClusterQueues",
+            f"{whole.seconds:.2f} s, {whole.each * 1e6:.0f} us each",
+            "under 17 s",
+            whole.seconds < 17,
+            large,
+        ),
+        Line("  cost of each against a tenth of it", f"{ratio:.2f} x", "at most 1.5 x", ratio <= 1.5, 0),
+        Line("  the same, requeued within 10 ms", f"{prompt.seconds:.2f} s", "", None, prompt_memory),
+    ]
+
+
+def _parked_lines(scale: int) -> list[Line]:
+    lines = []
+    waiting = 100_000 // scale
+    for cohorts, queues, where in ((1, 1, "one ClusterQueue"), (100, 10, "100 x 10"), (10, 100, "10 x 100")):
+        found, memory = _isolated(parked.measure, max(1, cohorts // scale), queues, waiting, 9)
+        cycle = found.seconds / found.cycles
+        lines.append(
+            Line(
+                f"one change, {found.waiting} parked in {where}",
+                f"{cycle * 1e3:.2f} ms a cycle, {found.seconds * 1e3:.1f} ms in all {found.cycles}",
+                "cycle under 2 ms",
+                cycle < 0.002,
+                memory,
+            )
+        )
+    return lines
+
+
+def _victim_lines(scale: int) -> list[Line]:
+    lines = []
+    for wanted in (10, 5_000 // scale, 10_000 // scale):
+        for shortcuts in (True, False):
+            found, memory = _isolated(_victims, wanted, shortcuts)
+            how = "" if shortcuts else ", step by step"
+            lines.append(
+                Line(
+                    f"search among {found.running}, {found.evicted} victims{how}",
+                    f"{found.seconds * 1e3:.1f} ms",
+                    "under 50 ms" if shortcuts else "",
+                    found.seconds < 0.050 if shortcuts else None,
+                    memory,
+                )
+            )
+    return lines
+
+
+def _victims(wanted: int, shortcuts: bool) -> victims.Victims:  # noqa: FBT001 - called by position across processes
+    return victims.measure(wanted, shortcuts=shortcuts, rounds=5)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the engine and print one table.")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size, to see that it runs")
+    scale = 10 if parser.parse_args().quick else 1
+    speed = calibrate()
+    lines = [Line("a fixed loop, for comparison", f"{speed * 1e3:.0f} ms", "", None, 0)]
+    for part in (_scenario_lines, _parked_lines, _victim_lines):
+        lines += part(scale)
+        print(f"measured: {lines[-1].what.strip()}", file=sys.stderr, flush=True)
+    print(f"\n{'what':<52} {'figure':<34} {'goal':<18} {'met':<4} memory")
+    for line in lines:
+        met = "" if line.met is None or scale > 1 else "yes" if line.met else "NO"
+        memory = f"{line.memory_mb:.0f} MB" if line.memory_mb else ""
+        print(f"{line.what:<52} {line.figure:<34} {line.goal:<18} {met:<4} {memory}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
