@@ -52,8 +52,14 @@ class Engine:
         """Take in what happened, decide, and say what to write. Events are in the order of their times."""
         world = self._world
         for event in happened:
-            self._pass_time(event.at)
+            while (at := world.next_timer()) is not None and at < event.at:
+                self._ring()
+                self._decide()
+            world.now = max(world.now, event.at)
             _HANDLERS[type(event)](world, event)
+        # What is due at this very moment comes after the events of this moment, and is decided on together with them.
+        while (at := world.next_timer()) is not None and at <= world.now:
+            self._ring()
         self._decide()
         instructions, world.out = world.out, []
         return instructions
@@ -76,21 +82,14 @@ class Engine:
 
     # Time and cycles
 
-    def _pass_time(self, now: float) -> None:
-        """Carry out what became due, in its order.
-
-        What is due at this very moment is decided on together with its event.
-        """
+    def _ring(self) -> None:
+        """Carry out what is due next."""
         world = self._world
-        while (at := world.next_timer()) is not None and at <= now:
-            kind, name = world.take_timer()
-            if kind == "wake":
-                self._wake(name)
-            elif name in world.records:
-                lifecycle.backoff_over(world, world.records[name])
-            if at < now:
-                self._decide()
-        world.now = max(world.now, now)
+        kind, name = world.take_timer()
+        if kind == "wake":
+            self._wake(name)
+        elif name in world.records:
+            lifecycle.backoff_over(world, world.records[name])
 
     def _wake(self, root_name: str) -> None:
         tree = self._world.forest.tree_named(root_name)

@@ -27,8 +27,8 @@ Loss = tuple[int, Record]
 class Tree:
     """ClusterQueues that share quota. ``ready`` names those that may have a head to try; ``cycle`` counts the tries.
 
-    ``guaranteed`` are the flavor-resources that some queue keeps from
-    its cohort. ``losses`` is worked out by a search and holds until a holder changes.
+    ``guaranteed`` are the flavor-resources that some queue keeps from its cohort. ``losses`` is worked out by searches
+    and holds until a holder changes.
     """
 
     __slots__ = (
