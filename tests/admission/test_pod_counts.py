@@ -154,11 +154,12 @@ def test_pod_sets_without_pods() -> None:
 
 def test_a_quota_of_pods_counts_pods() -> None:
     bench = Bench(cluster_queue(cpu=100, pods=3))
-    bench.submit(workload("two", cpu=1, count=2), workload("more", cpu=1, count=2), workload("one", cpu=1))
+    bench.submit(workload("two", cpu=1, count=2), workload("more", cpu=1, count=2))
+    assert "insufficient unused quota for pods in flavor default, 1 more needed" in bench.message("more")
 
+    bench.submit(workload("one", cpu=1))
     assert bench.admitted() == ["one", "two"]
     assert bench.record("two").admission[0].usage == {"cpu": 2000, "pods": 2}
-    assert "insufficient unused quota for pods in flavor default, 1 more needed" in bench.message("more")
 
 
 def test_without_a_quota_of_pods_they_are_not_counted() -> None:

@@ -227,7 +227,30 @@ def test_changes_within_a_batch_are_taken_together() -> None:
     assert bench.state("waiting") == "admitted"
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.25, 10.0])
+def test_a_batch_of_no_length_wakes_at_once() -> None:
+    bench = Bench(cluster_queue(cpu=3), config=Config(requeue_batch_seconds=0.0))
+    bench.submit(workload("runs", cpu=3), workload("waiting", cpu=3))
+    bench.finish("runs")
+    bench.rest()
+
+    assert bench.state("waiting") == "admitted"
+    assert [each.at for each in bench.said if each.key == "ns/waiting"][-1] == bench.now
+
+
+def test_room_made_at_the_moment_of_a_wake_up_is_seen() -> None:
+    """The first finish's wake-up is due when the second comes. Once, `waiting` slept on for one more batch."""
+    bench = Bench(cluster_queue("a", cpu=2, cohort="all", reclaim="Any"), cluster_queue("b", cpu=2, cohort="all"))
+    bench.submit(workload("one", queue="b", cpu=1), workload("two", queue="b", cpu=1))
+    bench.submit(workload("waiting", queue="a", cpu=4))
+    bench.rest()
+    bench.finish("one")
+    bench.now += 1.0
+    bench.finish("two")
+
+    assert bench.state("waiting") == "admitted"
+
+
+@pytest.mark.parametrize("seconds", [0.25, 10.0])
 def test_the_length_of_a_batch_is_configured(seconds: float) -> None:
     bench = Bench(cluster_queue(cpu=3), config=Config(requeue_batch_seconds=seconds))
     bench.rest()
@@ -235,7 +258,7 @@ def test_the_length_of_a_batch_is_configured(seconds: float) -> None:
     bench.finish("runs")
     due = bench.engine.next_wakeup
 
-    assert due == bench.now + seconds
+    assert due == (bench.now + seconds if seconds else None)
 
     bench.advance(seconds)
 

@@ -130,10 +130,10 @@ class Cycle:
 
     def _sleeps_on(self, record: Record, queue: QueueState) -> bool:
         """Whether it is certain that the head finds no room again: it takes its turn and steps back, unexamined."""
-        sleep = record.lane.sleep if record.lane is not None else None
-        if sleep is None or not sleep.holds(queue):
+        lane = record.lane
+        if lane is None or lane.sleep is None or not lane.sleep.holds(queue):
             return False
-        queue.pending.park(record, sleep)
+        queue.pending.sleep_on(lane)
         self._changed = True
         return True
 

@@ -6,6 +6,8 @@ holders are looked up here, from the state as it is now.
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from fairway.admission import cycle, lifecycle
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.forest import Tree
@@ -30,8 +32,8 @@ class Explainer:
         if record is None or record.stage is not Stage.PENDING:
             return None
         queue = world.queue_for(record)
-        explanation = self._explanation(record)
         obstacles = self._obstacles(record, queue)
+        explanation = self._explanation(record, obstacles)
         position, local_position, ahead = self._position(record, queue)
         return Why(
             workload=record.key,
@@ -47,7 +49,7 @@ class Explainer:
             ahead=ahead,
         )
 
-    def _explanation(self, record: Record) -> Explanation:
+    def _explanation(self, record: Record, obstacles: tuple[PodSetReasons, ...]) -> Explanation:
         if not record.active:
             return Explanation(Outcome.DEACTIVATED)
         if record.gated:
@@ -59,7 +61,8 @@ class Explainer:
             return Explanation(Outcome.BACKING_OFF, record.requeue_held_by)
         lane = record.lane
         if lane is not None and lane.parked and lane.explanation is not None:
-            return lane.explanation
+            # A lane that slept on would have found the same obstacles, with the amounts of today.
+            return structs.replace(lane.explanation, pod_sets=obstacles) if lane.overslept else lane.explanation
         return record.explanation or Explanation(Outcome.NOT_TRIED)
 
     def _obstacles(self, record: Record, queue: QueueState | None) -> tuple[PodSetReasons, ...]:

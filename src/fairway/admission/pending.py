@@ -32,7 +32,7 @@ _tokens = count(1)
 class Lane:
     """Alike workloads, oldest first. Members that left are skipped when they surface."""
 
-    __slots__ = ("explanation", "heap", "key", "local_queue", "parked", "size", "sleep")
+    __slots__ = ("explanation", "heap", "key", "local_queue", "overslept", "parked", "size", "sleep")
 
     def __init__(self, key: object, local_queue: str) -> None:
         self.key = key
@@ -42,6 +42,7 @@ class Lane:
         self.parked = False
         self.explanation: Explanation | None = None
         self.sleep: Sleep | None = None
+        self.overslept = False
 
     def push(self, record: Record) -> None:
         record.token = next(_tokens)
@@ -173,13 +174,20 @@ class PendingQueue:
             if lane is not None and lane.key == record.lane_key:
                 lane.parked = True
                 lane.sleep = sleep
+                lane.overslept = False
+
+    def sleep_on(self, lane: Lane) -> None:
+        """The lane's turn passes, as its try is certain to end as the last one did."""
+        lane.parked = True
+        lane.overslept = True
 
     def park_sleepers(self, queue: QueueState) -> None:
         """When all who are left would sleep through their turns, the turns need not be taken."""
         lanes = self.lanes.values()
         if all(lane.parked or (lane.sleep is not None and lane.sleep.holds(queue)) for lane in lanes):
             for lane in lanes:
-                lane.parked = True
+                if not lane.parked:
+                    self.sleep_on(lane)
 
     def set_aside(self, record: Record) -> None:
         """The head may not be tried for a reason of its own: it alone steps aside."""
@@ -195,6 +203,8 @@ class PendingQueue:
         """
         back = [record for record in self.aside.values() if may_try(record)] if self.aside else []
         if not back and all(lane.parked and sleeps_on(lane) for lane in self.lanes.values()):
+            for lane in self.lanes.values():
+                lane.overslept = True
             return False
         for place, lane in tuple(self.lanes.items()):
             if lane.parked:
