@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint format bench bench-quick conformance clean
+.PHONY: help setup demo test lint format bench bench-quick conformance clean
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -19,18 +19,21 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY)  ## the virtual environment in .venv
 
+demo: $(READY)   ## quota, waiting, preemption and the way back, told in the terminal
+	$(BIN)/python examples/preemption.py
+
 test: $(READY)   ## all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 lint: $(READY)   ## style, types and the direction of imports
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(READY) ## put the sources into shape
-	$(BIN)/ruff check --fix src tests bench
-	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix src tests bench examples
+	$(BIN)/ruff format src tests bench examples
 
 bench: $(READY)  ## one table: time, memory and whether each goal is met (about two minutes)
 	$(BIN)/python -m bench
