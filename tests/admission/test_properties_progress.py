@@ -22,9 +22,7 @@ from fairway.model.objects import QueueingStrategy
 from fairway.testing.conformance import Replay, read_worlds
 
 from .quota_model import QuotaModel
-from .worlds import FLAVORS, MEMORY_FLAVORS, Action, Player, Setup, Submit, cohorts, examples, scripts, setups
-
-Script = list[list[Submit | Action]]
+from .worlds import FLAVORS, MEMORY_FLAVORS, Player, Script, Setup, Submit, cohorts, examples, scripts, setups
 
 
 def could_be_admitted(player: Player) -> Iterator[str]:

@@ -18,9 +18,7 @@ from fairway.admission.records import Stage
 from fairway.testing.builders import START
 
 from .quota_model import QuotaModel, Usage
-from .worlds import Action, Player, Setup, Submit, examples, scripts, setups
-
-Script = list[list[Submit | Action]]
+from .worlds import Player, Script, Setup, examples, scripts, setups
 
 
 def over_quota(model: QuotaModel, held: Usage) -> list[str]:

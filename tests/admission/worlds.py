@@ -186,6 +186,7 @@ _VERBS = ["finish", "finish", "delete", "release", "release", "priority", "deact
 _other = st.tuples(st.sampled_from(_VERBS), st.integers(0, 30), st.integers(0, 5))
 _alone = [st.tuples(submits) for _ in range(5)]
 _step = st.one_of(*_alone, st.tuples(submits, submits), st.tuples(_other), st.tuples(_other, submits))
+Script = list[list[Submit | Action]]
 scripts = st.lists(_step.map(list), min_size=15, max_size=30)
 
 

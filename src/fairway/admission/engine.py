@@ -49,7 +49,11 @@ class Engine:
         return self._world.next_timer()
 
     def handle(self, *happened: events.Event) -> list[Instruction]:
-        """Take in what happened, decide, and say what to write. Events are in the order of their times."""
+        """Take in what happened, decide, and say what to write. Events are in the order of their times.
+
+        After a restart, hand over everything that is stored in one call: an engine decides on what it knows, and
+        would give away the quota of holders that it has not heard of.
+        """
         world = self._world
         for event in happened:
             while (at := world.next_timer()) is not None and at < event.at:
@@ -67,6 +71,11 @@ class Engine:
     def why(self, key: str) -> Why | None:
         """Why a pending workload waits; ``None`` when it does not wait."""
         return self._explainer.why(key)
+
+    def pending(self, cluster_queue: str) -> list[Record]:
+        """Everyone who waits for a ClusterQueue, in queue order, tried or not: what the visibility API shows."""
+        queue = self._world.queues.get(cluster_queue)
+        return queue.pending.in_order() if queue is not None else []
 
     def records(self) -> Iterable[Record]:
         """Every workload that the engine knows, to look at."""
@@ -88,6 +97,8 @@ class Engine:
         kind, name = world.take_timer()
         if kind == "wake":
             self._wake(name)
+        elif kind == "sample":
+            objects.sample_usage(world, name)
         elif name in world.records:
             lifecycle.backoff_over(world, world.records[name])
 

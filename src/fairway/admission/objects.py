@@ -169,6 +169,8 @@ def set_local_queue(world: World, manifest: LocalQueue) -> None:
     local = world.local_queue(key)
     for record in local.records.values():
         lifecycle.dequeue(world, record)
+    if key not in world.known_local_queues:
+        world.sample_later(key)
     world.known_local_queues.add(key)
     local.cluster_queue = manifest.spec.cluster_queue
     local.stop_policy = manifest.spec.stop_policy
@@ -179,6 +181,17 @@ def set_local_queue(world: World, manifest: LocalQueue) -> None:
         elif record.stage is Stage.PENDING:
             lifecycle.enqueue(world, record)
             lifecycle.restart_if_running(world, record)
+
+
+def sample_usage(world: World, key: str) -> None:
+    """Mix what a LocalQueue uses now into what it used before; as the order of queues follows it, all are looked at."""
+    if key not in world.known_local_queues:
+        return
+    world.usage.sample(key, lifecycle.admitted_usage(world, key), world.now)
+    world.sample_later(key)
+    queue = world.queues.get(world.local_queue(key).cluster_queue)
+    if queue is not None:
+        world.touch(queue)
 
 
 def _stop_holder(world: World, record: Record, *, drain: bool) -> None:

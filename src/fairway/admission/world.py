@@ -141,6 +141,12 @@ class World:
     def call_at(self, at: float, record: Record) -> None:
         heappush(self._timers, (at, next(self._sequence), "backoff", record.key))
 
+    def sample_later(self, local_queue: str) -> None:
+        """Look again at what a LocalQueue uses, one sampling interval from now."""
+        sharing = self.config.admission_fair_sharing
+        if sharing is not None:
+            heappush(self._timers, (self.now + sharing.sampling_seconds, next(self._sequence), "sample", local_queue))
+
     def next_timer(self) -> float | None:
         """When time alone will change something."""
         timers = self._timers
