@@ -15,8 +15,17 @@ from fairway.admission import events
 from fairway.admission.config import Config
 from fairway.admission.engine import Engine
 from fairway.admission.instructions import Admit, Evict, Instruction
-from fairway.model.manifests import load
-from fairway.model.objects import LabelSelector, Metadata, PodSet, PodTemplate, Workload, WorkloadSpec
+from fairway.model.manifests import load_as
+from fairway.model.objects import (
+    ClusterQueue,
+    LocalQueue,
+    Metadata,
+    PodSet,
+    PodTemplate,
+    ResourceFlavor,
+    Workload,
+    WorkloadSpec,
+)
 
 START = 1_700_000_000.0
 NAMESPACE = "bench"
@@ -73,16 +82,18 @@ def set_up(engine: Engine, cohorts: int, queues: int) -> list[str]:
     at = START
     setup: list[events.Event] = [
         events.NamespaceChanged(at=at, name=NAMESPACE, labels={}),
-        events.FlavorChanged(at=at, flavor=load(manifest("ResourceFlavor", "default", {}))),  # type: ignore[arg-type]
+        events.FlavorChanged(at=at, flavor=load_as(ResourceFlavor, manifest("ResourceFlavor", "default", {}))),
     ]
     names = []
     for cohort in range(cohorts):
         for queue in range(queues):
             name = f"cq-{cohort}-{queue}"
             names.append(name)
-            setup.append(events.QueueChanged(at=at, queue=load(queue_manifest(name, f"cohort-{cohort}"))))  # type: ignore[arg-type]
-            local = load(manifest("LocalQueue", name, {"clusterQueue": name}, NAMESPACE))
-            setup.append(events.LocalQueueChanged(at=at, queue=local))  # type: ignore[arg-type]
+            setup.append(
+                events.QueueChanged(at=at, queue=load_as(ClusterQueue, queue_manifest(name, f"cohort-{cohort}")))
+            )
+            local = load_as(LocalQueue, manifest("LocalQueue", name, {"clusterQueue": name}, NAMESPACE))
+            setup.append(events.LocalQueueChanged(at=at, queue=local))
     engine.handle(*setup)
     return names
 
@@ -194,6 +205,3 @@ def play(simulation: Simulation) -> Result:
         simulation.now - START,
         simulation.batches,
     )
-
-
-SELECT_ALL = LabelSelector()

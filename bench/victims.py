@@ -15,8 +15,8 @@ from fairway.admission.config import Config
 from fairway.admission.engine import Engine
 from fairway.admission.preemption import classical
 from fairway.admission.preemption.search import Search
-from fairway.model.manifests import load
-from fairway.model.objects import LocalQueue
+from fairway.model.manifests import load_as
+from fairway.model.objects import ClusterQueue, LocalQueue, ResourceFlavor
 
 QUEUES = 10
 RUNNING = 10_000
@@ -34,7 +34,7 @@ def _full_cohort(*, shortcuts: bool) -> Engine:
     at = START
     setup: list[events.Event] = [
         events.NamespaceChanged(at=at, name=NAMESPACE, labels={}),
-        events.FlavorChanged(at=at, flavor=load(manifest("ResourceFlavor", "default", {}))),  # type: ignore[arg-type]
+        events.FlavorChanged(at=at, flavor=load_as(ResourceFlavor, manifest("ResourceFlavor", "default", {}))),
     ]
     for index in range(QUEUES + 1):
         name = "owner" if index == QUEUES else f"borrower-{index}"
@@ -45,9 +45,9 @@ def _full_cohort(*, shortcuts: bool) -> Engine:
             "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
             "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}],
         }
-        setup.append(events.QueueChanged(at=at, queue=load(manifest("ClusterQueue", name, spec))))  # type: ignore[arg-type]
-        local = load(manifest("LocalQueue", name, {"clusterQueue": name}, NAMESPACE))
-        setup.append(events.LocalQueueChanged(at=at, queue=local))  # type: ignore[arg-type]
+        setup.append(events.QueueChanged(at=at, queue=load_as(ClusterQueue, manifest("ClusterQueue", name, spec))))
+        local = load_as(LocalQueue, manifest("LocalQueue", name, {"clusterQueue": name}, NAMESPACE))
+        setup.append(events.LocalQueueChanged(at=at, queue=local))
     engine.handle(*setup)
     template = pod_template(1)
     for index in range(RUNNING):
@@ -88,7 +88,4 @@ def measure(wanted: int, *, shortcuts: bool, rounds: int) -> Victims:
 
 def _stopped(name: str) -> LocalQueue:
     spec: dict[str, object] = {"clusterQueue": name, "stopPolicy": "Hold"}
-    queue = load(manifest("LocalQueue", name, spec, NAMESPACE))
-    if not isinstance(queue, LocalQueue):
-        raise TypeError(f"not a LocalQueue: {queue}")
-    return queue
+    return load_as(LocalQueue, manifest("LocalQueue", name, spec, NAMESPACE))

@@ -6,7 +6,8 @@ Run it with ``make demo``. Nothing is executed: the engine is a library, and thi
 from fairway.admission import events, wording
 from fairway.admission.engine import Engine
 from fairway.admission.instructions import Admit, Evict, Explain, Instruction
-from fairway.model.manifests import load
+from fairway.model.manifests import load_as
+from fairway.model.objects import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 
 API = "kueue.x-k8s.io/v1beta2"
 NINE_CPUS = {
@@ -50,7 +51,7 @@ def job(name: str, *, cpus: int, priority: int, at: float) -> events.WorkloadAdd
             "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}],
         },
     }
-    return events.WorkloadAdded(at=at, workload=load(manifest))  # type: ignore[arg-type]  # a Workload manifest
+    return events.WorkloadAdded(at=at, workload=load_as(Workload, manifest))
 
 
 def tell(headline: str, instructions: list[Instruction]) -> None:
@@ -69,9 +70,9 @@ def main() -> None:
     engine = Engine()
     engine.handle(
         events.NamespaceChanged(at=0, name="default", labels={}),
-        events.FlavorChanged(at=0, flavor=load(FLAVOR)),  # type: ignore[arg-type]  # a ResourceFlavor manifest
-        events.QueueChanged(at=0, queue=load(NINE_CPUS)),  # type: ignore[arg-type]  # a ClusterQueue manifest
-        events.LocalQueueChanged(at=0, queue=load(LOCAL)),  # type: ignore[arg-type]  # a LocalQueue manifest
+        events.FlavorChanged(at=0, flavor=load_as(ResourceFlavor, FLAVOR)),
+        events.QueueChanged(at=0, queue=load_as(ClusterQueue, NINE_CPUS)),
+        events.LocalQueueChanged(at=0, queue=load_as(LocalQueue, LOCAL)),
     )
     print("A ClusterQueue with 9 CPUs; jobs of 6 CPUs each.")
     tell("job-1 is submitted, priority 0", engine.handle(job("job-1", cpus=6, priority=0, at=1)))

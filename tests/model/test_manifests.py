@@ -10,7 +10,7 @@ import pytest
 
 from fairway.errors import ValidationError
 from fairway.model.defaulting import default
-from fairway.model.manifests import decode, encode, load
+from fairway.model.manifests import decode, encode, load, load_as
 from fairway.model.objects import (
     KINDS,
     ClusterQueue,
@@ -484,3 +484,13 @@ def test_a_pod_template_stays_raw() -> None:
 
     assert work.spec.pod_sets[0].template == PodTemplate(metadata=Metadata(), spec=spec)
     assert encode(work)["spec"]["podSets"][0]["template"]["spec"] == spec
+
+
+def test_loading_as_another_kind_is_refused() -> None:
+    with pytest.raises(ValidationError) as refused:
+        load_as(ClusterQueue, {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": "a"}})
+
+    assert (
+        str(refused.value)
+        == 'Cohort "a" is invalid: kind: Unsupported value: "Cohort": supported values: "ClusterQueue"'
+    )

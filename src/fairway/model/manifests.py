@@ -6,12 +6,14 @@ value in the version that is asked for. What is wrong is reported with the paths
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fairway.errors import FieldError, ValidationError
 from fairway.model import conversion, defaulting, problems, shapes, validation
-from fairway.model.metadata import GROUP
+from fairway.model.metadata import GROUP, Object
 from fairway.model.objects import KINDS, AnyObject, Workload
+
+Kind = TypeVar("Kind", bound=Object)
 
 SERVED_VERSIONS: Final = ("v1beta2", "v1beta1")
 _ALPHA_KINDS: Final = frozenset({"Cohort", "Topology"})
@@ -46,6 +48,15 @@ def load(manifest: Mapping[str, Any]) -> AnyObject:
             raise
         errors = [_by_old_path(one, value.KIND, version) for one in error.errors]
         raise ValidationError(error.kind, error.name, errors) from error
+    return value
+
+
+def load_as(kind: type[Kind], manifest: Mapping[str, Any]) -> Kind:
+    """The same where only one kind will do."""
+    value = load(manifest)
+    if not isinstance(value, kind):
+        wrong = problems.not_supported("kind", value.KIND, [kind.KIND])
+        raise ValidationError(value.KIND, value.metadata.name, [wrong])
     return value
 
 

@@ -23,7 +23,7 @@ from fairway.admission.config import Config, FairSharing
 from fairway.admission.engine import Engine
 from fairway.admission.instructions import Evict, Instruction
 from fairway.admission.records import Record, Stage
-from fairway.model.manifests import load
+from fairway.model.manifests import load, load_as
 from fairway.model.objects import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 
 START = 1_700_000_000.0
@@ -84,7 +84,7 @@ class Replay:
         metadata = {**manifest["metadata"], "creationTimestamp": _rfc3339(self.now)}
         metadata.setdefault("uid", f"uid-{int(self.now)}")
         self._objects[metadata["name"]] = {**manifest, "metadata": metadata}
-        self._send(events.WorkloadAdded(at=self.now, workload=_typed(self._objects[metadata["name"]], Workload)))
+        self._send(events.WorkloadAdded(at=self.now, workload=load_as(Workload, self._objects[metadata["name"]])))
 
     def _do_finish(self, name: str) -> None:
         self._send(events.WorkloadFinished(at=self.now, key=self._key(name)))
@@ -268,13 +268,6 @@ def main(arguments: list[str] | None = None) -> int:
                 print(difference)
     print(f"agree {agreed} of {total} worlds")
     return 0 if agreed == total else 1
-
-
-def _typed(manifest: Json, kind: type[Workload]) -> Workload:
-    loaded = load(manifest)
-    if not isinstance(loaded, kind):
-        raise TypeError(f"expected a {kind.__name__}, got a {type(loaded).__name__}")
-    return loaded
 
 
 def _rfc3339(at: float) -> str:

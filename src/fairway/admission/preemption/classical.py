@@ -32,7 +32,7 @@ class _Source(NamedTuple):
     between: tuple[Cohort, ...]
 
 
-_Sources = dict[QueueState, _Source]
+_Sources = dict[QueueState | None, _Source]
 
 
 _Part = list[Filed]
@@ -119,7 +119,7 @@ class _Candidates:
 
     def _any(self, sources: _Sources) -> bool:
         allowed, policy = self._search.allowed, self._search.queue.reclaim
-        return any(allowed(record, policy) for queue in sources for record in queue.victims)
+        return any(allowed(record, policy) for source in sources.values() for record in source.queue.victims)
 
     def could_stay_within_quota(self) -> bool:
         """Whether the queue could take the workload without borrowing if all its own candidates were gone."""
@@ -147,7 +147,7 @@ class _Candidates:
         search = self._search
         allowed, policy = search.allowed, search.queue.reclaim
         for _, record in part:
-            source = sources.get(record.queue)  # type: ignore[arg-type]  # holders have a queue
+            source = sources.get(record.queue)
             if source is not None and allowed(record, policy):
                 yield _Candidate(record, source, reason or _reason(search, record))
 
