@@ -80,7 +80,9 @@ def calibrate() -> float:
 
 
 def _scenario_lines(scale: int) -> list[Line]:
-    tenth, memory = _isolated(play_scenario, max(1, 10 // scale // 10), 100 // (1 if scale == 1 else 10), 1.0)
+    size = (max(1, 10 // scale // 10), 100 // (1 if scale == 1 else 10), 1.0)
+    tenths = [_isolated(play_scenario, *size) for _ in range(3)]
+    tenth, memory = sorted(tenths)[1]
     whole, large = _isolated(play_scenario, max(1, 10 // scale), 100, 1.0)
     prompt, prompt_memory = _isolated(play_scenario, max(1, 10 // scale), 100, 0.01)
     ratio = whole.each / tenth.each

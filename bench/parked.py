@@ -6,6 +6,7 @@ gets its place, everybody else waits on. Measured is all of it: the event, the w
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import NamedTuple
 
@@ -56,6 +57,8 @@ def measure(cohorts: int, queues: int, waiting: int, rounds: int) -> Parked:
             engine.handle(events.WorkloadAdded(at=at, workload=job))
     engine.handle(events.TimePassed(at=at + 10))
     at += 20
+    gc.collect()
+    gc.freeze()
     spent, admitted, cycles = [], 0, 0
     rounds = min(rounds, len(running))
     for index in range(rounds):

@@ -17,6 +17,7 @@ from fairway.admission.instructions import PodSetAdmission
 from fairway.admission.reasons import Code, PodSetReasons, Reason
 from fairway.admission.records import Ask, Progress, Record
 from fairway.admission.resources import PODS, Amounts, FlavorResource, in_order, merged
+from fairway.model.objects import PreemptionPolicy
 
 
 class Mode(IntEnum):
@@ -99,47 +100,42 @@ class Oracle(Protocol):
 
 
 class Assigner:
-    """Tries flavors for one workload in one ClusterQueue. Made anew for each try."""
+    """Tries flavors for the heads of one cycle."""
 
-    __slots__ = (
-        "_cycle",
-        "_flavors",
-        "_ignore_undeclared",
-        "_oracle",
-        "_preempts_beyond_nominal",
-        "_progress",
-        "_queue",
-        "_record",
-    )
+    __slots__ = ("_cycle", "_fair", "_flavors", "_ignore_undeclared", "_oracle", "_progress", "_queue", "_record")
+
+    _record: Record
+    _queue: QueueState
+    _progress: Progress | None
 
     def __init__(
         self,
         *,
-        record: Record,
-        queue: QueueState,
         flavors: Mapping[str, Flavor],
         oracle: Oracle,
-        progress: Progress | None,
         cycle: int,
         fair: bool,
         ignore_undeclared: bool,
     ) -> None:
-        self._record = record
-        self._queue = queue
         self._flavors = flavors
         self._oracle = oracle
-        self._progress = progress
         self._cycle = cycle
+        self._fair = fair
         self._ignore_undeclared = ignore_undeclared
-        self._preempts_beyond_nominal = queue.borrowing_preemption or (fair and queue.reclaim != "Never")
 
-    def assign(self, counts: tuple[int, ...] | None = None) -> Assignment:
-        """Find flavors for all pod sets, of these sizes (the full ones when not given)."""
-        record = self._record
+    def assign(
+        self,
+        record: Record,
+        queue: QueueState,
+        progress: Progress | None = None,
+        counts: tuple[int, ...] | None = None,
+    ) -> Assignment:
+        """Find flavors for all pod sets (of these sizes, where given), going on from where an earlier try got to."""
+        self._record, self._queue, self._progress = record, queue, progress
         asks = record.demand.asks
         if counts is not None:
             asks = tuple(ask.scaled(count) for ask, count in zip(asks, counts, strict=True))
-        if self._queue.covers_pods:
+        if queue.covers_pods:
             asks = tuple(ask._replace(requests=in_order({**dict(ask.requests), PODS: ask.pods})) for ask in asks)
         usage: dict[FlavorResource, int] = {}
         found: list[PodSetChoice] = []
@@ -285,9 +281,13 @@ class Assigner:
         reasons.append(
             Reason(Code.INSUFFICIENT_UNUSED, fr.flavor, fr.resource, missing=total - available, requested=total)
         )
-        if leaf.nominal.get(fr, 0) >= total or room_above or self._preempts_beyond_nominal:
+        if leaf.nominal.get(fr, 0) >= total or room_above or self._preempts_beyond_nominal():
             return self._oracle(self._record, self._queue, fr, total)
         return Verdict(Mode.NO_FIT, level)
+
+    def _preempts_beyond_nominal(self) -> bool:
+        queue = self._queue
+        return queue.borrowing_preemption or (self._fair and queue.reclaim is not PreemptionPolicy.NEVER)
 
     # The ClusterQueue's fungibility rules
 

@@ -95,7 +95,7 @@ def _heads(tree: Tree) -> list[tuple[Record, QueueState]]:
 class Cycle:
     """``changed`` says whether anything was admitted, evicted or moved out of the way."""
 
-    __slots__ = ("_answers", "_changed", "_dozing", "_kept", "_preempted", "_tree", "_world")
+    __slots__ = ("_answers", "_assigner", "_changed", "_dozing", "_kept", "_preempted", "_tree", "_world")
 
     def __init__(self, world: World, tree: Tree) -> None:
         self._world = world
@@ -105,6 +105,13 @@ class Cycle:
         self._dozing: list[QueueState] = []
         self._preempted: dict[str, Record] = {}
         self._answers: dict[tuple[str, frozenset[FlavorResource], Amounts], list[Target]] = {}
+        self._assigner = Assigner(
+            flavors=world.flavors,
+            oracle=self._simulate,
+            cycle=tree.cycle,
+            fair=world.config.fair_sharing is not None,
+            ignore_undeclared=world.config.resources.ignore_undeclared,
+        )
 
     def run(self, heads: list[tuple[Record, QueueState]]) -> bool:
         entries = [
@@ -126,7 +133,7 @@ class Cycle:
         return ordering.classical(entries)
 
     def try_now(self, record: Record, queue: QueueState) -> Assignment:
-        return self._assigner(record, queue, None).assign()
+        return self._assigner.assign(record, queue)
 
     def _sleeps_on(self, record: Record, queue: QueueState) -> bool:
         """Whether it is certain that the head finds no room again: it takes its turn and steps back, unexamined."""
@@ -134,6 +141,7 @@ class Cycle:
         if lane is None or lane.sleep is None or not lane.sleep.holds(queue):
             return False
         queue.pending.sleep_on(lane)
+        self._dozing.append(queue)
         self._changed = True
         return True
 
@@ -168,28 +176,14 @@ class Cycle:
         return None
 
     def _assign(self, record: Record, queue: QueueState, progress: Progress | None) -> tuple[Assignment, list[Target]]:
-        assigner = self._assigner(record, queue, progress)
-        full = assigner.assign()
+        full = self._assigner.assign(record, queue, progress)
         targets = self._targets(record, queue, full)
         if full.mode is Mode.FIT or targets or not record.demand.divisible:
             return full, targets
-        return self._assign_partially(assigner, record, queue) or (full, [])
-
-    def _assigner(self, record: Record, queue: QueueState, progress: Progress | None) -> Assigner:
-        config = self._world.config
-        return Assigner(
-            record=record,
-            queue=queue,
-            flavors=self._world.flavors,
-            oracle=self._simulate,
-            progress=progress,
-            cycle=self._tree.cycle,
-            fair=config.fair_sharing is not None,
-            ignore_undeclared=config.resources.ignore_undeclared,
-        )
+        return self._assign_partially(record, queue, progress) or (full, [])
 
     def _assign_partially(
-        self, assigner: Assigner, record: Record, queue: QueueState
+        self, record: Record, queue: QueueState, progress: Progress | None
     ) -> tuple[Assignment, list[Target]] | None:
         """The largest number of pods that fits, found by halving: what fits is taken to fit with fewer pods, too."""
         full, least = record.demand.full_counts, record.demand.min_counts
@@ -199,7 +193,7 @@ class Cycle:
         while low < high:
             step = (low + high) // 2
             counts = reduced_counts(full, least, step)
-            assignment = assigner.assign(counts)
+            assignment = self._assigner.assign(record, queue, progress, counts)
             targets = self._targets(record, queue, assignment)
             if assignment.mode is Mode.FIT or targets:
                 best = (step, assignment, targets)

@@ -77,7 +77,7 @@ class PendingQueue:
     ``None``.
     """
 
-    __slots__ = ("_order", "aside", "lanes", "preemptor", "strict", "usage_of")
+    __slots__ = ("_awake_in", "_order", "aside", "lanes", "preemptor", "strict", "usage_of")
 
     def __init__(self) -> None:
         self.strict = False
@@ -86,6 +86,7 @@ class PendingQueue:
         self.lanes: dict[tuple[str, object], Lane] = {}
         self.aside: dict[str, Record] = {}
         self._order: list[tuple[OrderKey, int, Lane]] = []
+        self._awake_in = -1
 
     def __len__(self) -> int:
         return sum(lane.size for lane in self.lanes.values()) + len(self.aside)
@@ -182,12 +183,19 @@ class PendingQueue:
         lane.overslept = True
 
     def park_sleepers(self, queue: QueueState) -> None:
-        """When all who are left would sleep through their turns, the turns need not be taken."""
+        """When all who are left would sleep through their turns, the turns need not be taken.
+
+        Somebody who was awake stays so until usage changes, so it is asked once for each state of the tree.
+        """
+        if self._awake_in == queue.tree.version:
+            return
         lanes = self.lanes.values()
         if all(lane.parked or (lane.sleep is not None and lane.sleep.holds(queue)) for lane in lanes):
             for lane in lanes:
                 if not lane.parked:
                     self.sleep_on(lane)
+        else:
+            self._awake_in = queue.tree.version
 
     def set_aside(self, record: Record) -> None:
         """The head may not be tried for a reason of its own: it alone steps aside."""

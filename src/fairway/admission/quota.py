@@ -93,7 +93,8 @@ class Node:
         used = self.usage.get(fr, 0)
         if parent is None:
             return self.subtree.get(fr, 0) - used
-        above = parent.available(fr)
+        is_flat = parent.parent is None  # as most trees are: what available() says of a root, without the call
+        above = parent.subtree.get(fr, 0) - parent.usage.get(fr, 0) if is_flat else parent.available(fr)
         guaranteed = self.guaranteed.get(fr, 0)
         limit = self.borrowing.get(fr)
         if limit is not None:
