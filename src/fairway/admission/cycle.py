@@ -95,7 +95,7 @@ def _heads(tree: Tree) -> list[tuple[Record, QueueState]]:
 class Cycle:
     """``changed`` says whether anything was admitted, evicted or moved out of the way."""
 
-    __slots__ = ("_answers", "_assigner", "_changed", "_dozing", "_kept", "_preempted", "_tree", "_world")
+    __slots__ = ("_answers", "_changed", "_dozing", "_kept", "_preempted", "_tree", "_world")
 
     def __init__(self, world: World, tree: Tree) -> None:
         self._world = world
@@ -105,19 +105,13 @@ class Cycle:
         self._dozing: list[QueueState] = []
         self._preempted: dict[str, Record] = {}
         self._answers: dict[tuple[str, frozenset[FlavorResource], Amounts], list[Target]] = {}
-        self._assigner = Assigner(
-            flavors=world.flavors,
-            oracle=self._simulate,
-            cycle=tree.cycle,
-            fair=world.config.fair_sharing is not None,
-            ignore_undeclared=world.config.resources.ignore_undeclared,
-        )
 
     def run(self, heads: list[tuple[Record, QueueState]]) -> bool:
+        assigner = self._assigner()
         entries = [
             entry
             for record, queue in heads
-            if not self._sleeps_on(record, queue) and (entry := self._nominate(record, queue)) is not None
+            if not self._sleeps_on(record, queue) and (entry := self._nominate(assigner, record, queue)) is not None
         ]
         for entry in self._in_order(entries):
             self._process(entry)
@@ -133,7 +127,18 @@ class Cycle:
         return ordering.classical(entries)
 
     def try_now(self, record: Record, queue: QueueState) -> Assignment:
-        return self._assigner.assign(record, queue)
+        return self._assigner().assign(record, queue)
+
+    def _assigner(self) -> Assigner:
+        """Not kept, for it knows this cycle: the two would keep each other alive until the collector comes."""
+        config = self._world.config
+        return Assigner(
+            flavors=self._world.flavors,
+            oracle=self._simulate,
+            cycle=self._tree.cycle,
+            fair=config.fair_sharing is not None,
+            ignore_undeclared=config.resources.ignore_undeclared,
+        )
 
     def _sleeps_on(self, record: Record, queue: QueueState) -> bool:
         """Whether it is certain that the head finds no room again: it takes its turn and steps back, unexamined."""
@@ -147,7 +152,7 @@ class Cycle:
 
     # Nomination: what each head would take, on the usage as it is
 
-    def _nominate(self, record: Record, queue: QueueState) -> Entry | None:
+    def _nominate(self, assigner: Assigner, record: Record, queue: QueueState) -> Entry | None:
         hindrance = self._hindrance(record, queue)
         if hindrance is not None:
             lifecycle.explain(self._world, record, hindrance)
@@ -156,7 +161,7 @@ class Cycle:
                 self._changed = True
             return None
         progress = self._progress(record, queue)
-        assignment, targets = self._assign(record, queue, progress)
+        assignment, targets = self._assign(assigner, record, queue, progress)
         return Entry(record, queue, assignment, targets, resumed=progress is not None)
 
     def _hindrance(self, record: Record, queue: QueueState) -> Explanation | None:
@@ -175,15 +180,17 @@ class Cycle:
                 return Explanation(Outcome.REQUESTS_EXCEED_LIMITS, details)
         return None
 
-    def _assign(self, record: Record, queue: QueueState, progress: Progress | None) -> tuple[Assignment, list[Target]]:
-        full = self._assigner.assign(record, queue, progress)
+    def _assign(
+        self, assigner: Assigner, record: Record, queue: QueueState, progress: Progress | None
+    ) -> tuple[Assignment, list[Target]]:
+        full = assigner.assign(record, queue, progress)
         targets = self._targets(record, queue, full)
         if full.mode is Mode.FIT or targets or not record.demand.divisible:
             return full, targets
-        return self._assign_partially(record, queue, progress) or (full, [])
+        return self._assign_partially(assigner, record, queue, progress) or (full, [])
 
     def _assign_partially(
-        self, record: Record, queue: QueueState, progress: Progress | None
+        self, assigner: Assigner, record: Record, queue: QueueState, progress: Progress | None
     ) -> tuple[Assignment, list[Target]] | None:
         """The largest number of pods that fits, found by halving: what fits is taken to fit with fewer pods, too."""
         full, least = record.demand.full_counts, record.demand.min_counts
@@ -193,7 +200,7 @@ class Cycle:
         while low < high:
             step = (low + high) // 2
             counts = reduced_counts(full, least, step)
-            assignment = self._assigner.assign(record, queue, progress, counts)
+            assignment = assigner.assign(record, queue, progress, counts)
             targets = self._targets(record, queue, assignment)
             if assignment.mode is Mode.FIT or targets:
                 best = (step, assignment, targets)
