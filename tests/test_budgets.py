@@ -19,6 +19,7 @@ def test_no_function_is_too_long() -> None:
     lengths = {
         f"{path.relative_to(ROOT)}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
         for path in SOURCES
+        if "tests" not in path.relative_to(ROOT).parts  # where long functions are tables
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
