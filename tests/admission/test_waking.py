@@ -8,6 +8,7 @@ import pytest
 
 from fairway.admission import events
 from fairway.admission.config import Config
+from fairway.model.objects import Cohort
 from fairway.testing.builders import (
     Bench,
     admission_check,
@@ -282,3 +283,30 @@ def test_an_engine_without_anything_to_do_asks_for_no_wakeup() -> None:
     bench.submit(workload("runs", cpu=3), workload("waiting", cpu=3))
 
     assert bench.engine.next_wakeup is None
+
+
+@pytest.mark.parametrize(
+    ("objects", "want"),
+    [
+        pytest.param((cohort("all"),), "admitted", id="with an object, a status that changed lets all be tried again"),
+        pytest.param((), "pending", id="without one, an admission wakes nobody"),
+    ],
+)
+def test_a_cohort_with_an_object_follows_the_status_of_its_queues(objects: tuple[Cohort, ...], want: str) -> None:
+    """``wants`` could preempt ``old`` since its priority fell, but nothing told it; then ``other`` is admitted.
+
+    Kueue's cohort controller goes through its tree whenever a ClusterQueue's status changes, and so wakes all.
+    """
+    bench = Bench(
+        *objects,
+        cluster_queue("a", cpu=4, cohort="all", within="LowerPriority"),
+        cluster_queue("b", cpu=1, cohort="all"),
+        auto_release=True,
+    )
+    bench.submit(workload("old", queue="a", cpu=4, priority=9), workload("wants", queue="a", cpu=4, priority=5))
+    bench.rest()
+    bench.set_priority("old", 0)
+    bench.submit(workload("other", queue="b", cpu=1))
+    bench.advance(5)
+
+    assert bench.state("wants") == want

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from fairway.admission.holders import Holders
 from fairway.admission.pending import PendingQueue
 from fairway.admission.quota import Leaf, Quota
-from fairway.admission.records import Record
+from fairway.admission.records import Record, Stage
 from fairway.admission.resources import PODS, FlavorResource, FlavorResources
 from fairway.model.objects import (
     AdmissionMode,
@@ -52,13 +52,19 @@ class CheckRule(NamedTuple):
 
 
 class QueueState:
-    """``inactive`` lists why the queue admits nothing; it is active when the list is empty."""
+    """``inactive`` lists why the queue admits nothing; it is active when the list is empty.
+
+    ``generation`` grows when flavors that were passed over are worth another look, ``epoch`` with every change of the
+    queue itself. ``watched`` says that some cohort above it has an object, ``shown`` is what the queue's status
+    showed last, and ``shown_later`` that it is about to be looked at again.
+    """
 
     __slots__ = (
         "borrow_threshold",
         "borrowing_preemption",
         "checks",
         "cohort_name",
+        "epoch",
         "generation",
         "group_of",
         "groups",
@@ -74,10 +80,13 @@ class QueueState:
         "prefer_preemption",
         "reclaim",
         "selected",
+        "shown",
+        "shown_later",
         "stop_policy",
         "terminating",
         "tree",
         "victims",
+        "watched",
         "within",
     )
 
@@ -88,8 +97,12 @@ class QueueState:
         self.holders: dict[str, Record] = {}
         self.victims = Holders()
         self.generation = 0
+        self.epoch = 0
         self.inactive: tuple[str, ...] = ()
         self.terminating = False
+        self.watched = False
+        self.shown: object = None
+        self.shown_later = False
         self.tree: Tree = cast("Tree", None)  # every queue is linked into a tree before anything is asked of it
         self.cohort_name = ""
         self.groups: tuple[Group, ...] = ()
@@ -174,6 +187,13 @@ class QueueState:
             self.selected[namespace] = selected
         return selected
 
+    def status(self) -> object:
+        """All that a ClusterQueue's status shows of its workloads."""
+        admitted = [record for record in self.holders.values() if record.stage is Stage.ADMITTED]
+        used = frozenset((fr, amount) for fr, amount in self.leaf.usage.items() if amount)
+        running = frozenset((record.key, record.usage) for record in admitted)
+        return len(self.pending), len(self.holders), used, running
+
     # Who holds quota here
 
     def take(self, record: Record) -> None:
@@ -187,14 +207,18 @@ class QueueState:
         self._unfile(record)
         record.queue = None
         del self.holders[record.key]
-        self.generation += 1
+        self.grow()
         self.leaf.remove_all(record.usage)
 
     def changed(self, record: Record) -> None:
         """A holder changed in place (it was evicted, admitted, or its priority moved)."""
         self._unfile(record)
         self._file(record)
+        self.grow()
+
+    def grow(self) -> None:
         self.generation += 1
+        self.epoch += 1
 
     def _file(self, record: Record) -> None:
         record.filed_under = record.victim_key

@@ -97,6 +97,8 @@ class Engine:
         kind, name = world.take_timer()
         if kind == "wake":
             self._wake(name)
+        elif kind == "status":
+            objects.show_status(world, name)
         elif kind == "sample":
             objects.sample_usage(world, name)
         elif name in world.records:

@@ -74,7 +74,7 @@ class Tree:
             for queue in self.queues.values():
                 compile_alone(queue.leaf)
         for queue in self.queues.values():
-            queue.generation += 1
+            queue.grow()
         self.guaranteed = frozenset(fr for queue in self.queues.values() for fr in queue.leaf.guaranteed)
         self.losses.clear()
         self.stale = False
@@ -165,6 +165,7 @@ class Forest:
                 name = f"queue/{queue.name}"
                 roots[name] = (queue.leaf, False)
             members.setdefault(name, []).append(queue)
+            queue.watched = any(cohort.name in self._cohort_manifests for cohort in queue.leaf.path_up())
         previous = self._trees
         self._trees = {}
         for name, (root, looping) in roots.items():

@@ -54,6 +54,7 @@ def enqueue(world: World, record: Record) -> None:
     if queue is None:
         return
     record.refresh_keys(world.config)
+    world.show_later(queue)
     if record.backing_off(world.now):
         queue.pending.put_aside(record)
         return
@@ -74,6 +75,7 @@ def dequeue(world: World, record: Record) -> None:
     queue = world.queue_for(record)
     if queue is not None:
         queue.pending.remove(record)
+        world.show_later(queue)
         world.touch(queue)
 
 
@@ -168,6 +170,7 @@ def hold(world: World, record: Record, queue: QueueState, stage: Stage) -> None:
     record.cluster_queue = queue.name
     record.refresh_keys(world.config)
     queue.take(record)
+    world.show_later(queue)
     world.forest.tree_of(queue).version += 1
     if not record.pods_ready:
         world.unready.add(record.key)
@@ -227,6 +230,7 @@ def checks_changed(world: World, record: Record) -> None:
     elif not waiting and record.stage is Stage.RESERVED:
         record.stage = Stage.ADMITTED
         queue.changed(record)
+        world.show_later(queue)
         if world.usage.enabled and queue.order_by_usage:
             settle_usage(world, record)
         world.out.append(Start(at=world.now, key=record.key, cluster_queue=queue.name))
@@ -344,6 +348,7 @@ def let_go(world: World, record: Record) -> None:
         return
     world.set_ready(record)
     queue.give_back(record)
+    world.show_later(queue)
     record.usage = ()
     record.pods_ready = False
     world.forest.tree_of(queue).version += 1
@@ -447,6 +452,7 @@ def set_usage(world: World, record: Record, usage: Amounts) -> None:
     queue.give_back(record)
     record.usage = usage
     queue.take(record)
+    world.show_later(queue)
     world.forest.tree_of(queue).version += 1
     world.wake_later(queue)
     world.touch(queue)

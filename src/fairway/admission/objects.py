@@ -97,6 +97,21 @@ def _cohort_changed(world: World, name: str) -> None:
             world.touch(queue)
 
 
+def show_status(world: World, name: str) -> None:
+    """If the status of a ClusterQueue has changed, the cohorts above it are gone through again."""
+    queue = world.queues.get(name)
+    if queue is None:
+        return
+    queue.shown_later = False
+    status = queue.status()
+    if status != queue.shown:
+        queue.shown = status
+        tree = world.forest.tree_of(queue)
+        for other in tree.queues.values():
+            other.generation += 1
+        world.wake_later(queue)
+
+
 def _order_by_usage(world: World, queue: QueueState) -> None:
     if not (queue.order_by_usage and world.usage.enabled):
         queue.pending.usage_of = None

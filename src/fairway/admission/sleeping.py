@@ -25,13 +25,13 @@ Need = tuple[tuple[FlavorResource, int], ...]
 
 
 class Sleep(NamedTuple):
-    """Holds while the queue's generation stands and no alternative is available."""
+    """Holds while the queue's epoch lasts and no alternative is available."""
 
-    generation: int
+    epoch: int
     alternatives: tuple[Need, ...]
 
     def holds(self, queue: QueueState) -> bool:
-        if queue.generation != self.generation:
+        if queue.epoch != self.epoch:
             return False
         available = queue.leaf.available
         for need in self.alternatives:
@@ -65,7 +65,7 @@ def after_failed_try(record: Record, queue: QueueState, assignment: Assignment, 
     # A head that may become one without candidates keeps room from others for a cycle, unless it may always reclaim.
     if alternatives and not alone and queue.reclaim is not PreemptionPolicy.ANY:
         return None
-    return Sleep(queue.generation, tuple(alternatives))
+    return Sleep(queue.epoch, tuple(alternatives))
 
 
 def _need(record: Record, queue: QueueState, reasons: list[Reason], frs: FlavorResources) -> Need:

@@ -141,6 +141,15 @@ class World:
     def call_at(self, at: float, record: Record) -> None:
         heappush(self._timers, (at, next(self._sequence), "backoff", record.key))
 
+    def show_later(self, queue: QueueState) -> None:
+        """A queue's status may change. Where a cohort has an object, Kueue's cohort controller follows that status, and
+        lets everyone in the tree be tried again; so a status that changed is felt after two batches.
+        """
+        if queue.watched and not queue.shown_later:
+            queue.shown_later = True
+            at = self.now + self.config.requeue_batch_seconds
+            heappush(self._timers, (at, next(self._sequence), "status", queue.name))
+
     def sample_later(self, local_queue: str) -> None:
         """Look again at what a LocalQueue uses, one sampling interval from now."""
         sharing = self.config.admission_fair_sharing
