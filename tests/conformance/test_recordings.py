@@ -108,3 +108,34 @@ def _messages(world: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _two_worlds() -> tuple[dict[str, Any], dict[str, Any]]:
     source = read_worlds(RECORDINGS[-1])
     return deepcopy(next(source)), deepcopy(next(source))
+
+
+@pytest.mark.parametrize(
+    ("content", "want_error"),
+    [
+        pytest.param(b"not json\n", "cannot be read as recorded worlds", id="a file that is no recording"),
+        pytest.param(
+            b'{"seed": 1, "namespace": "w1", "objects": [], "trace": [{"do": {"explode": "j1"}, "expect": {}}]}\n',
+            "step 'explode' is not one of activate, create",
+            id="a step that nobody knows",
+        ),
+        pytest.param(
+            b'{"seed": 1, "namespace": "w1", "objects": [{"apiVersion": "v1", "kind": "Pod"}], "trace": []}\n',
+            'apiVersion: Unsupported value: "v1"',
+            id="an object that is not Kueue's",
+        ),
+    ],
+)
+def test_what_cannot_be_replayed_is_an_error_with_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, want_error: str
+) -> None:
+    recording = tmp_path / "wrong.jsonl"
+    recording.write_bytes(content)
+
+    assert main([str(recording)]) == 2
+    assert want_error in capsys.readouterr().err
+
+
+def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nowhere.jsonl.gz"]) == 2
+    assert "nowhere.jsonl.gz cannot be read" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from fairway.admission.config import Config, FairSharing
 from fairway.admission.engine import Engine
 from fairway.admission.instructions import Evict, Instruction
 from fairway.admission.records import Record, Stage
+from fairway.errors import FairwayError, ValidationError
 from fairway.model.manifests import load, load_as
 from fairway.model.objects import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 
@@ -34,6 +36,10 @@ RELEASE_SECONDS = 1.0
 value every world agrees, and in one (plain, seed 90) it decides what a freed place is used for."""
 
 Json = dict[str, Any]
+
+
+class UnreadableRecordingError(FairwayError):
+    """A file that is not a recording, or a step that no replay knows."""
 
 
 class Disagreement(NamedTuple):
@@ -75,7 +81,11 @@ class Replay:
     def step(self, action: Mapping[str, Any]) -> None:
         """Carry out one step and let the world come to rest."""
         ((verb, subject),) = action.items()
-        getattr(self, f"_do_{_snake(verb)}")(subject)
+        carry_out = getattr(self, f"_do_{_snake(verb)}", None)
+        if carry_out is None:
+            known = sorted(name.removeprefix("_do_") for name in dir(self) if name.startswith("_do_"))
+            raise UnreadableRecordingError(f"step {verb!r} is not one of {', '.join(known)}")
+        carry_out(subject)
         self._rest()
 
     # What a step can be
@@ -142,8 +152,9 @@ class Replay:
         self._apply({**manifest, "spec": {**manifest["spec"], **spec}})
 
     def _apply(self, manifest: Json) -> None:
-        self._objects[f"{manifest['kind']}/{manifest['metadata']['name']}"] = manifest
-        match load(manifest):
+        loaded = load(manifest)
+        self._objects[f"{loaded.KIND}/{loaded.metadata.name}"] = manifest
+        match loaded:
             case ResourceFlavor() as flavor:
                 self._send(events.FlavorChanged(at=self.now, flavor=flavor))
             case Cohort() as cohort:
@@ -242,10 +253,13 @@ def compare(world: Json, file: str = "") -> Iterator[Disagreement]:
 
 def read_worlds(path: Path) -> Iterator[Json]:
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rb") as lines:
-        for line in lines:
-            if line.strip():
-                yield msgspec.json.decode(line)
+    try:
+        with opener(path, "rb") as lines:
+            for line in lines:
+                if line.strip():
+                    yield msgspec.json.decode(line)
+    except (OSError, EOFError, zlib.error, msgspec.DecodeError) as error:
+        raise UnreadableRecordingError(f"{path} cannot be read as recorded worlds: {error}") from error
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -256,10 +270,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="recordings, .jsonl or .jsonl.gz")
     parser.add_argument("--seed", type=int, help="replay only the world with this seed")
     chosen = parser.parse_args(arguments)
+    try:
+        return _replay_all(chosen.files, chosen.seed)
+    except (UnreadableRecordingError, ValidationError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _replay_all(files: list[Path], seed: int | None) -> int:
     agreed = total = 0
-    for path in chosen.files:
+    for path in files:
         for world in read_worlds(path):
-            if chosen.seed is not None and world["seed"] != chosen.seed:
+            if seed is not None and world["seed"] != seed:
                 continue
             total += 1
             differences = list(compare(world, path.name))
