@@ -134,9 +134,8 @@ def reserve(world: World, record: Record, queue: QueueState, assignment: Assignm
     dequeue(world, record)
     record.admission = assignment.admission()
     record.usage = tuple((fr, amount) for fr, amount in assignment.usage if amount)
-    record.reserved_at = float(
-        int(world.now)
-    )  # the API keeps whole seconds, and a restarted engine must agree with itself
+    # The API keeps whole seconds, and a restarted engine must agree with itself.
+    record.reserved_at = float(int(world.now))
     record.evicted = None
     record.preemption_reason = ""
     record.eviction_cause = ""
@@ -144,9 +143,7 @@ def reserve(world: World, record: Record, queue: QueueState, assignment: Assignm
     record.explanation = None
     waiting = _sync_checks(record, queue)
     hold(world, record, queue, Stage.RESERVED if waiting else Stage.ADMITTED)
-    queue.changed(
-        record
-    )  # the echo of the write replaces the holder, which Kueue counts as a change of what can be had
+    queue.grow()  # in Kueue the echo of the write replaces the holder, which counts as one that left
     if world.usage.enabled and queue.order_by_usage:
         world.usage.penalise(record.local_queue, record.key, total_requests(record))
         if not waiting:
