@@ -92,7 +92,7 @@ def main() -> None:
     if due is not None:
         headline = "a moment later those who waited are tried again: job-1 kept its place before job-2"
         tell(headline, engine.handle(events.TimePassed(at=due)))
-    print("\nNext: README.md shows how to use the library; `make test` replays 523 recorded worlds of a real Kueue.")
+    print("\nNext: README.md shows how to use the library; `make test` replays 632 recorded worlds of a real Kueue.")
 
 
 if __name__ == "__main__":
