@@ -8,7 +8,14 @@ import msgspec
 
 from fairway.admission import wording
 from fairway.admission.engine import Engine
-from fairway.admission.events import CheckState, Event, QuotaReleased, WorkloadAdded, WorkloadDeleted, WorkloadFinished
+from fairway.admission.events import (
+    CheckVerdict,
+    Event,
+    QuotaReleased,
+    WorkloadAdded,
+    WorkloadDeleted,
+    WorkloadFinished,
+)
 from fairway.admission.instructions import Admit, Evict, EvictionReason, Instruction, Requeue, Start, Unreserve
 from fairway.model import objects
 from fairway.model.objects import (
@@ -85,7 +92,7 @@ class Stored:
             )
             for each in said.pod_sets
         )
-        checks = tuple(_check(name, CheckState(state="Pending"), said.at) for name in said.pending_checks)
+        checks = tuple(_check(name, CheckVerdict(state="Pending"), said.at) for name in said.pending_checks)
         admission = Admission(cluster_queue=said.cluster_queue, pod_set_assignments=assignments)
         self._status(said.key, admission=admission, admission_checks=checks)
         self._set(said.key, condition("QuotaReserved", "QuotaReserved", at=said.at))
@@ -141,7 +148,7 @@ class Stored:
         self.workloads[key] = msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, **changes))
 
 
-def _check(name: str, verdict: CheckState, at: float) -> AdmissionCheckState:
+def _check(name: str, verdict: CheckVerdict, at: float) -> AdmissionCheckState:
     return AdmissionCheckState(
         name=name, state=objects.CheckState(verdict.state), message=verdict.message, last_transition_time=moment(at)
     )

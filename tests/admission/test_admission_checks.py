@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairway.admission import wording
-from fairway.admission.events import CheckState
+from fairway.admission.events import CheckVerdict
 from fairway.admission.instructions import Admit, Deactivate, DeactivationCause, Evict, EvictionReason, Start
 from fairway.testing.builders import Bench, admission_check, cluster_queue, on, workload
 
@@ -64,7 +64,7 @@ def test_a_retry_evicts_and_the_quota_is_free_after_the_release() -> None:
     assert isinstance(evict, Evict)
     assert (evict.reason, evict.checks) == (
         EvictionReason.ADMISSION_CHECK,
-        {"a": CheckState(state="Retry", message="no nodes")},
+        {"a": CheckVerdict(state="Retry", message="no nodes")},
     )
     assert wording.eviction(evict) == 'Evicted due to AdmissionCheck in Retry state: "a" (no nodes)'
 
@@ -110,7 +110,7 @@ def test_a_rejection_deactivates() -> None:
     bench.release("w")
     at = bench.now
     said = bench.report_check("w", "a", "Rejected", message="too expensive")
-    verdicts = {"a": CheckState(state="Rejected", message="too expensive")}
+    verdicts = {"a": CheckVerdict(state="Rejected", message="too expensive")}
 
     assert said == [
         Deactivate(at=at, key="ns/w", cause=DeactivationCause.ADMISSION_CHECK, checks=verdicts),
@@ -130,7 +130,7 @@ def test_a_rejection_deactivates() -> None:
 
 
 def test_several_checks_are_named_together() -> None:
-    verdicts = {"b": CheckState(state="Retry", message="two"), "a": CheckState(state="Retry", message="one")}
+    verdicts = {"b": CheckVerdict(state="Retry", message="two"), "a": CheckVerdict(state="Retry", message="one")}
 
     assert wording.checks("Retry", verdicts) == 'AdmissionChecks in Retry state: "a" (one); "b" (two)'
 

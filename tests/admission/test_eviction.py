@@ -134,7 +134,7 @@ def test_events_about_unknown_workloads_change_nothing() -> None:
         events.PodsReclaimed(at=at, key=key, counts={"main": 1}),
         events.PodsReadyChanged(at=at, key=key, ready=True),
         events.EvictionRequested(at=at, key=key, reason="NodeFailures"),
-        events.CheckReported(at=at, key=key, check="c", verdict=events.CheckState(state="Ready")),
+        events.CheckReported(at=at, key=key, check="c", verdict=events.CheckVerdict(state="Ready")),
         events.WriteFailed(at=at, key=key),
     )
 

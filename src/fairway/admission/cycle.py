@@ -25,6 +25,7 @@ from fairway.admission.records import Progress, Record
 from fairway.admission.resources import PODS, Amounts, FlavorResource
 from fairway.admission.sleeping import Sleep
 from fairway.admission.world import World
+from fairway.model.objects import CheckState
 
 
 class Entry:
@@ -143,7 +144,7 @@ class Cycle:
     def _sleeps_on(self, record: Record, queue: QueueState) -> bool:
         """Whether it is certain that the head finds no room again: it takes its turn and steps back, unexamined."""
         lane = record.lane
-        if lane is None or lane.sleep is None or not lane.sleep.holds(queue):
+        if lane is None or not lane.sleeps(queue):
             return False
         queue.pending.sleep_on(lane)
         self._dozing.append(queue)
@@ -167,7 +168,7 @@ class Cycle:
     def _hindrance(self, record: Record, queue: QueueState) -> Explanation | None:
         """What keeps a head from competing, other than quota."""
         for check in record.checks.values():
-            if check.state in (lifecycle.RETRY_CHECK, lifecycle.REJECTED_CHECK):
+            if check.state in (CheckState.RETRY, CheckState.REJECTED):
                 return Explanation(Outcome.FAILED_CHECKS)
         if not queue.selects(record.namespace, self._world.namespaces):
             if record.namespace not in self._world.namespaces:

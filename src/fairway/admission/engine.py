@@ -204,19 +204,10 @@ def _eviction_requested(world: World, record: Record, event: events.EvictionRequ
 
 
 def _write_failed(world: World, record: Record, _: events.WriteFailed) -> None:
-    """Take back the last decision: an admission goes back to the queue, an eviction did not happen."""
-    if not record.holding:
-        return
     if record.evicted is not None:
-        reason = record.evicted
-        record.evictions[reason] -= 1
-        if not record.evictions[reason]:
-            del record.evictions[reason]
-        record.evicted = None
-        record.preemption_reason = ""
-        lifecycle.changed_in_place(world, record)
-        return
-    lifecycle.take_back(world, record)
+        lifecycle.take_back_eviction(world, record)
+    elif record.holding:
+        lifecycle.take_back_admission(world, record)
 
 
 _HANDLERS: dict[type[events.Event], Callable[[World, Any], None]] = {

@@ -125,7 +125,9 @@ class ActiveChanged(Event, frozen=True, gc=False, kw_only=True):
     active: bool
 
 
-class CheckState(Struct, frozen=True, gc=False, kw_only=True):
+class CheckVerdict(Struct, frozen=True, gc=False, kw_only=True):
+    """What an admission check says of a workload; ``state`` is one of the model's ``CheckState``."""
+
     state: str
     message: str = ""
     requeue_after_seconds: float | None = None
@@ -136,7 +138,7 @@ class CheckReported(Event, frozen=True, gc=False, kw_only=True):
 
     key: str
     check: str
-    verdict: CheckState
+    verdict: CheckVerdict
 
 
 class EvictionRequested(Event, frozen=True, gc=False, kw_only=True):

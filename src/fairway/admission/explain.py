@@ -38,7 +38,7 @@ class Explainer:
         return Why(
             workload=record.key,
             cluster_queue=queue.name if queue is not None else "",
-            local_queue=record.local_queue.partition("/")[2],
+            local_queue=record.local_queue_name,
             position=position,
             local_position=local_position,
             priority=record.priority,

@@ -100,8 +100,9 @@ class Forest:
         self.queues: dict[str, QueueState] = {}
 
     def __iter__(self) -> Iterator[Tree]:
+        """All trees, up to date."""
         self._relink()
-        return iter(self._trees.values())
+        return (tree for name in tuple(self._trees) if (tree := self.tree_named(name)) is not None)
 
     def set_cohort(self, manifest: CohortManifest) -> None:
         self._cohort_manifests[manifest.metadata.name] = manifest
@@ -124,7 +125,7 @@ class Forest:
         return tree
 
     def cohort_root_name(self, cohort: str) -> str:
-        """The same for a cohort by name, whether it has queues or not."""
+        """The name of the tree that a cohort is in, whether it has queues or not."""
         seen = {cohort}
         while (above := self._parent_of(cohort)) and above not in seen:
             seen.add(above)
@@ -145,7 +146,7 @@ class Forest:
     # Linking
 
     def _relink(self) -> None:
-        """Build the trees again. Trees in which nothing moved keep their state."""
+        """Build the trees again. All their queues are worth a look, and the count of cycles goes on."""
         if self._linked:
             return
         self._linked = True

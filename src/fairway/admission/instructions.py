@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from fairway.admission.events import CheckState
+from fairway.admission.events import CheckVerdict
 from fairway.admission.reasons import Explanation
 
 
@@ -92,7 +92,7 @@ class Evict(Instruction, frozen=True, gc=False, kw_only=True):
     reason: EvictionReason
     cause: str = ""
     preemption: Preemption | None = None
-    checks: dict[str, CheckState] = {}
+    checks: dict[str, CheckVerdict] = {}
     message: str = ""
     requeue_at: float | None = None
 
@@ -107,7 +107,7 @@ class Deactivate(Instruction, frozen=True, gc=False, kw_only=True):
     """Set ``spec.active`` to false, for this cause."""
 
     cause: DeactivationCause
-    checks: dict[str, CheckState] = {}
+    checks: dict[str, CheckVerdict] = {}
 
 
 class Requeue(Instruction, frozen=True, gc=False, kw_only=True):

@@ -20,8 +20,6 @@ def violations(world: World) -> Iterator[str]:
     for record in world.records.values():
         yield from _misplaced(world, record)
     for tree in world.forest:
-        if tree.stale:
-            tree.compile()
         for queue in tree.queues.values():
             yield from _queue_out_of_step(world, queue)
         yield from _usage_out_of_step(tree)
@@ -30,8 +28,6 @@ def violations(world: World) -> Iterator[str]:
 def overused(world: World) -> Iterator[str]:
     """Every node that uses more than it may. Empty as long as no quota was lowered under those who used it."""
     for tree in world.forest:
-        if tree.stale:
-            tree.compile()
         for queue in tree.queues.values():
             leaf = queue.leaf
             for fr in leaf.usage.keys() | leaf.subtree.keys():

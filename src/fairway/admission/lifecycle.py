@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fairway.admission.assignment import Assignment
 from fairway.admission.clusterqueues import QueueState
-from fairway.admission.events import CheckState
+from fairway.admission.events import CheckVerdict
 from fairway.admission.instructions import (
     Admit,
     Deactivate,
@@ -27,11 +27,7 @@ from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Place, Record, Stage, total_requests
 from fairway.admission.resources import Amounts, FlavorResource
 from fairway.admission.world import World
-
-PENDING_CHECK = "Pending"
-READY_CHECK = "Ready"
-RETRY_CHECK = "Retry"
-REJECTED_CHECK = "Rejected"
+from fairway.model.objects import CheckState
 
 _REQUEUED_AT_ONCE = (EvictionReason.PREEMPTED, EvictionReason.NODE_FAILURES)
 _REQUEUED_AFTER_BACKOFF = (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)
@@ -87,12 +83,11 @@ def requeue(world: World, record: Record) -> None:
 
 def blocker(world: World, record: Record) -> Explanation | None:
     """What keeps a workload from being tried at all, whatever the quota."""
-    local_name = record.local_queue.partition("/")[2]
     if record.local_queue not in world.known_local_queues:
-        return Explanation(Outcome.LOCAL_QUEUE_MISSING, local_name)
+        return Explanation(Outcome.LOCAL_QUEUE_MISSING, record.local_queue_name)
     local = world.local_queue(record.local_queue)
     if local.stopped:
-        return Explanation(Outcome.LOCAL_QUEUE_INACTIVE, local_name)
+        return Explanation(Outcome.LOCAL_QUEUE_INACTIVE, record.local_queue_name)
     queue = world.queues.get(local.cluster_queue)
     if queue is None:
         return Explanation(Outcome.QUEUE_MISSING, local.cluster_queue)
@@ -138,7 +133,6 @@ def reserve(world: World, record: Record, queue: QueueState, assignment: Assignm
     record.reserved_at = float(int(world.now))
     record.evicted = None
     record.preemption_reason = ""
-    record.eviction_cause = ""
     record.progress = None
     record.explanation = None
     waiting = _sync_checks(record, queue)
@@ -203,8 +197,8 @@ def _sync_checks(record: Record, queue: QueueState) -> tuple[str, ...]:
     """Bring the workload's checks in line with its flavors; those that are not ready."""
     flavors = {flavor for pod_set in record.admission for flavor in pod_set.flavors.values()}
     required = queue.required_checks(flavors)
-    record.checks = {name: record.checks.get(name, CheckState(state=PENDING_CHECK)) for name in required}
-    return tuple(name for name in required if record.checks[name].state != READY_CHECK)
+    record.checks = {name: record.checks.get(name, CheckVerdict(state=CheckState.PENDING)) for name in required}
+    return tuple(name for name in required if record.checks[name].state != CheckState.READY)
 
 
 def checks_changed(world: World, record: Record) -> None:
@@ -213,8 +207,8 @@ def checks_changed(world: World, record: Record) -> None:
     if queue is None or record.evicted is not None:
         return
     waiting = _sync_checks(record, queue)
-    rejected = {name: check for name, check in record.checks.items() if check.state == REJECTED_CHECK}
-    retry = {name: check for name, check in record.checks.items() if check.state == RETRY_CHECK}
+    rejected = {name: check for name, check in record.checks.items() if check.state == CheckState.REJECTED}
+    retry = {name: check for name, check in record.checks.items() if check.state == CheckState.RETRY}
     if rejected:
         cause = DeactivationCause.ADMISSION_CHECK
         world.out.append(Deactivate(at=world.now, key=record.key, cause=cause, checks=rejected))
@@ -262,16 +256,15 @@ def evict(
     *,
     cause: str = "",
     message: str = "",
-    checks: dict[str, CheckState] | None = None,
+    checks: dict[str, CheckVerdict] | None = None,
     preemption: Preemption | None = None,
 ) -> None:
     """The first phase: the job is to stop. The quota stays taken until it has."""
     record.evicted = reason
-    record.eviction_cause = cause
     record.evicted_at = world.now
     record.refresh_keys(world.config)
     record.evictions[reason] = record.evictions.get(reason, 0) + 1
-    record.checks = {name: CheckState(state=PENDING_CHECK) for name in record.checks}
+    record.checks = {name: CheckVerdict(state=CheckState.PENDING) for name in record.checks}
     if preemption is not None:
         record.preemption_reason = preemption.reason
     if record.queue is not None:
@@ -363,7 +356,21 @@ def unreserve(world: World, record: Record, explanation: Explanation) -> None:
     enqueue(world, record)
 
 
-def take_back(world: World, record: Record) -> None:
+def take_back_eviction(world: World, record: Record) -> None:
+    """An eviction could not be written: it did not happen, and those who search for victims must see it."""
+    queue, reason = record.queue, record.evicted
+    if queue is None or reason is None:
+        return
+    record.evictions[reason] -= 1
+    if not record.evictions[reason]:
+        del record.evictions[reason]
+    record.evicted = None
+    record.preemption_reason = ""
+    queue.changed(record)
+    world.touch(queue)
+
+
+def take_back_admission(world: World, record: Record) -> None:
     """An admission could not be written: it did not happen."""
     let_go(world, record)
     _back_to_pending(record)
@@ -388,7 +395,7 @@ def restart_if_running(world: World, record: Record) -> None:
 
 
 def deactivate(
-    world: World, record: Record, *, cause: str = "", message: str = "", checks: dict[str, CheckState] | None = None
+    world: World, record: Record, *, cause: str = "", message: str = "", checks: dict[str, CheckVerdict] | None = None
 ) -> None:
     """An inactive workload is not queued, and its quota counts no more from this moment on."""
     record.active = False
@@ -431,14 +438,6 @@ def forget(world: World, record: Record) -> None:
     finish(world, record)
     del world.records[record.key]
     world.local_queue(record.local_queue).records.pop(record.key, None)
-
-
-def changed_in_place(world: World, record: Record) -> None:
-    """A holder's standing changed (an eviction was taken back): those who search for victims must see it."""
-    queue = record.queue
-    if queue is not None:
-        queue.changed(record)
-        world.touch(queue)
 
 
 def set_usage(world: World, record: Record, usage: Amounts) -> None:

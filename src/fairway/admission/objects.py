@@ -8,7 +8,6 @@ from fairway.admission import lifecycle
 from fairway.admission.clusterqueues import QueueState, weight_of
 from fairway.admission.flavors import Flavor
 from fairway.admission.instructions import EvictionReason
-from fairway.admission.pending import Lane
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Record, Stage
 from fairway.admission.world import World
@@ -211,8 +210,7 @@ def sample_usage(world: World, key: str) -> None:
 
 def _stop_holder(world: World, record: Record, *, drain: bool) -> None:
     if record.stage is Stage.RESERVED:
-        name = record.local_queue.partition("/")[2]
-        lifecycle.unreserve(world, record, Explanation(Outcome.LOCAL_QUEUE_INACTIVE, name))
+        lifecycle.unreserve(world, record, Explanation(Outcome.LOCAL_QUEUE_INACTIVE, record.local_queue_name))
     elif drain and record.evicted is None:
         lifecycle.evict(world, record, EvictionReason.LOCAL_QUEUE_STOPPED)
 
@@ -225,8 +223,7 @@ def delete_local_queue(world: World, key: str) -> None:
     local.cluster_queue = ""
     for record in tuple(local.records.values()):
         if record.stage is Stage.RESERVED:
-            name = key.partition("/")[2]
-            lifecycle.unreserve(world, record, Explanation(Outcome.LOCAL_QUEUE_MISSING, name))
+            lifecycle.unreserve(world, record, Explanation(Outcome.LOCAL_QUEUE_MISSING, record.local_queue_name))
         else:
             lifecycle.enqueue(world, record)
 
@@ -297,7 +294,4 @@ def wake(world: World, queue: QueueState) -> bool:
     def may_try(record: Record) -> bool:
         return not record.backing_off(world.now) and queue.selects(record.namespace, world.namespaces)
 
-    def sleeps_on(lane: Lane) -> bool:
-        return lane.sleep is not None and lane.sleep.holds(queue)
-
-    return queue.pending.wake(may_try, sleeps_on)
+    return queue.pending.wake(queue, may_try)

@@ -68,6 +68,10 @@ class Lane:
             heappop(heap)
         return None
 
+    def sleeps(self, queue: QueueState) -> bool:
+        """Whether a try is certain to end as the last one did."""
+        return self.sleep is not None and self.sleep.holds(queue)
+
     def members(self) -> Iterator[Record]:
         return (record for _, token, record in self.heap if record.token == token)
 
@@ -190,7 +194,7 @@ class PendingQueue:
         if self._awake_in == queue.tree.version:
             return
         lanes = self.lanes.values()
-        if all(lane.parked or (lane.sleep is not None and lane.sleep.holds(queue)) for lane in lanes):
+        if all(lane.parked or lane.sleeps(queue) for lane in lanes):
             for lane in lanes:
                 if not lane.parked:
                     self.sleep_on(lane)
@@ -204,13 +208,13 @@ class PendingQueue:
         self.preemptor = keep
         self.put_aside(record)
 
-    def wake(self, may_try: Callable[[Record], bool], sleeps_on: Callable[[Lane], bool]) -> bool:
+    def wake(self, queue: QueueState, may_try: Callable[[Record], bool]) -> bool:
         """Let everyone who waited be tried again; whether there is anybody.
 
         Nobody is stirred when all sleep on, for then the tries would leave everything as it is.
         """
         back = [record for record in self.aside.values() if may_try(record)] if self.aside else []
-        if not back and all(lane.parked and sleeps_on(lane) for lane in self.lanes.values()):
+        if not back and all(lane.parked and lane.sleeps(queue) for lane in self.lanes.values()):
             for lane in self.lanes.values():
                 lane.overslept = True
             return False

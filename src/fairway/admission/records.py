@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from fairway.admission.config import Config, RequeueTimestamp
-from fairway.admission.events import CheckState
+from fairway.admission.events import CheckVerdict
 from fairway.admission.holders import VictimKey
 from fairway.admission.instructions import EvictionReason, PodSetAdmission
 from fairway.admission.reasons import Explanation
@@ -93,7 +93,6 @@ class Record:
         "demand",
         "evicted",
         "evicted_at",
-        "eviction_cause",
         "evictions",
         "explanation",
         "filed_under",
@@ -163,12 +162,11 @@ class Record:
         self.usage: Amounts = ()
         self.reserved_at: float | None = None
         self.pods_ready = False
-        self.checks: dict[str, CheckState] = {}
+        self.checks: dict[str, CheckVerdict] = {}
         self.victim_key: VictimKey = (0, 0.0, "", "")
         self.filed_under: VictimKey = (0, 0.0, "", "")
 
         self.evicted: EvictionReason | None = None
-        self.eviction_cause = ""
         self.evicted_at = 0.0
         self.preemption_reason = ""
         self.evictions: dict[str, int] = {}
@@ -178,6 +176,10 @@ class Record:
 
     def __repr__(self) -> str:
         return f"<{self.key} {self.stage.name.lower()} priority={self.priority}>"
+
+    @property
+    def local_queue_name(self) -> str:
+        return self.local_queue.partition("/")[2]
 
     @property
     def holding(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairway.admission.events import CheckState
+from fairway.admission.events import CheckVerdict
 from fairway.admission.instructions import (
     Admit,
     Deactivate,
@@ -138,13 +138,13 @@ def deactivation(instruction: Deactivate) -> str:
     return _cause(instruction.cause, instruction.checks)
 
 
-def _cause(cause: str, rejected: Mapping[str, CheckState]) -> str:
+def _cause(cause: str, rejected: Mapping[str, CheckVerdict]) -> str:
     if cause == DeactivationCause.REQUEUING_LIMIT:
         return "exceeding the maximum number of re-queuing retries"
     return checks("Rejected", rejected)
 
 
-def checks(state: str, found: Mapping[str, CheckState]) -> str:
+def checks(state: str, found: Mapping[str, CheckVerdict]) -> str:
     plural = "s" if len(found) > 1 else ""
     parts = "; ".join(f'"{name}" ({check.message})' for name, check in sorted(found.items()))
     return f"AdmissionCheck{plural} in {state} state: {parts}"

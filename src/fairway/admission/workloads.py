@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from fairway.admission import lifecycle
-from fairway.admission.events import CheckState
+from fairway.admission.events import CheckVerdict
 from fairway.admission.instructions import EvictionReason, PodSetAdmission
 from fairway.admission.records import (
     FIRST_SUBMITTED,
@@ -139,7 +139,7 @@ def _moment(text: str) -> float | None:
 def _read_checks(record: Record, workload: Workload) -> None:
     for check in workload.status.admission_checks:
         after = check.requeue_after_seconds
-        record.checks[check.name] = CheckState(
+        record.checks[check.name] = CheckVerdict(
             state=check.state, message=check.message, requeue_after_seconds=None if after is None else float(after)
         )
 

@@ -24,7 +24,7 @@ import msgspec
 from fairway.admission import events, wording
 from fairway.admission.config import Config
 from fairway.admission.engine import Engine
-from fairway.admission.events import CheckState
+from fairway.admission.events import CheckVerdict
 from fairway.admission.instructions import Admit, Evict, Instruction
 from fairway.admission.reasons import Why
 from fairway.admission.records import Record, Stage
@@ -437,7 +437,7 @@ class Bench:
     def report_check(
         self, name: str, check: str, state: str, *, message: str = "", after_seconds: float | None = None
     ) -> list[Instruction]:
-        verdict = CheckState(state=state, message=message, requeue_after_seconds=after_seconds)
+        verdict = CheckVerdict(state=state, message=message, requeue_after_seconds=after_seconds)
         return self.send(events.CheckReported(at=self.now, key=key_of(name), check=check, verdict=verdict))
 
     def request_eviction(self, name: str, reason: str, *, cause: str = "", message: str = "") -> list[Instruction]:
