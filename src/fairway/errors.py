@@ -1,7 +1,12 @@
 """The one exception tree of Fairway.
 
     FairwayError
-    └── ValidationError      an object breaks the rules of its kind; it stays wrong until somebody changes it
+    ├── ValidationError      an object breaks the rules of its kind; it stays wrong until somebody changes it
+    └── ApiError             the API says no: carries the HTTP code and Kubernetes' reason for it
+        ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405, NotAcceptable 406
+        ├── Conflict 409 (read again, then try again), AlreadyExists 409, Expired 410 (list again)
+        ├── TooLarge 413, UnsupportedMediaType 415, Invalid 422
+        └── temporary: TooManyRequests 429, Unavailable 503, StorageFailed 500 (nothing was written)
 
 Whoever catches an error decides by its type whether trying again can help, so a new branch hangs below `FairwayError`
 as temporary or permanent by what it means, not by the module that raises it. What is wrong is carried as data
@@ -76,6 +81,86 @@ class ValidationError(FairwayError):
         found = list(dict.fromkeys(str(error) for error in self.errors))
         reasons = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
         return f"{self.kind} {json.dumps(self.name, ensure_ascii=False)} is invalid: {reasons}"
+
+
+class ApiError(FairwayError):
+    """The API refuses a request, in Kubernetes' terms."""
+
+    code = 500
+    reason = "InternalError"
+
+    def __init__(self, message: str, *, details: dict[str, object] | None = None) -> None:
+        self.message = message
+        self.details = details
+        super().__init__(message)
+
+
+class BadRequest(ApiError):
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    code, reason = 401, "Unauthorized"
+
+
+class Forbidden(ApiError):
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(ApiError):
+    code, reason = 404, "NotFound"
+
+
+class MethodNotAllowed(ApiError):
+    code, reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(ApiError):
+    code, reason = 406, "NotAcceptable"
+
+
+class Conflict(ApiError):
+    """The object changed meanwhile, or somebody else owns a field; read again and decide again."""
+
+    code, reason = 409, "Conflict"
+
+
+class AlreadyExists(ApiError):
+    code, reason = 409, "AlreadyExists"
+
+
+class Expired(ApiError):
+    """The revision is compacted away; list again and watch from there."""
+
+    code, reason = 410, "Expired"
+
+
+class TooLarge(ApiError):
+    code, reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(ApiError):
+    code, reason = 415, "UnsupportedMediaType"
+
+
+class Invalid(ApiError):
+    """A request that is well formed but cannot be carried out; for broken objects see `ValidationError`."""
+
+    code, reason = 422, "Invalid"
+
+
+class TooManyRequests(ApiError):
+    code, reason = 429, "TooManyRequests"
+
+
+class StorageFailed(ApiError):
+    """The write could not be made durable, and is not there."""
+
+    code, reason = 500, "InternalError"
+
+
+class Unavailable(ApiError):
+    code, reason = 503, "ServiceUnavailable"
 
 
 def _shown(value: object) -> str:

@@ -1,0 +1,1 @@
+"""How controllers reach the API: one protocol, in-process or over HTTP."""

@@ -1,0 +1,129 @@
+"""The record of one kind: its names, versions, columns and rules. The registry is a list of these."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from fairway.errors import FieldError
+from fairway.kinds.schemas.schema import Schema
+
+Manifest: TypeAlias = dict[str, Any]
+"""An object as JSON has it, with `apiVersion` and `kind`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of `kubectl get`."""
+
+    name: str
+    value: Callable[[Manifest, datetime], Any]
+    """The cell for an object, in the version that is shown, at a time; `None` where there is nothing to show."""
+
+    type: str = "string"
+    format: str = ""
+    priority: int = 0
+    """0 is always shown, 1 only with `-o wide`."""
+
+    description: str = ""
+
+
+def _nothing(_manifest: Manifest) -> None:
+    return None
+
+
+def _no_update(_old: Manifest, _new: Manifest) -> None:
+    return None
+
+
+def _all_right(_manifest: Manifest) -> list[FieldError]:
+    return []
+
+
+def _all_right_update(_old: Manifest, _new: Manifest) -> list[FieldError]:
+    return []
+
+
+def _same(manifest: Manifest, _version: str) -> Manifest:
+    return manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a kind asks of its objects beyond its schema. Manifests are in the stored version.
+
+    The order on create: schema (types, unknown fields, schema defaults), `default`, `prepare_create`, `validate`.
+    On update and status update: schema, `default`, `prepare_update`, `validate_update` (with what `validate` asks).
+    """
+
+    default: Callable[[Manifest], None] = _nothing
+    """Fill in what is missing, in place; must change nothing the second time."""
+
+    prepare_create: Callable[[Manifest], None] = _nothing
+    """What a fresh object gets besides defaults, in place (a pod's `status.phase`, a job's selector from its uid)."""
+
+    prepare_update: Callable[[Manifest, Manifest], None] = _no_update
+    """`(old, new)`: what the server keeps or sets on a change, in `new`, in place."""
+
+    validate: Callable[[Manifest], list[FieldError]] = _all_right
+    validate_update: Callable[[Manifest, Manifest], list[FieldError]] = _all_right_update
+    """`(old, new)`; paths of the stored version."""
+
+    convert: Callable[[Manifest, str], Manifest] = _same
+    """The object in another version; the argument is not changed. Only called where the version differs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kind:
+    """One kind of object that the API serves."""
+
+    group: str
+    """Empty for the core group."""
+
+    kind: str
+    plural: str
+    versions: tuple[str, ...]
+    """Those served, the preferred one first."""
+
+    stored: str
+    singular: str = ""
+    """Empty means the kind in lower case."""
+
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    namespaced: bool = True
+    status: bool = False
+    """Whether `/status` is a door of its own: a plain write leaves `status` alone, a status write the rest."""
+
+    subresources: tuple[str, ...] = ()
+    """Others, such as a pod's `log` and `binding`."""
+
+    generation: bool = True
+    """Whether `metadata.generation` counts the changes of everything but metadata and status."""
+
+    builtin: bool = False
+    """A kind of Kubernetes itself: takes strategic merge patches."""
+
+    schemas: Mapping[str, Callable[[], Schema]]
+    """By version; loaded when first asked for."""
+
+    columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    """By version, after `Name`; a version without an entry has `Age` alone, as an API server does it."""
+
+    selectable: Mapping[str, Callable[[Manifest], str]] = field(default_factory=dict)
+    """Field selectors besides `metadata.name` and `metadata.namespace`: path to value, on the stored version."""
+
+    rules: Rules = Rules()
+
+    def api_version(self, version: str) -> str:
+        """`v1` or `batch/v1`."""
+        return f"{self.group}/{version}" if self.group else version
+
+    @property
+    def resource(self) -> str:
+        """`jobs.batch`, or `pods` in the core group: what messages call it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def singular_name(self) -> str:
+        return self.singular or self.kind.lower()

@@ -1,0 +1,1 @@
+"""How a change is described and merged: JSON patch, merge patch, strategic merge, server-side apply. Pure."""
