@@ -48,6 +48,10 @@ def _same(manifest: Manifest, _version: str) -> Manifest:
     return manifest
 
 
+def _same_path(_version: str, path: str) -> str:
+    return path
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What a kind asks of its objects beyond its schema. Manifests are in the stored version.
@@ -71,6 +75,9 @@ class Rules:
 
     convert: Callable[[Manifest, str], Manifest] = _same
     """The object in another version; the argument is not changed. Only called where the version differs."""
+
+    request_path: Callable[[str, str], str] = _same_path
+    """`(version, path)`: the path of a field of the stored version as another version calls it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

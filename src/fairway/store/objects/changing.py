@@ -1,0 +1,243 @@
+"""Changing what is there: whole objects, their status, and patches of every type."""
+
+import copy
+from typing import Any, Final
+
+from fairway.errors import BadRequest, FieldError, UnsupportedMediaType, ValidationError
+from fairway.kinds.kind import Kind, Manifest
+from fairway.kinds.schemas.walk import inspect
+from fairway.store.entries import Entry
+from fairway.store.objects import creating
+from fairway.store.objects.deleting import is_finished
+from fairway.store.objects.intake import check_place, checked, checked_status, identified, name_of, refused
+from fairway.store.objects.options import PatchType, Target, Written
+from fairway.store.objects.reading import decoded, not_found
+from fairway.store.objects.writing import Context, check_preconditions, drafted, put, refuse_invalid, remove
+from fairway.store.patching.apply import apply
+from fairway.store.patching.jsonpatch import json_patch
+from fairway.store.patching.managed import after_write
+from fairway.store.patching.merge import merge_patch
+from fairway.store.patching.strategic import strategic_merge
+
+_KEPT: Final = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+)
+"""Metadata that a write cannot change."""
+
+
+async def update(context: Context, target: Target, body: object) -> Written:
+    """Replace an object, or its status."""
+    kind, version, key, options, subresource = target
+    entry = context.head(kind, key)
+    manifest = identified(kind, version, body)
+    check_place(kind, manifest, *key)
+    metadata = manifest["metadata"]
+    if not metadata.get("resourceVersion") and not kind.builtin:
+        wrong = FieldError("metadata.resourceVersion", 0, "FieldValueInvalid", "must be specified for an update")
+        raise ValidationError(kind.kind, key[1], [wrong])
+    check_preconditions(kind, entry, metadata.get("uid"), metadata.get("resourceVersion"))
+    manifest, warnings = checked(kind, version, manifest, options.field_validation)
+    old = decoded(entry)
+    new = _with_status(old, manifest) if subresource == "status" else _without_status(kind, old, manifest)
+    return await _replace(context, target, entry, old, new, warnings)
+
+
+async def patch(context: Context, target: Target, patch_type: PatchType, body: Any) -> Written:
+    """Change an object, or its status, as a patch describes it."""
+    if patch_type is PatchType.APPLY:
+        return await _apply(context, target, body)
+    kind, version, key, options, subresource = target
+    entry = context.head(kind, key)
+    old = decoded(entry)
+    live = old if version == kind.stored else kind.rules.convert(old, version)
+    patched = identified(kind, version, _patched(kind, version, patch_type, live, body))
+    check_place(kind, patched, *key)
+    metadata = patched["metadata"]
+    check_preconditions(kind, entry, metadata.get("uid"), metadata.get("resourceVersion"))
+    if subresource == "status" and version == kind.stored:
+        new = _with_status(old, patched)
+        warnings = checked_status(kind, new, options.field_validation)
+    else:
+        patched, warnings = checked(kind, version, patched, options.field_validation)
+        new = _with_status(old, patched) if subresource == "status" else _without_status(kind, old, patched)
+    return await _replace(context, target, entry, old, new, warnings)
+
+
+def _patched(kind: Kind, version: str, patch_type: PatchType, live: Manifest, body: Any) -> Any:
+    if patch_type is PatchType.JSON:
+        return json_patch(live, body)
+    if not isinstance(body, dict):
+        raise BadRequest(f"a patch of type {patch_type} must be an object")
+    if patch_type is PatchType.MERGE:
+        return merge_patch(live, body)
+    if not kind.builtin:
+        raise UnsupportedMediaType(
+            f"{patch_type} is not supported for {kind.resource}; accepted media types include: "
+            f"{PatchType.JSON}, {PatchType.MERGE}, {PatchType.APPLY}"
+        )
+    return strategic_merge(live, body, kind.schemas[version]())
+
+
+async def _replace(
+    context: Context, target: Target, entry: Entry, old: Manifest, new: Manifest, warnings: tuple[str, ...]
+) -> Written:
+    """The common end of updates and patches: rules, ownership, then the store."""
+    kind = target.kind
+    _obey_rules(kind, target.version, old, new)
+    new["metadata"]["managedFields"] = after_write(
+        old,
+        new,
+        schema=kind.schemas[kind.stored](),
+        manager=target.options.manager,
+        subresource=target.subresource,
+        api_version=kind.api_version(kind.stored),
+        now=context.stamp(),
+    )
+    return await _store(context, target, entry, old, new, warnings)
+
+
+def _obey_rules(kind: Kind, version: str, old: Manifest, new: Manifest) -> None:
+    rules = kind.rules
+    rules.default(new)
+    rules.prepare_update(old, new)
+    errors = rules.validate_update(old, new) + _late_finalizers(old, new)
+    refuse_invalid(kind, version, new, errors)
+    if kind.generation and _is_another_spec(old, new):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+async def _store(
+    context: Context, target: Target, entry: Entry, old: Manifest, new: Manifest, warnings: tuple[str, ...]
+) -> Written:
+    kind, dry_run = target.kind, target.options.dry_run
+    if new == old:
+        if not dry_run:
+            await context.store.settled()  # what it is equal to may still be on its way to the disk
+        return Written(entry, warnings)
+    if dry_run:
+        return Written(drafted(kind, entry.key, new), warnings)
+    if is_finished(new):
+        return Written(await remove(context, kind, entry.key, new, entry), warnings, removed=True)
+    return Written(await put(context, kind, entry.key, new, entry), warnings)
+
+
+def _with_status(old: Manifest, given: Manifest) -> Manifest:
+    new = {**old, "metadata": dict(old["metadata"])}
+    if given.get("status") is None:
+        new.pop("status", None)
+    else:
+        new["status"] = given["status"]
+    return new
+
+
+def _without_status(kind: Kind, old: Manifest, given: Manifest) -> Manifest:
+    new = dict(given)
+    metadata = new["metadata"] = dict(given["metadata"])
+    for name in _KEPT:
+        if name in old["metadata"]:
+            metadata[name] = old["metadata"][name]
+        else:
+            metadata.pop(name, None)
+    if metadata.get("managedFields") is None:
+        metadata["managedFields"] = old["metadata"].get("managedFields", [])
+    if kind.status:
+        if "status" in old:
+            new["status"] = old["status"]
+        else:
+            new.pop("status", None)
+    return new
+
+
+def _is_another_spec(old: Manifest, new: Manifest) -> bool:
+    names = (old.keys() | new.keys()) - {"metadata", "status", "apiVersion", "kind"}
+    return any(old.get(name) != new.get(name) for name in names)
+
+
+def _late_finalizers(old: Manifest, new: Manifest) -> list[FieldError]:
+    if "deletionTimestamp" not in old["metadata"]:
+        return []
+    before = old["metadata"].get("finalizers") or ()
+    added = [one for one in new["metadata"].get("finalizers") or () if one not in before]
+    if not added:
+        return []
+    message = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+    return [FieldError("metadata.finalizers", added, "FieldValueForbidden", message)]
+
+
+async def _apply(context: Context, target: Target, body: Any) -> Written:
+    """Server-side apply; ownership is always recorded in the stored version."""
+    kind, version, key, options, subresource = target
+    applied = identified(kind, version, body)
+    check_place(kind, applied, *key)
+    applied = _to_apply(kind, version, applied, subresource)
+    entry = context.store.head(kind.resource, key)
+    if entry is None:
+        if subresource:
+            raise not_found(kind, key[1])
+        return await _apply_first(context, target, applied)
+    metadata = applied["metadata"]
+    check_preconditions(kind, entry, metadata.pop("uid", None), metadata.pop("resourceVersion", None))
+    old = decoded(entry)
+    merged = _merged(context, target, old, applied)
+    managed = merged["metadata"].get("managedFields", [])
+    merged, warnings = checked(kind, kind.stored, merged, options.field_validation)
+    new = _with_status(old, merged) if subresource == "status" else _without_status(kind, old, merged)
+    _obey_rules(kind, version, old, new)
+    new["metadata"]["managedFields"] = managed
+    return await _store(context, target, entry, old, new, warnings)
+
+
+async def _apply_first(context: Context, target: Target, applied: Manifest) -> Written:
+    kind, version, key, options, _ = target
+    if applied["metadata"].pop("uid", None):  # asks for an object that is there
+        raise not_found(kind, key[1])
+    creating.check_namespace(context, kind, key[0])
+    merged = _merged(context, target, None, applied)
+    managed = merged["metadata"].pop("managedFields", [])
+    merged, warnings = checked(kind, kind.stored, merged, options.field_validation)
+    creating.fresh(context, kind, merged)
+    creating.finish(context, kind, version, merged, options)
+    merged["metadata"]["managedFields"] = managed
+    if options.dry_run:
+        return Written(drafted(kind, key, merged), warnings, created=True)
+    return Written(await put(context, kind, key, merged, None), warnings, created=True)
+
+
+def _merged(context: Context, target: Target, live: Manifest | None, applied: Manifest) -> Manifest:
+    kind = target.kind
+    merged: Manifest = apply(
+        live,
+        applied,
+        schema_for=lambda _version: kind.schemas[kind.stored](),
+        convert=lambda manifest, _version: manifest,
+        manager=target.options.manager,
+        force=target.options.force,
+        subresource=target.subresource,
+        now=context.stamp(),
+    )
+    return merged
+
+
+def _to_apply(kind: Kind, version: str, applied: Manifest, subresource: str) -> Manifest:
+    """The part of an applied configuration that counts, in the stored version, without defaults."""
+    if applied["metadata"].get("managedFields"):
+        raise BadRequest("metadata.managedFields must be nil")
+    findings = inspect(kind.schemas[version](), copy.deepcopy(applied))
+    if findings.unknown:
+        shown = ", ".join(f".{path}: field not declared in schema" for path in findings.unknown[:20])
+        raise BadRequest(f"failed to create typed patch object ({name_of(applied)}; {kind.kind}): {shown}")
+    broken = [error for error in findings.errors if error.rule != "FieldValueRequired"]
+    if broken:
+        raise refused(kind, version, applied, broken)
+    if version != kind.stored:
+        applied = kind.rules.convert(applied, kind.stored)
+    if subresource == "status":
+        return {name: applied[name] for name in ("apiVersion", "kind", "metadata", "status") if name in applied}
+    if kind.status:
+        applied.pop("status", None)
+    return applied

@@ -1,0 +1,116 @@
+"""Creating: a name, an identity, defaults, rules, then the store."""
+
+import secrets
+from typing import Final
+
+from fairway.errors import AlreadyExists, BadRequest, FieldError, Forbidden, NotFound, ValidationError
+from fairway.kinds.kind import Kind, Manifest
+from fairway.store.entries import Key
+from fairway.store.objects.intake import check_place, checked, identified
+from fairway.store.objects.options import WriteOptions, Written
+from fairway.store.objects.writing import Context, drafted, put, refuse_invalid
+from fairway.store.patching.managed import after_write
+
+_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Without vowels and look-alikes, so that no word comes out."""
+
+_SUFFIX_LENGTH: Final = 5
+_LONGEST_GENERATED: Final = 63
+_TRIES: Final = 8
+
+
+def random_suffix() -> str:
+    return "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(_SUFFIX_LENGTH))
+
+
+async def create(
+    context: Context, kind: Kind, version: str, namespace: str, body: object, options: WriteOptions
+) -> Written:
+    """Store a new object."""
+    manifest = identified(kind, version, body)
+    check_place(kind, manifest, namespace, "")
+    manifest, warnings = checked(kind, version, manifest, options.field_validation)
+    key = fresh(context, kind, manifest)
+    if kind.status:
+        manifest.pop("status", None)
+    check_namespace(context, kind, key[0])
+    finish(context, kind, version, manifest, options)
+    if context.store.head(kind.resource, key) is not None:
+        raise AlreadyExists(
+            f'{kind.resource} "{key[1]}" already exists',
+            details={"name": key[1], "group": kind.group, "kind": kind.plural},
+        )
+    if options.dry_run:
+        return Written(drafted(kind, key, manifest), warnings, created=True)
+    return Written(await put(context, kind, key, manifest, None), warnings, created=True)
+
+
+def fresh(context: Context, kind: Kind, manifest: Manifest) -> Key:
+    """Give a new object its name and identity; what only the server may set is not taken from the request."""
+    metadata = manifest["metadata"]
+    if metadata.get("resourceVersion"):
+        raise BadRequest("metadata.resourceVersion should not be set on objects to be created; leave it out")
+    for name in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
+        metadata.pop(name, None)
+    metadata["uid"] = context.new_uid()
+    metadata["creationTimestamp"] = context.stamp()
+    if kind.generation:
+        metadata["generation"] = 1
+    else:
+        metadata.pop("generation", None)
+    namespace = metadata.get("namespace", "")
+    if not metadata.get("name"):
+        metadata["name"] = _generated(context, kind, manifest, namespace)
+    return namespace, metadata["name"]
+
+
+def finish(context: Context, kind: Kind, version: str, manifest: Manifest, options: WriteOptions) -> None:
+    """Defaults, rules and ownership of a new object."""
+    rules = kind.rules
+    rules.default(manifest)
+    rules.prepare_create(manifest)
+    refuse_invalid(kind, version, manifest, rules.validate(manifest))
+    manifest["metadata"]["managedFields"] = after_write(
+        None,
+        manifest,
+        schema=kind.schemas[kind.stored](),
+        manager=options.manager,
+        subresource="",
+        api_version=kind.api_version(kind.stored),
+        now=context.stamp(),
+    )
+
+
+def check_namespace(context: Context, kind: Kind, namespace: str) -> None:
+    """Whether objects may be created in a namespace: it exists and is not on its way out."""
+    if not kind.namespaced:
+        return
+    entry = context.store.head("namespaces", ("", namespace))
+    if entry is None:
+        raise NotFound(
+            f'namespaces "{namespace}" not found', details={"name": namespace, "group": "", "kind": "namespaces"}
+        )
+    if entry.meta.deletion_timestamp:
+        raise Forbidden(
+            f"unable to create new content in namespace {namespace} because it is being terminated",
+            details={
+                "kind": kind.plural,
+                "causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}],
+            },
+        )
+
+
+def _generated(context: Context, kind: Kind, manifest: Manifest, namespace: str) -> str:
+    prefix = manifest["metadata"].get("generateName")
+    if not prefix:
+        wrong = FieldError("metadata.name", None, "FieldValueRequired", "name or generateName is required")
+        raise ValidationError(kind.kind, "", [wrong])
+    prefix = prefix[: _LONGEST_GENERATED - _SUFFIX_LENGTH]
+    for _ in range(_TRIES):
+        name = f"{prefix}{context.new_suffix()}"
+        if context.store.head(kind.resource, (namespace, name)) is None:
+            return name
+    raise AlreadyExists(
+        f'{kind.resource} "{prefix}…" already exists, and so did {_TRIES} generated names; try again',
+        details={"name": prefix, "group": kind.group, "kind": kind.plural},
+    )

@@ -1,0 +1,117 @@
+"""Deleting: at once, or marked for deletion until finalizers, dependents and running containers are done."""
+
+import asyncio
+from datetime import timedelta
+from typing import Final
+
+from fairway.errors import BadRequest, NotFound
+from fairway.kinds.kind import Kind, Manifest
+from fairway.store.entries import Key
+from fairway.store.objects.options import DeleteOptions, Written
+from fairway.store.objects.reading import decoded
+from fairway.store.objects.writing import Context, check_preconditions, drafted, put, remove
+from fairway.store.selectors import Selection
+
+FOREGROUND: Final = "foregroundDeletion"
+ORPHAN: Final = "orphan"
+_DEFAULT_POD_GRACE: Final = 30
+_PROPAGATIONS: Final = ("", "Background", "Foreground", "Orphan")
+
+
+def is_finished(manifest: Manifest) -> bool:
+    """Whether an object that is marked for deletion has nothing left to wait for."""
+    metadata = manifest["metadata"]
+    return (
+        bool(metadata.get("deletionTimestamp"))
+        and not metadata.get("deletionGracePeriodSeconds")
+        and not _is_held(manifest)
+    )
+
+
+def _is_held(manifest: Manifest) -> bool:
+    if manifest["metadata"].get("finalizers"):
+        return True
+    return manifest["kind"] == "Namespace" and bool((manifest.get("spec") or {}).get("finalizers"))
+
+
+async def delete(context: Context, kind: Kind, key: Key, options: DeleteOptions) -> Written:
+    """Delete an object, or mark it for deletion."""
+    if options.propagation not in _PROPAGATIONS:
+        known = ", ".join(one for one in _PROPAGATIONS if one)
+        raise BadRequest(f"propagationPolicy: Unsupported value: {options.propagation!r}: it is one of {known}")
+    if options.grace_seconds is not None and options.grace_seconds < 0:
+        raise BadRequest(f"gracePeriodSeconds: Invalid value: {options.grace_seconds}: must not be negative")
+    entry = context.head(kind, key)
+    check_preconditions(kind, entry, options.uid, options.resource_version)
+    before = decoded(entry)
+    manifest = {**before, "metadata": dict(before["metadata"])}
+    _set_finalizers(manifest, options.propagation)
+    grace = _grace(kind, manifest, options.grace_seconds)
+    if grace == 0 and not _is_held(manifest):
+        if options.dry_run:
+            return Written(drafted(kind, key, manifest), removed=True)
+        return Written(await remove(context, kind, key, manifest, entry), removed=True)
+    _mark(context, manifest, grace)
+    if manifest == before:
+        if not options.dry_run:
+            await context.store.settled()
+        return Written(entry)
+    if options.dry_run:
+        return Written(drafted(kind, key, manifest))
+    return Written(await put(context, kind, key, manifest, entry))
+
+
+async def delete_collection(context: Context, selection: Selection, options: DeleteOptions) -> list[Written]:
+    """Delete all that are meant; those that vanish meanwhile are nobody's concern."""
+    collection = context.store.collection(selection.kind.resource)
+    meant = [key for key in collection.keys(selection.namespace) if selection.matches(collection.entries[key])]
+    outcomes = await asyncio.gather(
+        *(delete(context, selection.kind, key, options) for key in meant), return_exceptions=True
+    )
+    deleted = []
+    for outcome in outcomes:
+        if isinstance(outcome, Written):
+            deleted.append(outcome)
+        elif not isinstance(outcome, NotFound):
+            raise outcome
+    return deleted
+
+
+def _set_finalizers(manifest: Manifest, propagation: str) -> None:
+    """Let the collector's finalizers say what is to become of dependents."""
+    if not propagation:
+        return
+    wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation)
+    finalizers = [one for one in manifest["metadata"].get("finalizers") or () if one not in {FOREGROUND, ORPHAN}]
+    if wanted:
+        finalizers.append(wanted)
+    if finalizers:
+        manifest["metadata"]["finalizers"] = finalizers
+    else:
+        manifest["metadata"].pop("finalizers", None)
+
+
+def _grace(kind: Kind, manifest: Manifest, asked: int | None) -> int:
+    """How many seconds the containers of a pod have to end; nothing else needs any."""
+    if kind.resource != "pods":
+        return 0
+    spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
+    if not spec.get("nodeName") or status.get("phase") in {"Succeeded", "Failed"}:
+        return 0
+    if asked is None:
+        asked = spec.get("terminationGracePeriodSeconds", _DEFAULT_POD_GRACE)
+    running = manifest["metadata"].get("deletionGracePeriodSeconds")
+    return asked if running is None else min(asked, running)
+
+
+def _mark(context: Context, manifest: Manifest, grace: int) -> None:
+    metadata = manifest["metadata"]
+    if metadata.get("deletionTimestamp") and metadata.get("deletionGracePeriodSeconds", 0) <= grace:
+        return
+    ends = context.now() + timedelta(seconds=grace)
+    if "deletionTimestamp" not in metadata and metadata.get("generation"):
+        metadata["generation"] += 1
+    metadata["deletionTimestamp"] = ends.strftime("%Y-%m-%dT%H:%M:%SZ")
+    metadata["deletionGracePeriodSeconds"] = grace
+    if manifest["kind"] == "Namespace":
+        manifest["status"] = {**(manifest.get("status") or {}), "phase": "Terminating"}

@@ -1,0 +1,120 @@
+"""Lists: what is there now, or was at a recent revision, whole or in pages."""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from fairway.errors import ApiError, BadRequest, Expired
+from fairway.store.collection import Collection, Snapshot
+from fairway.store.entries import Entry, Key
+from fairway.store.selectors import Selection
+from fairway.store.store import Store
+
+
+class TooNewError(ApiError):
+    """The revision is yet to come."""
+
+    code, reason = 504, "Timeout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paging:
+    """How much of a list is asked for, and as of when."""
+
+    limit: int = 0
+    """0 means all."""
+
+    token: str = ""
+    """Where the page before ended."""
+
+    revision: int = 0
+    """0 means the newest."""
+
+    exact: bool = False
+    """Not this revision or a newer one, but this one."""
+
+
+EVERYTHING: Final = Paging()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A list, or a part of one."""
+
+    entries: list[Entry]
+    revision: int
+    token: str = ""
+    """Where to go on; empty at the end."""
+
+    remaining: int | None = None
+    """How many come after this page; `None` where a selector makes that unknown."""
+
+
+class _Token(msgspec.Struct, frozen=True):
+    revision: int
+    namespace: str
+    name: str
+
+
+def check_not_too_new(store: Store, revision: int) -> None:
+    """Whether a revision has been reached."""
+    if revision > store.revision:
+        raise TooNewError(
+            f"Too large resource version: {revision}, current: {store.revision}",
+            details={"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]},
+        )
+
+
+def page(store: Store, selection: Selection, paging: Paging) -> Page:
+    """The objects that are meant, in the order of namespace and name."""
+    collection = store.collection(selection.kind.resource)
+    revision, after, at = store.revision, None, None
+    if paging.token:
+        token = _read_token(paging.token)
+        revision, after = token.revision, (token.namespace, token.name)
+        at = _as_of(collection, revision)
+    elif paging.revision:
+        check_not_too_new(store, paging.revision)
+        if paging.exact:
+            revision, at = paging.revision, _as_of(collection, paging.revision)
+    if selection.name and selection.namespace and after is None:
+        entry = (at or collection.at(revision)).get((selection.namespace, selection.name))
+        return Page([entry] if entry is not None and selection.matches(entry) else [], revision)
+    keys = (at or collection).keys(selection.namespace, after)
+    get = at.get if at is not None else collection.entries.get
+    found = (entry for key in keys if (entry := get(key)) is not None)
+    if selection.filters:
+        found = (entry for entry in found if selection.matches(entry))
+    if not paging.limit:
+        return Page(list(found), revision)
+    entries = list(islice(found, paging.limit))
+    if next(found, None) is None:
+        return Page(entries, revision)
+    remaining = None if selection.filters else len(keys) - len(entries)
+    return Page(entries, revision, _written_token(revision, entries[-1].key), remaining)
+
+
+def _as_of(collection: Collection, revision: int) -> Snapshot:
+    try:
+        return collection.at(revision)
+    except Expired:
+        raise Expired(
+            "The provided continue parameter is too old to display a consistent list result, or the requested revision "
+            "is compacted. Start the list again without it."
+        ) from None
+
+
+def _written_token(revision: int, key: Key) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(_Token(revision, *key))).decode().rstrip("=")
+
+
+def _read_token(text: str) -> _Token:
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        return msgspec.json.decode(data, type=_Token)
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise BadRequest(f"continue key is not valid: {text[:80]!r}; use the one that the last page gave") from None

@@ -1,0 +1,110 @@
+"""The door: one object that carries out requests on the store."""
+
+import secrets
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from fairway.kinds.kind import Kind
+from fairway.kinds.registry import Registry
+from fairway.store.entries import Entry, Key
+from fairway.store.objects import changing, creating, deleting, listing, watching
+from fairway.store.objects.options import PLAIN, PLAIN_DELETE, DeleteOptions, PatchType, Target, WriteOptions, Written
+from fairway.store.objects.reading import decoded, not_found
+from fairway.store.objects.writing import Context
+from fairway.store.selectors import Selection
+from fairway.store.store import Store
+
+
+def _new_uid() -> str:
+    return str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+
+
+class Objects:
+    """Create, read, change, delete and follow objects of every kind."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        now: Callable[[], datetime],
+        *,
+        new_uid: Callable[[], str] = _new_uid,
+        new_suffix: Callable[[], str] | None = None,
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.now = now
+        self._context = Context(store, registry, now, new_uid, new_suffix or creating.random_suffix)
+
+    # Reading
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Entry:
+        """The newest durable state of an object; `NotFound` if there is none."""
+        entry = self.store.get(kind.resource, (namespace, name))
+        if entry is None:
+            raise not_found(kind, name)
+        return entry
+
+    def page(self, selection: Selection, paging: listing.Paging = listing.EVERYTHING) -> listing.Page:
+        """The objects that are meant, in the order of namespace and name."""
+        return listing.page(self.store, selection, paging)
+
+    def watch(self, selection: Selection, since: int) -> watching.Events:
+        """The changes after a revision to what is meant."""
+        return watching.Events(self.store.watch(selection.kind.resource, since), selection)
+
+    def rendered(self, kind: Kind, entry: Entry, version: str) -> bytes:
+        """The object's JSON in a version; encoded once a revision and version."""
+        if version == kind.stored:
+            return entry.data
+        if entry.converted is None:
+            entry.converted = {}
+        data = entry.converted.get(version)
+        if data is None:
+            data = entry.converted[version] = msgspec.json.encode(kind.rules.convert(decoded(entry), version))
+        return data
+
+    # Writing
+
+    async def create(
+        self, kind: Kind, version: str, namespace: str, manifest: object, options: WriteOptions = PLAIN
+    ) -> Written:
+        """Store a new object. The manifest is changed."""
+        return await creating.create(self._context, kind, version, namespace, manifest, options)
+
+    async def update(
+        self,
+        kind: Kind,
+        version: str,
+        key: Key,
+        manifest: object,
+        options: WriteOptions = PLAIN,
+        subresource: str = "",
+    ) -> Written:
+        """Replace an object, or its status. The manifest is changed."""
+        return await changing.update(self._context, Target(kind, version, key, options, subresource), manifest)
+
+    async def patch(
+        self,
+        kind: Kind,
+        version: str,
+        key: Key,
+        patch_type: PatchType,
+        patch: Any,
+        options: WriteOptions = PLAIN,
+        subresource: str = "",
+    ) -> Written:
+        """Change an object, or its status, as a patch describes it."""
+        return await changing.patch(self._context, Target(kind, version, key, options, subresource), patch_type, patch)
+
+    async def delete(self, kind: Kind, key: Key, options: DeleteOptions = PLAIN_DELETE) -> Written:
+        """Delete an object, or mark it for deletion where somebody must finish first."""
+        return await deleting.delete(self._context, kind, key, options)
+
+    async def delete_collection(self, selection: Selection, options: DeleteOptions = PLAIN_DELETE) -> list[Written]:
+        """Delete all that are meant, each as `delete` would."""
+        return await deleting.delete_collection(self._context, selection, options)

@@ -1,0 +1,76 @@
+"""How a request wants to be carried out, and what came of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from fairway.kinds.kind import Kind
+from fairway.store.entries import Entry, Key
+
+
+class PatchType(StrEnum):
+    """The ways to describe a change, by their content types."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What a write may ask for."""
+
+    manager: str = "unknown"
+    """Who will own the fields that are written."""
+
+    dry_run: bool = False
+    """Go all the way, but store nothing."""
+
+    field_validation: str = "Warn"
+    """What to do about fields that the kind does not have: `Ignore`, `Warn` or `Strict`."""
+
+    force: bool = False
+    """Apply only: take over fields that others own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOptions:
+    """What a delete may ask for."""
+
+    uid: str = ""
+    resource_version: str = ""
+    """Preconditions: only this object, only in this state."""
+
+    propagation: str = ""
+    """`Orphan`, `Background`, `Foreground`; empty means background."""
+
+    grace_seconds: int | None = None
+    dry_run: bool = False
+
+
+PLAIN: Final = WriteOptions()
+PLAIN_DELETE: Final = DeleteOptions()
+
+
+class Target(NamedTuple):
+    """What a change is aimed at, and how."""
+
+    kind: Kind
+    version: str
+    """The version that the request speaks."""
+
+    key: Key
+    options: WriteOptions
+    subresource: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The object after a write; durable, unless it was a dry run."""
+
+    entry: Entry
+    warnings: tuple[str, ...] = ()
+    created: bool = False
+    removed: bool = False
+    """The object is gone; `entry` is its last state."""

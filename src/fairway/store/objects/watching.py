@@ -1,0 +1,60 @@
+"""Watches: the changes of what is meant, as the watcher sees them.
+
+An object that begins to match a selector appears (ADDED), one that ceases to vanishes (DELETED), whatever happened to
+it in the store.
+"""
+
+import msgspec
+
+from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry
+from fairway.store.feed import Watch
+from fairway.store.selectors import Selection
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One change as a watcher sees it."""
+
+    type: str
+    entry: Entry
+
+
+class Events:
+    """One watcher's stream."""
+
+    def __init__(self, watch: Watch, selection: Selection) -> None:
+        self._watch = watch
+        self._selection = selection
+
+    async def next(self) -> list[Event]:
+        """The events that come next; perhaps none, if what changed is not meant. `Expired` if it was too slow."""
+        return self._seen(await self._watch.next())
+
+    def _seen(self, changes: list[Change]) -> list[Event]:
+        selection = self._selection
+        if not selection.filters:
+            namespace = selection.namespace
+            return [
+                Event(change.type, change.entry)
+                for change in changes
+                if not namespace or change.entry.key[0] == namespace
+            ]
+        return [event for change in changes if (event := _filtered(selection, change)) is not None]
+
+
+def _filtered(selection: Selection, change: Change) -> Event | None:
+    before = change.previous is not None and selection.matches(change.previous)
+    after = change.type != DELETED and selection.matches(change.entry)
+    if after:
+        return Event(MODIFIED if before else ADDED, change.entry)
+    if not before:
+        return None
+    if change.type == DELETED or change.previous is None:
+        return Event(DELETED, change.entry)
+    return Event(DELETED, _last_seen(change.previous, change.revision))
+
+
+def _last_seen(entry: Entry, revision: int) -> Entry:
+    """An object as the watcher knew it, at the revision that took it out of sight."""
+    manifest = msgspec.json.decode(entry.data)
+    manifest["metadata"]["resourceVersion"] = str(revision)
+    return Entry(entry.resource, entry.key, revision, msgspec.json.encode(manifest), entry.meta)

@@ -1,0 +1,103 @@
+"""What all writes share: the context they run in, time stamps, and the last step to the store."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import msgspec
+
+from fairway.errors import Conflict, FieldError, ValidationError
+from fairway.kinds.kind import Kind, Manifest
+from fairway.kinds.registry import Registry
+from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key, meta_of
+from fairway.store.objects.intake import name_of
+from fairway.store.objects.reading import not_found
+from fairway.store.store import Store
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class Context:
+    """What a write needs besides its request."""
+
+    store: Store
+    registry: Registry
+    now: Callable[[], datetime]
+    new_uid: Callable[[], str]
+    new_suffix: Callable[[], str]
+    _last: tuple[datetime, str] = field(default=(datetime.min.replace(tzinfo=UTC), ""))
+
+    def stamp(self) -> str:
+        """The time as objects carry it: whole seconds, UTC."""
+        now = self.now().replace(microsecond=0)
+        if now != self._last[0]:
+            self._last = (now, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return self._last[1]
+
+    def head(self, kind: Kind, key: Key) -> Entry:
+        """The object as the next write finds it; `NotFound` if there is none."""
+        entry = self.store.head(kind.resource, key)
+        if entry is None:
+            raise not_found(kind, key[1])
+        return entry
+
+
+def drafted(kind: Kind, key: Key, manifest: Manifest) -> Entry:
+    """The entry of a dry run: complete, but of no revision."""
+    return Entry(kind.resource, key, 0, _encode(manifest), meta_of(manifest["metadata"]))
+
+
+def staged(kind: Kind, key: Key, manifest: Manifest, revision: int) -> Entry:
+    """The entry of an object at the revision that it is about to get."""
+    metadata = manifest["metadata"]
+    metadata["resourceVersion"] = str(revision)
+    return Entry(kind.resource, key, revision, _encode(manifest), meta_of(metadata))
+
+
+async def put(context: Context, kind: Kind, key: Key, manifest: Manifest, previous: Entry | None) -> Entry:
+    """Store an object's new state; returns when it is durable."""
+    store = context.store
+    store.check_room()
+    entry = staged(kind, key, manifest, store.next_revision)
+    await store.stage([Change(ADDED if previous is None else MODIFIED, entry, previous)])
+    return entry
+
+
+async def remove(context: Context, kind: Kind, key: Key, manifest: Manifest, previous: Entry) -> Entry:
+    """Remove an object; `manifest` is its last state."""
+    store = context.store
+    entry = staged(kind, key, manifest, store.next_revision)
+    await store.stage([Change(DELETED, entry, previous)])
+    return entry
+
+
+def refuse_invalid(kind: Kind, version: str, manifest: Manifest, errors: list[FieldError]) -> None:
+    """Raise what is wrong with an object, if anything is, with the paths of the request's version."""
+    if errors:
+        if version != kind.stored:
+            errors = [
+                FieldError(kind.rules.request_path(version, error.path), error.value, error.rule, error.message)
+                for error in errors
+            ]
+        raise ValidationError(kind.kind, name_of(manifest), errors)
+
+
+def modified_meanwhile(kind: Kind, name: str) -> Conflict:
+    return Conflict(
+        f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been modified; please apply your '
+        "changes to the latest version and try again",
+        details={"name": name, "group": kind.group, "kind": kind.plural},
+    )
+
+
+def check_preconditions(kind: Kind, entry: Entry, uid: object, resource_version: object) -> None:
+    """`Conflict` unless the object is the one, and in the state, that the request was made for."""
+    if uid and uid != entry.meta.uid:
+        raise Conflict(
+            f'Operation cannot be fulfilled on {kind.resource} "{entry.name}": Precondition failed: UID in '
+            f"precondition: {uid!s:.64}, UID in object meta: {entry.meta.uid}",
+            details={"name": entry.name, "group": kind.group, "kind": kind.plural},
+        )
+    if resource_version and str(resource_version) != str(entry.revision):
+        raise modified_meanwhile(kind, entry.name)

@@ -1,0 +1,178 @@
+"""The revision log in one SQLite file.
+
+One table, a row's id is its revision, nothing is ever updated in place. There is no second index: rows that history no
+longer needs are dropped by their ids, which the store knows. Opened with a write-ahead log and full synchronisation: a
+commit that has returned survives the loss of power.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from fairway.errors import FairwayError, StorageFailed
+from fairway.store.log import Batch, Row
+
+SCHEMA_VERSION: Final = 2
+_APPLICATION_ID: Final = 0x46574159
+"""Marks the file as Fairway's ("FWAY"), so that another program's database is not taken for one."""
+
+_CHECKPOINT_PAGES: Final = 8000
+"""About 32 MB of log before it is folded into the file: fewer, larger folds keep the slowest commits fast."""
+
+
+class UnusableFileError(FairwayError):
+    """The file is not one that this version can open; it is left as it is."""
+
+
+def _create_log(db: sqlite3.Connection) -> None:
+    db.execute(
+        "CREATE TABLE revisions (revision INTEGER PRIMARY KEY, resource TEXT NOT NULL, namespace TEXT NOT NULL, "
+        "name TEXT NOT NULL, deleted INTEGER NOT NULL, data BLOB NOT NULL)"
+    )
+
+
+def _add_facts(db: sqlite3.Connection) -> None:
+    db.execute("CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID")
+    db.execute("INSERT INTO facts VALUES ('floor', 0), ('last', (SELECT coalesce(max(revision), 0) FROM revisions))")
+
+
+_MIGRATIONS: Final[tuple[Callable[[sqlite3.Connection], None], ...]] = (_create_log, _add_facts)
+"""Step n leads from schema version n to n + 1. Steps are never changed once released, only added."""
+
+
+class SqliteLog:
+    """Keeps the contract of `log.Log` in one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._db = _opened(path)
+        except sqlite3.Error as error:
+            raise UnusableFileError(
+                f"{path}: {error}. If the disk is full or the file is not yours to write, put that right and start "
+                "again; otherwise move the file aside and restore a backup."
+            ) from error
+
+    def rows(self) -> Iterator[Row]:
+        query = "SELECT revision, resource, namespace, name, deleted, data FROM revisions ORDER BY revision"
+        try:
+            yield from map(Row._make, self._db.execute(query))
+        except sqlite3.Error as error:
+            raise UnusableFileError(
+                f"{self.path}: {error}. Move the file aside and restore a backup (`fairway backup` makes them)."
+            ) from error
+
+    def floor(self) -> int:
+        return self._fact("floor")
+
+    def last(self) -> int:
+        return self._fact("last")
+
+    def append(self, batch: Batch) -> None:
+        try:
+            self._commit(batch)
+        except sqlite3.Error as error:
+            if self._is_there(batch):
+                return  # the commit went through, only its answer was lost
+            raise StorageFailed(_explained(error, self.path)) from error
+
+    def backup(self, target: Path) -> None:
+        if target.exists():
+            raise StorageFailed(f"{target} exists already; choose another name, or remove it first")
+        target.touch(mode=0o600)
+        try:
+            with sqlite3.connect(target) as copy:
+                self._db.backup(copy, pages=2000)
+            copy.close()
+        except sqlite3.Error as error:
+            target.unlink(missing_ok=True)
+            raise StorageFailed(f"the copy to {target} failed and was removed: {error}") from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _fact(self, name: str) -> int:
+        (value,) = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return int(value)
+
+    def _commit(self, batch: Batch) -> None:
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            if batch.rows:
+                db.executemany("INSERT INTO revisions VALUES (?, ?, ?, ?, ?, ?)", batch.rows)
+                db.execute("UPDATE facts SET value = ? WHERE name = 'last'", (batch.rows[-1].revision,))
+            if batch.dropped:
+                db.executemany("DELETE FROM revisions WHERE revision = ?", ((one,) for one in batch.dropped))
+            if batch.floor:
+                db.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'floor'", (batch.floor,))
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def _is_there(self, batch: Batch) -> bool:
+        if not batch.rows:
+            return False
+        try:
+            return self.last() >= batch.rows[-1].revision
+        except sqlite3.Error:
+            return False
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    path.touch(mode=0o600)
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+    try:
+        _upgrade(db, path)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        db.execute("PRAGMA journal_size_limit = 67108864")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _upgrade(db: sqlite3.Connection, path: Path) -> None:
+    """Bring the file to this version's schema, all steps in one transaction."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    if version > SCHEMA_VERSION:
+        raise UnusableFileError(
+            f"{path} was written by a newer Fairway (schema {version}, this one knows {SCHEMA_VERSION}); "
+            "upgrade Fairway, or restore a backup made before the upgrade"
+        )
+    is_empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    if application != _APPLICATION_ID and not (is_empty and version == 0):
+        raise UnusableFileError(f"{path} is a database of another program; give `--state` another directory")
+    if version == SCHEMA_VERSION:
+        return
+    db.execute("PRAGMA page_size = 8192")
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for step in _MIGRATIONS[version:]:
+            step(db)
+        db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _explained(error: sqlite3.Error, path: Path) -> str:
+    text = str(error)
+    if "full" in text:
+        return f"the disk that holds {path} is full; nothing was written. Free some space and try again."
+    if "readonly" in text:
+        return (
+            f"{path} cannot be written to (read-only file or disk); nothing was written. Make it writable, try again."
+        )
+    return (
+        f"{path} could not be written to ({text}); nothing was written. Try again, and look at the disk if it goes on."
+    )

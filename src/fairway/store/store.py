@@ -1,0 +1,232 @@
+"""The store: what is there, what has just changed, and how changes become durable.
+
+All of it lives in the event loop, but for the commits. A write is *staged* first: it gets its revision, and the writes
+after it are decided on top of it. When its batch is durable it becomes visible: to readers, then to watchers, then its
+author hears of it. If the batch fails, everything staged is taken back.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from fairway.errors import ApiError, TooManyRequests, Unavailable
+from fairway.store.collection import Collection
+from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key
+from fairway.store.feed import Watch
+from fairway.store.log import Log, Row
+from fairway.store.writer import Writer
+
+MAX_STAGED: Final = 20_000
+"""More writes than this do not wait for the disk; the next one is told to come back later."""
+
+
+class History(NamedTuple):
+    """How much of the past is kept for watchers and paging lists."""
+
+    changes: int = 20_000
+    data_bytes: int = 64 << 20
+
+
+class Store:
+    """Objects by resource and key, with their recent history, on a revision log."""
+
+    def __init__(self, log: Log, history: History | None = None) -> None:
+        self._log = log
+        self._history = history or History()
+        self._collections: dict[str, Collection] = {}
+        self._heads: dict[tuple[str, Key], tuple[Entry | None, int]] = {}
+        self._staged: deque[tuple[Sequence[Change], asyncio.Future[None]]] = deque()
+        self._remembered: deque[tuple[str, Change]] = deque()
+        self._remembered_bytes = 0
+        self._garbage: list[int] = []
+        self._observers: list[Callable[[Change], None]] = []
+        self._writer: Writer | None = None
+        self._floor = log.floor()
+        self.revision = log.last()
+        """The newest revision that is durable and visible."""
+
+        self._staged_revision = self.revision
+        self._load()
+
+    async def start(self) -> None:
+        """Begin to take writes."""
+        self._writer = Writer(self._log, self._committed)
+        if self._garbage:
+            self._writer.submit([], self._garbage, self._floor)
+            self._garbage = []
+
+    def observe(self, observer: Callable[[Change], None]) -> None:
+        """Call this with every change once it is durable, in order; it must neither block nor fail."""
+        self._observers.append(observer)
+
+    async def close(self) -> None:
+        """Commit what is staged and let go of the log."""
+        if self._writer is not None:
+            await self._writer.close()
+            await asyncio.sleep(0)  # the last batch's answer is in the loop already
+            self._writer = None
+        self._log.close()
+
+    # Reading
+
+    def collection(self, resource: str) -> Collection:
+        """The durable objects of a resource."""
+        found = self._collections.get(resource)
+        if found is None:
+            found = self._collections[resource] = Collection(self._floor)
+        return found
+
+    def get(self, resource: str, key: Key) -> Entry | None:
+        """The newest durable state of an object."""
+        collection = self._collections.get(resource)
+        return collection.entries.get(key) if collection is not None else None
+
+    def head(self, resource: str, key: Key) -> Entry | None:
+        """The newest state of an object, durable or on its way there: what a write is decided on."""
+        staged = self._heads.get((resource, key))
+        return staged[0] if staged is not None else self.get(resource, key)
+
+    def watch(self, resource: str, since: int) -> Watch:
+        """The changes of a resource after a revision; `Expired` if they are no longer known."""
+        feed = self.collection(resource).feed
+        return Watch(feed, feed.place_after(since))
+
+    def counts(self) -> dict[str, int]:
+        """How many objects of each resource there are."""
+        return {name: len(collection) for name, collection in self._collections.items()}
+
+    # Writing
+
+    @property
+    def next_revision(self) -> int:
+        """The revision that the next staged change gets."""
+        return self._staged_revision + 1
+
+    def check_room(self) -> None:
+        """`TooManyRequests` while more writes wait than the disk keeps up with."""
+        if len(self._staged) >= MAX_STAGED:
+            raise TooManyRequests("too many writes wait for the disk; try again in a second")
+
+    def stage(self, changes: Sequence[Change]) -> asyncio.Future[None]:
+        """Send changes to the disk, all or none; done when they are durable and visible.
+
+        Their entries carry `next_revision` and the revisions after it, in order.
+        """
+        if self._writer is None:
+            raise Unavailable("the store is not running")
+        rows = []
+        for change in changes:
+            entry = change.entry
+            rows.append(Row(entry.revision, entry.resource, *entry.key, change.type == DELETED, entry.data))
+        self._writer.submit(rows, *self._forget_old())
+        for change in changes:
+            entry = change.entry
+            self._heads[entry.resource, entry.key] = (None if change.type == DELETED else entry, entry.revision)
+        self._staged_revision = rows[-1].revision
+        done = asyncio.get_running_loop().create_future()
+        self._staged.append((changes, done))
+        return done
+
+    async def settled(self) -> None:
+        """Wait until everything staged so far is durable; its failure is raised here too."""
+        if self._staged:
+            await asyncio.shield(self._staged[-1][1])
+
+    def _committed(self, last: int, error: ApiError | None) -> None:
+        if error is not None:
+            self._take_back(error)
+            return
+        touched: set[str] = set()
+        done: list[asyncio.Future[None]] = []
+        while self._staged and self._staged[0][0][-1].revision <= last:
+            changes, future = self._staged.popleft()
+            for change in changes:
+                self._show(change)
+                touched.add(change.entry.resource)
+                for observer in self._observers:
+                    observer(change)
+            done.append(future)
+        for resource in touched:
+            self._collections[resource].feed.wake()
+        for future in done:
+            if not future.done():
+                future.set_result(None)
+
+    def _show(self, change: Change) -> None:
+        entry = change.entry
+        collection = self.collection(entry.resource)
+        collection.apply(change)
+        collection.feed.append(change)
+        self._remember(entry.resource, change)
+        self.revision = entry.revision
+        staged = self._heads.get((entry.resource, entry.key))
+        if staged is not None and staged[1] == entry.revision:
+            del self._heads[entry.resource, entry.key]
+
+    def _take_back(self, error: ApiError) -> None:
+        if self._writer is not None:
+            self._writer.give_up_waiting()
+        self._heads.clear()
+        staged, self._staged = self._staged, deque()
+        for _, future in staged:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # whoever asked may be gone already
+
+    # History
+
+    def _remember(self, resource: str, change: Change) -> None:
+        self._remembered.append((resource, change))
+        self._remembered_bytes += len(change.entry.data)
+
+    def _forget_old(self) -> tuple[list[int], int]:
+        """Drop history beyond its limits; the revisions whose rows are no longer needed, and the new floor."""
+        if len(self._remembered) <= self._history.changes and self._remembered_bytes <= self._history.data_bytes:
+            return [], 0
+        counts: dict[str, int] = {}
+        dropped: list[int] = []
+        # A tenth at a time, so that the cost is shared by many writes.
+        while (
+            len(self._remembered) > self._history.changes * 0.9
+            or self._remembered_bytes > self._history.data_bytes * 0.9
+        ) and self._remembered:
+            resource, change = self._remembered.popleft()
+            self._remembered_bytes -= len(change.entry.data)
+            counts[resource] = counts.get(resource, 0) + 1
+            self._floor = change.revision
+            dropped += _unneeded(change)
+        for resource, count in counts.items():
+            self._collections[resource].feed.forget(count)
+        return dropped, self._floor
+
+    def _load(self) -> None:
+        found: dict[str, dict[Key, Entry]] = {}
+        recent: list[Change] = []
+        for revision, resource, namespace, name, deleted, data in self._log.rows():
+            entries = found.setdefault(resource, {})
+            key = (namespace, name)
+            previous = entries.get(key)
+            entry = Entry(resource, key, revision, data)
+            if deleted:
+                entries.pop(key, None)
+            else:
+                entries[key] = entry
+            change = Change(DELETED if deleted else MODIFIED if previous is not None else ADDED, entry, previous)
+            if revision > self._floor:
+                recent.append(change)
+            else:
+                self._garbage += _unneeded(change)  # left behind by a batch that failed
+        for resource, entries in found.items():
+            self.collection(resource).fill(entries)
+        for change in recent:
+            self.collection(change.entry.resource).feed.append(change)
+            self._remember(change.entry.resource, change)
+
+
+def _unneeded(change: Change) -> list[int]:
+    """The rows that nobody can ask for once a change is forgotten: what it replaced, and its own if it deleted."""
+    revisions = [change.previous.revision] if change.previous is not None else []
+    if change.type == DELETED:
+        revisions.append(change.revision)
+    return revisions
