@@ -1,32 +1,22 @@
-"""``python -m bench``: one table with what the engine costs, what the goal is, and whether it is met.
+"""``python -m bench``: one table with what the engine and the API server cost, what the goal is, and whether it is met.
 
-Times are CPU seconds of one core, in virtual time and without I/O; each line runs in a process of its own, so that its
-memory is its own, too. The machine's speed varies, so the first line gives the time of a fixed loop for comparison.
+The engine's times are CPU seconds of one core, in virtual time and without I/O; each line runs in a process of its own,
+so that its memory is its own, too. The API server is a process under load over HTTP, its times are those of the clock
+(``bench.api``). The machine's speed varies, so the first line gives the time of a fixed loop for comparison.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import multiprocessing
-import resource
 import sys
 import time
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from bench import parked, scenario, victims
+from bench.api.lines import for_fairway
+from bench.table import Line, isolated, show, tell
 from fairway.admission.config import Config
-
-Result = TypeVar("Result")
-
-
-class Line(NamedTuple):
-    what: str
-    figure: str
-    goal: str
-    met: bool | None
-    memory_mb: float
 
 
 class Cost(NamedTuple):
@@ -36,26 +26,6 @@ class Cost(NamedTuple):
     @property
     def each(self) -> float:
         return self.seconds / self.workloads
-
-
-def _isolated(work: Callable[..., Result], *arguments: object) -> tuple[Result, float]:
-    """Run in a process of its own; the result, and the most memory that process used."""
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-
-    def measured() -> None:
-        result = work(*arguments)
-        sender.send((result, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
-
-    process = context.Process(target=measured)
-    process.start()
-    sender.close()
-    try:
-        result, memory = receiver.recv()
-    except EOFError:
-        raise SystemExit(f"{work.__name__}{arguments} failed, see above") from None
-    process.join()
-    return result, memory
 
 
 def play_scenario(cohorts: int, queues: int, batch_seconds: float) -> Cost:
@@ -81,10 +51,10 @@ def calibrate() -> float:
 
 def _scenario_lines(scale: int) -> list[Line]:
     size = (max(1, 10 // scale // 10), 100 // (1 if scale == 1 else 10), 1.0)
-    tenths = [_isolated(play_scenario, *size) for _ in range(3)]
+    tenths = [isolated(play_scenario, *size) for _ in range(3)]
     tenth, memory = sorted(tenths)[1]
-    whole, large = _isolated(play_scenario, max(1, 10 // scale), 100, 1.0)
-    prompt, prompt_memory = _isolated(play_scenario, max(1, 10 // scale), 100, 0.01)
+    whole, large = isolated(play_scenario, max(1, 10 // scale), 100, 1.0)
+    prompt, prompt_memory = isolated(play_scenario, max(1, 10 // scale), 100, 0.01)
     ratio = whole.each / tenth.each
     return [
         Line(f"{tenth.workloads} workloads", f"{tenth.seconds:.2f} s", "", None, memory),
@@ -104,7 +74,7 @@ def _parked_lines(scale: int) -> list[Line]:
     lines = []
     waiting = 100_000 // scale
     for cohorts, queues, where in ((1, 1, "one ClusterQueue"), (100, 10, "100 x 10"), (10, 100, "10 x 100")):
-        found, memory = _isolated(parked.measure, max(1, cohorts // scale), queues, waiting, 9)
+        found, memory = isolated(parked.measure, max(1, cohorts // scale), queues, waiting, 9)
         cycle = found.seconds / found.cycles
         lines.append(
             Line(
@@ -122,7 +92,7 @@ def _victim_lines(scale: int) -> list[Line]:
     lines = []
     for wanted in (10, 5_000 // scale, 10_000 // scale):
         for shortcuts in (True, False):
-            found, memory = _isolated(_victims, wanted, shortcuts)
+            found, memory = isolated(_victims, wanted, shortcuts)
             how = "" if shortcuts else ", step by step"
             lines.append(
                 Line(
@@ -141,19 +111,17 @@ def _victims(wanted: int, shortcuts: bool) -> victims.Victims:  # noqa: FBT001 -
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the engine and print one table.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure engine and API server; print one table."
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the size, to see that it runs")
     scale = 10 if parser.parse_args().quick else 1
     speed = calibrate()
     lines = [Line("a fixed loop, for comparison", f"{speed * 1e3:.0f} ms", "", None, 0)]
-    for part in (_scenario_lines, _parked_lines, _victim_lines):
+    for part in (_scenario_lines, _parked_lines, _victim_lines, for_fairway):
         lines += part(scale)
-        print(f"measured: {lines[-1].what.strip()}", file=sys.stderr, flush=True)
-    print(f"\n{'what':<52} {'figure':<34} {'goal':<18} {'met':<4} memory")
-    for line in lines:
-        met = "" if line.met is None or scale > 1 else "yes" if line.met else "NO"
-        memory = f"{line.memory_mb:.0f} MB" if line.memory_mb else ""
-        print(f"{line.what:<52} {line.figure:<34} {line.goal:<18} {met:<4} {memory}")
+        tell(lines[-1].what)
+    show(lines, judged=scale == 1)
     return 0
 
 

@@ -74,7 +74,10 @@ class Rules:
     """`(old, new)`; paths of the stored version."""
 
     convert: Callable[[Manifest, str], Manifest] = _same
-    """The object in another version; the argument is not changed. Only called where the version differs."""
+    """The object in another version; the argument is not changed. Only called where the version differs.
+
+    `ValidationError`, by the paths of the version it is in, if it says what the other cannot.
+    """
 
     request_path: Callable[[str, str], str] = _same_path
     """`(version, path)`: the path of a field of the stored version as another version calls it."""

@@ -114,15 +114,22 @@ def wrong_in_old_version(kind: str, version: str, data: Data) -> list[FieldError
             for where, value in _found(data, (*parent, new))
         ]
     if kind == "Workload":
-        errors += _wrong_priority_class(data)
         errors += [
             problems.required(problems.child(where, name))
             for where, admission in _found(data, ("status", "admission"))
             for name in ("clusterQueue", "podSetAssignments")
             if isinstance(admission, Mapping) and admission.get(name) is None
         ]
-        for where, value in _found(data, _TOPOLOGY_ASSIGNMENT):
-            errors += _wrong_topology(value, where)
+    return errors + without_likeness(kind, data)
+
+
+def without_likeness(kind: str, data: Data) -> list[FieldError]:
+    """The parts of an older manifest, or of a piece of one, that have no likeness in `v1beta2` and would be dropped."""
+    if kind != "Workload":
+        return []
+    errors = _wrong_priority_class(data)
+    for where, value in _found(data, _TOPOLOGY_ASSIGNMENT):
+        errors += _wrong_topology(value, where)
     return errors
 
 

@@ -89,7 +89,10 @@ def find_condition(conditions: tuple[Condition, ...], condition_type: str) -> Co
 
 def has_condition(conditions: tuple[Condition, ...], condition_type: str) -> bool:
     """Whether the condition of this type is there and true."""
-    return any(condition.type == condition_type and condition.is_true for condition in conditions)
+    for condition in conditions:  # asked for every write, and several times; a loop is half of what any() costs
+        if condition.type == condition_type and condition.status is ConditionStatus.TRUE:
+            return True
+    return False
 
 
 class Object(Value, frozen=True, kw_only=True):

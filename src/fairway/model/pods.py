@@ -70,11 +70,13 @@ def validate_pod_spec(spec: object, path: str) -> list[FieldError]:
     for name, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
         seen: set[str] = set()
         for position, container in enumerate(containers):
-            where = problems.index(problems.child(path, name), position)
             if container.name in seen:
+                where = problems.index(problems.child(path, name), position)
                 errors.append(problems.duplicate(where, {"name": container.name}))
             seen.add(container.name)
-            errors += _wrong_resources(container.resources, problems.child(where, "resources"))
+            if not _are_acceptable(container.resources):
+                where = problems.index(problems.child(path, name), position)
+                errors += _wrong_resources(container.resources, problems.child(where, "resources"))
     if pod.resources is not None:
         errors += _wrong_resources(pod.resources, problems.child(path, "resources"))
     return errors
@@ -166,6 +168,15 @@ def _affinity_terms(pod: PodSpec) -> tuple[AffinityTerm, ...]:
             has_match_fields=bool(term.match_fields),
         )
         for term in required.node_selector_terms
+    )
+
+
+def _are_acceptable(resources: ResourceRequirements) -> bool:
+    """What nearly all are, found out without spelling their paths."""
+    return all(
+        name != RESERVED_RESOURCE and quantity.nanos >= 0
+        for quantities in (resources.requests, resources.limits)
+        for name, quantity in quantities.items()
     )
 
 

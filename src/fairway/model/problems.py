@@ -10,7 +10,8 @@ from fairway.errors import FieldError
 
 def child(path: str, *names: str) -> str:
     """The path of a field inside an object."""
-    return ".".join([path, *names] if path else names)
+    inner = names[0] if len(names) == 1 else ".".join(names)
+    return f"{path}.{inner}" if path else inner
 
 
 def index(path: str, position: int) -> str:

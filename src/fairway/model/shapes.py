@@ -33,10 +33,9 @@ _NAMES_ARE_STRINGS = "field names must be strings; put quotes around it"
 
 def read(data: object, expected: type[_T], path: str = "") -> tuple[_T | None, list[FieldError]]:
     """The data as a value of this type, or else all reasons why it is none."""
-    try:
-        return msgspec.convert(data, expected, dec_hook=_from_data), []
-    except msgspec.ValidationError:
-        pass
+    value = read_exact(data, expected)
+    if value is not None:
+        return value, []
     errors: list[FieldError] = []
     cleaned = _walk(data, _type_info(expected), path, errors)
     if errors:
@@ -46,6 +45,14 @@ def read(data: object, expected: type[_T], path: str = "") -> tuple[_T | None, l
     except msgspec.ValidationError as error:
         # The walk should have found it; better a vague error than none.
         return None, [problems.wrong_type(path, data, str(error))]
+
+
+def read_exact(data: object, expected: type[_T]) -> _T | None:
+    """The data as a value of this type, if it has exactly its shape; parts of it may be values already."""
+    try:
+        return msgspec.convert(data, expected, dec_hook=_from_data)
+    except msgspec.ValidationError:
+        return None
 
 
 def write(value: msgspec.Struct) -> dict[str, Any]:
@@ -103,10 +110,10 @@ def _to_data(value: Any) -> Any:
 
 def quantity(data: object) -> Quantity:
     """The quantity that a manifest says: a string or a whole number."""
-    if isinstance(data, float) and not data.is_integer():
-        raise ValueError("must be a string or an integer; put quotes around a number with a fraction")
     if isinstance(data, str):
         return Quantity.parse(data)
+    if isinstance(data, float) and not data.is_integer():
+        raise ValueError("must be a string or an integer; put quotes around a number with a fraction")
     if isinstance(data, int | float) and not isinstance(data, bool):
         return Quantity.parse(int(data))
     raise ValueError(f"must be a string or an integer, not {_named(data)}")

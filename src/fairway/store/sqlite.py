@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from fairway.errors import FairwayError, StorageFailed
 from fairway.store.log import Batch, Row
@@ -78,16 +79,7 @@ class SqliteLog:
             raise StorageFailed(_explained(error, self.path)) from error
 
     def backup(self, target: Path) -> None:
-        if target.exists():
-            raise StorageFailed(f"{target} exists already; choose another name, or remove it first")
-        target.touch(mode=0o600)
-        try:
-            with sqlite3.connect(target) as copy:
-                self._db.backup(copy, pages=2000)
-            copy.close()
-        except sqlite3.Error as error:
-            target.unlink(missing_ok=True)
-            raise StorageFailed(f"the copy to {target} failed and was removed: {error}") from error
+        _copy(self._db, target)
 
     def close(self) -> None:
         self._db.close()
@@ -120,6 +112,38 @@ class SqliteLog:
             return self.last() >= batch.rows[-1].revision
         except sqlite3.Error:
             return False
+
+
+def back_up(source: Path, target: Path) -> None:
+    """Copy a log's file, whether or not a server has it open."""
+    if not source.is_file():
+        raise StorageFailed(f"there is no state to copy: {source} does not exist")
+    try:
+        db = sqlite3.connect(f"file:{quote(str(source.absolute()))}?mode=ro", uri=True, timeout=30.0)
+    except sqlite3.Error as error:
+        raise StorageFailed(f"{source} cannot be read: {error}") from error
+    try:
+        _copy(db, target)
+    finally:
+        db.close()
+
+
+def _copy(db: sqlite3.Connection, target: Path) -> None:
+    try:
+        target.touch(mode=0o600, exist_ok=False)
+    except FileExistsError:
+        raise StorageFailed(f"{target} exists already; choose another name, or remove it first") from None
+    except OSError as error:
+        raise StorageFailed(f"{target} cannot be written: {error.strerror}") from error
+    try:
+        copy = sqlite3.connect(target)
+        try:
+            db.backup(copy, pages=2000)
+        finally:
+            copy.close()
+    except sqlite3.Error as error:
+        target.unlink(missing_ok=True)
+        raise StorageFailed(f"the copy to {target} failed and was removed: {error}") from error
 
 
 def _opened(path: Path) -> sqlite3.Connection:

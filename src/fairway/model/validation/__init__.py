@@ -6,6 +6,6 @@ object, or the object with what it was before, never with other objects: whether
 validity. Rules behind feature gates that are off by default are not enforced.
 """
 
-from fairway.model.validation.dispatch import validate, validate_update
+from fairway.model.validation.dispatch import validate, validate_update, wrong, wrong_update
 
-__all__ = ["validate", "validate_update"]
+__all__ = ["validate", "validate_update", "wrong", "wrong_update"]

@@ -32,15 +32,32 @@ from fairway.model.validation.workloads import wrong_workload
 
 def validate(value: AnyObject) -> None:
     """Raise `ValidationError`, with all that is wrong, unless the object may be created."""
-    _refuse(value, [*wrong_metadata(value), *beyond_limits(value), *_wrong(value)])
+    _refuse(value, wrong(value))
 
 
 def validate_update(old: AnyObject, new: AnyObject) -> None:
     """Raise `ValidationError`, with all that is wrong, unless the first may be replaced by the second."""
+    _refuse(new, wrong_update(old, new))
+
+
+def wrong(value: AnyObject) -> list[FieldError]:
+    """Why the object may not be created."""
+    return [*wrong_metadata(value), *beyond_limits(value), *_wrong(value)]
+
+
+def wrong_update(old: AnyObject, new: AnyObject) -> list[FieldError]:
+    """Why the first may not be replaced by the second.
+
+    A spec that both share, as the same value in memory, was accepted before and is not looked at again.
+    """
     if type(old) is not type(new):
         raise TypeError(f"a {old.KIND} cannot become a {new.KIND}")
-    errors = [*wrong_metadata(new), *wrong_metadata_update(old, new), *beyond_limits(new), *_wrong_update(old, new)]
-    _refuse(new, errors)
+    return [
+        *wrong_metadata(new),
+        *wrong_metadata_update(old, new),
+        *beyond_limits(new, old),
+        *_wrong_update(old, new),
+    ]
 
 
 def _refuse(value: AnyObject, errors: list[FieldError]) -> None:

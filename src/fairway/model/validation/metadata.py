@@ -1,24 +1,27 @@
 """Rules about metadata, the same for every kind."""
 
+from operator import attrgetter
+
 from fairway.errors import FieldError
 from fairway.model import problems
 from fairway.model.metadata import Metadata, Object, OwnerReference
 from fairway.model.validation import names
 from fairway.model.validation.immutability import changed
 
-_PATH = "metadata"
+_FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+_fixed = attrgetter("name", "namespace", "uid", "creation_timestamp", "deletion_timestamp")
 
 
 def wrong_metadata(value: Object) -> list[FieldError]:
     metadata = value.metadata
     errors = [*_wrong_name(metadata), *_wrong_namespace(value)]
     if metadata.generation < 0:
-        path = problems.child(_PATH, "generation")
+        path = "metadata.generation"
         errors.append(problems.invalid(path, metadata.generation, "must be greater than or equal to 0"))
     if metadata.labels:
-        errors += names.wrong_labels(metadata.labels, problems.child(_PATH, "labels"))
+        errors += names.wrong_labels(metadata.labels, "metadata.labels")
     if metadata.annotations:
-        errors += names.wrong_annotations(metadata.annotations, problems.child(_PATH, "annotations"))
+        errors += names.wrong_annotations(metadata.annotations, "metadata.annotations")
     if metadata.owner_references:
         errors += _wrong_owners(metadata.owner_references)
     if metadata.finalizers:
@@ -27,23 +30,18 @@ def wrong_metadata(value: Object) -> list[FieldError]:
 
 
 def wrong_metadata_update(old: Object, new: Object) -> list[FieldError]:
-    errors = []
-    for field, before, after in (
-        ("name", old.metadata.name, new.metadata.name),
-        ("namespace", old.metadata.namespace, new.metadata.namespace),
-        ("uid", old.metadata.uid, new.metadata.uid),
-        ("creationTimestamp", old.metadata.creation_timestamp, new.metadata.creation_timestamp),
-        ("deletionTimestamp", old.metadata.deletion_timestamp, new.metadata.deletion_timestamp),
-    ):
-        errors += changed(before, after, problems.child(_PATH, field))
+    errors: list[FieldError] = []
+    if _fixed(old.metadata) != _fixed(new.metadata):
+        for field, before, after in zip(_FIXED, _fixed(old.metadata), _fixed(new.metadata), strict=True):
+            errors += changed(before, after, f"metadata.{field}")
     if new.metadata.generation < old.metadata.generation:
-        path = problems.child(_PATH, "generation")
+        path = "metadata.generation"
         errors.append(problems.invalid(path, new.metadata.generation, "must not be decremented"))
-    added = sorted(set(new.metadata.finalizers) - set(old.metadata.finalizers))
-    if added and old.metadata.deletion_timestamp is not None:
-        rule = "no new finalizers can be added if the object is being deleted, found new finalizers"
-        path = problems.child(_PATH, "finalizers")
-        errors.append(problems.forbidden(path, added, f"{rule} {', '.join(added)}"))
+    if old.metadata.deletion_timestamp is not None:
+        added = sorted(set(new.metadata.finalizers) - set(old.metadata.finalizers))
+        if added:
+            rule = "no new finalizers can be added if the object is being deleted, found new finalizers"
+            errors.append(problems.forbidden("metadata.finalizers", added, f"{rule} {', '.join(added)}"))
     return errors
 
 
@@ -52,9 +50,9 @@ def _wrong_name(metadata: Metadata) -> list[FieldError]:
     if metadata.generate_name:
         # Random characters follow it, so a dash at its end is fine.
         stem = metadata.generate_name[:-1] + "a" if metadata.generate_name.endswith("-") else metadata.generate_name
-        path = problems.child(_PATH, "generateName")
+        path = "metadata.generateName"
         errors += [problems.invalid(path, metadata.generate_name, fault) for fault in names.subdomain_faults(stem)]
-    path = problems.child(_PATH, "name")
+    path = "metadata.name"
     if metadata.name:
         errors += [problems.invalid(path, metadata.name, fault) for fault in names.subdomain_faults(metadata.name)]
     elif not metadata.generate_name:
@@ -63,7 +61,7 @@ def _wrong_name(metadata: Metadata) -> list[FieldError]:
 
 
 def _wrong_namespace(value: Object) -> list[FieldError]:
-    path = problems.child(_PATH, "namespace")
+    path = "metadata.namespace"
     if not value.NAMESPACED:
         return [problems.forbidden(path, value.namespace, "not allowed on this type")] if value.namespace else []
     if not value.namespace:
@@ -72,7 +70,7 @@ def _wrong_namespace(value: Object) -> list[FieldError]:
 
 
 def _wrong_owners(owners: tuple[OwnerReference, ...]) -> list[FieldError]:
-    path = problems.child(_PATH, "ownerReferences")
+    path = "metadata.ownerReferences"
     errors = []
     for position, owner in enumerate(owners):
         where = problems.index(path, position)
@@ -91,7 +89,7 @@ def _wrong_owners(owners: tuple[OwnerReference, ...]) -> list[FieldError]:
 
 
 def _wrong_finalizers(finalizers: tuple[str, ...]) -> list[FieldError]:
-    path = problems.child(_PATH, "finalizers")
+    path = "metadata.finalizers"
     errors = [error for finalizer in finalizers for error in names.wrong_key(finalizer, path)]
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         rule = "finalizer orphan and foregroundDeletion cannot be both set"

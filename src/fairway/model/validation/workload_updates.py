@@ -45,6 +45,8 @@ def wrong_workload_update(old: Workload, new: Workload) -> list[FieldError]:
 
 def _changed_pod_sets(old: Workload, new: Workload) -> list[FieldError]:
     path = "spec.podSets"
+    if old.spec is new.spec:
+        return []
     if len(old.spec.pod_sets) != len(new.spec.pod_sets):
         return [problems.invalid(path, shown(new.spec.pod_sets), IMMUTABLE)]
     errors = []
@@ -102,7 +104,7 @@ def _scaled_down(workload: Workload) -> set[str]:
 
 
 def _changed_admission(old: Admission | None, new: Admission | None) -> list[FieldError]:
-    if old is None or new is None:
+    if old is None or new is None or old == new:
         return []
     if len(old.pod_set_assignments) == len(new.pod_set_assignments):
         # Where the pods go may be decided after the quota is reserved.

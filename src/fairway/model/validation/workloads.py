@@ -37,15 +37,19 @@ def is_elastic(workload: Workload) -> bool:
 
 
 def wrong_workload(workload: Workload, before: Workload | None = None) -> list[FieldError]:
-    errors = []
-    for position, pod_set in enumerate(workload.spec.pod_sets):
-        errors += _wrong_pod_set(pod_set, problems.index(_POD_SETS, position))
+    errors: list[FieldError] = []
+    # What was accepted before and is the very same now need not be asked again.
+    if before is None or before.spec is not workload.spec:
+        for position, pod_set in enumerate(workload.spec.pod_sets):
+            errors += _wrong_pod_set(pod_set, problems.index(_POD_SETS, position))
     errors += _wrong_counts(workload)
     errors += _wrong_priority(workload)
     if workload.status.conditions and reserves_quota(workload):
         errors += _wrong_admission(workload, before)
     for position, condition in enumerate(workload.status.conditions):
-        errors += names.wrong_key(condition.type, problems.child(problems.index("status.conditions", position), "type"))
+        if names.key_faults(condition.type):
+            path = problems.index("status.conditions", position)
+            errors += names.wrong_key(condition.type, problems.child(path, "type"))
     errors += _wrong_assignments(workload)
     errors += _wrong_reclaimable_pods(workload, before)
     errors += _wrong_check_updates(workload)
@@ -62,8 +66,10 @@ def _wrong_pod_set(pod_set: PodSet, path: str) -> list[FieldError]:
     errors = []
     template = problems.child(path, "template")
     metadata = pod_set.template.metadata
-    errors += names.wrong_labels(metadata.labels, problems.child(template, "metadata.labels"))
-    errors += names.wrong_annotations(metadata.annotations, problems.child(template, "metadata.annotations"))
+    if metadata.labels:
+        errors += names.wrong_labels(metadata.labels, problems.child(template, "metadata.labels"))
+    if metadata.annotations:
+        errors += names.wrong_annotations(metadata.annotations, problems.child(template, "metadata.annotations"))
     errors += pods.validate_pod_spec(pod_set.template.spec, problems.child(template, "spec"))
     if pod_set.min_count is not None and pod_set.min_count > pod_set.count:
         rule = "minCount should be positive and less or equal to count"
@@ -189,6 +195,8 @@ def _wrong_slice(part: TopologyAssignmentSlice, path: str) -> list[FieldError]:
 
 
 def _wrong_reclaimable_pods(workload: Workload, before: Workload | None) -> list[FieldError]:
+    if not workload.status.reclaimable_pods:
+        return []
     counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     # A count that a smaller pod set left behind may stay until it is brought down.
     stale = before.status.reclaimable_pods if before is not None and is_elastic(workload) else ()
@@ -204,6 +212,8 @@ def _wrong_reclaimable_pods(workload: Workload, before: Workload | None) -> list
 
 
 def _wrong_check_updates(workload: Workload) -> list[FieldError]:
+    if not workload.status.admission_checks:
+        return []
     known = sorted(pod_set.name for pod_set in workload.spec.pod_sets)
     errors = []
     for i, check in enumerate(workload.status.admission_checks):

@@ -11,7 +11,7 @@ import msgspec
 from fairway.kinds.kind import Kind
 from fairway.kinds.registry import Registry
 from fairway.store.entries import Entry, Key
-from fairway.store.objects import changing, creating, deleting, listing, watching
+from fairway.store.objects import binding, changing, creating, deleting, listing, watching
 from fairway.store.objects.options import PLAIN, PLAIN_DELETE, DeleteOptions, PatchType, Target, WriteOptions, Written
 from fairway.store.objects.reading import decoded, not_found
 from fairway.store.objects.writing import Context
@@ -100,6 +100,10 @@ class Objects:
     ) -> Written:
         """Change an object, or its status, as a patch describes it."""
         return await changing.patch(self._context, Target(kind, version, key, options, subresource), patch_type, patch)
+
+    async def bind(self, kind: Kind, key: Key, node: str, options: WriteOptions = PLAIN) -> Written:
+        """Give a pod to a node."""
+        return await binding.bind(self._context, kind, key, node, options)
 
     async def delete(self, kind: Kind, key: Key, options: DeleteOptions = PLAIN_DELETE) -> Written:
         """Delete an object, or mark it for deletion where somebody must finish first."""

@@ -1,0 +1,235 @@
+"""The lines of the table about the API server: what was found, what the goal is, and whether it is met."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.api import bare, baseline, manifests, scenarios
+from bench.api.load import Report, drive
+from bench.api.servers import Server, fairway, scratch
+from bench.api.wire import Target
+from bench.table import Line, tell
+
+RUNS = 2
+"""The machine is shared with others; the better of these is shown."""
+
+
+class Sizes(NamedTuple):
+    """How much is measured. The goals speak of the whole; a tenth shows that it runs."""
+
+    run_seconds: float
+    watchers: int
+    calm_events: int
+    hurried_events: int
+    listed: int
+    stored: int
+
+    @classmethod
+    def at(cls, scale: int) -> Sizes:
+        return cls(1.5 / scale, 1_000 // scale, 30, 150, 50_000 // scale, 100_000 // scale)
+
+
+class _Subject:
+    """A server with its figures, as far as they can be seen: those of another machine's process cannot."""
+
+    def __init__(self, target: Target, server: Server | None = None) -> None:
+        self.target = target
+        self.namespaces = scenarios.Namespaces(target)
+        self._server = server
+
+    @property
+    def memory_mb(self) -> float:
+        return self._server.memory_mb if self._server else 0.0
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self._server.cpu_seconds if self._server else 0.0
+
+
+def for_fairway(scale: int) -> list[Line]:
+    """Every line: Fairway on a fresh state directory, and once more on the full one."""
+    sizes = Sizes.at(scale)
+    with scratch() as directory:
+        lines = _surroundings(directory, sizes)
+        state = directory / "state"
+        with fairway(state) as server:
+            lines.append(_idle_line(server))
+            subject = _Subject(server.target, server)
+            lines += _under_load(subject, sizes)
+            lines += _list_lines(subject, sizes)
+            scenarios.fill(server.target, subject.namespaces.fresh(), sizes.stored - sizes.listed)
+        lines.append(_start_line(state, sizes))
+    return lines
+
+
+def for_another(target: Target, scale: int) -> list[Line]:
+    """What can be measured of a server that is already running, in namespaces of our own."""
+    sizes = Sizes.at(scale)
+    subject = _Subject(target)
+    try:
+        return _under_load(subject, sizes) + _list_lines(subject, sizes)
+    finally:
+        subject.namespaces.remove()
+
+
+def _surroundings(directory: Path, sizes: Sizes) -> list[Line]:
+    """What the machine and the generator themselves allow."""
+    body = manifests.encoded(manifests.workload("bench"))
+    ceiling = bare.measure(32, sizes.run_seconds, body)
+    return [
+        Line("durable write of 4 KB to this disk", f"{_write_seconds(directory) * 1e3:.2f} ms", "", None, 0),
+        Line(
+            f"load generator against a bare server, {len(body)} bytes",
+            f"{ceiling.rate:.0f}/s, {ceiling.cpu_each * 1e6:.0f} us each",
+            "",
+            None,
+            0,
+        ),
+    ]
+
+
+def _write_seconds(directory: Path) -> float:
+    """The median time of appending and syncing, as a log does it."""
+    times = []
+    with (directory / "probe").open("wb", buffering=0) as file:
+        for _ in range(50):
+            begun = time.perf_counter()
+            file.write(bytes(4096))
+            os.fdatasync(file.fileno())
+            times.append(time.perf_counter() - begun)
+    return sorted(times)[len(times) // 2]
+
+
+def _idle_line(server: Server) -> Line:
+    memory = server.memory_mb
+    return Line("API server, idle and empty", f"{memory:.0f} MB", "under 80 MB", memory < 80, memory)
+
+
+def _under_load(subject: _Subject, sizes: Sizes) -> list[Line]:
+    return [
+        *_loop_lines(subject, sizes, "creates", scenarios.creates, baseline.CREATES),
+        *_loop_lines(subject, sizes, "status patches", scenarios.status_patches, baseline.PATCHES),
+        *_loop_lines(subject, sizes, "status applies", scenarios.status_applies, baseline.APPLIES),
+        *_watch_lines(subject, sizes),
+    ]
+
+
+def _loop_lines(
+    subject: _Subject,
+    sizes: Sizes,
+    what: str,
+    prepare: Callable[[Target, scenarios.Namespaces, int], scenarios.Feeds],
+    compared: baseline.Baseline,
+) -> list[Line]:
+    """One line a number of clients, each with the better of the runs, and one on the best of all."""
+    lines = []
+    found: list[_Run] = []
+    for clients, rate in compared.rates.items():
+        run = max((_run(subject, sizes, prepare, clients) for _ in range(RUNS)), key=lambda run: run.report.rate)
+        report = run.report
+        lines.append(
+            Line(
+                f"{what}, {clients} client{'s' if clients > 1 else ''}",
+                f"{report.rate:.0f}/s, p50 {report.percentile(50) * 1e3:.1f} p99 {report.percentile(99) * 1e3:.1f} ms",
+                f"({report.rate / rate:.1f} x apiserver)",
+                None,
+                subject.memory_mb,
+            )
+        )
+        found.append(run)
+    best = max(found, key=lambda run: run.report.rate)
+    cpu = f", CPU {best.cpu_each * 1e6:.0f} us" if best.cpu_each else ""
+    tell(what)
+    lines.append(
+        Line(
+            f"  {what} at best",
+            f"{best.report.rate:.0f}/s{cpu}, generator's {best.report.cpu_each * 1e6:.0f} us",
+            f"over {compared.goal}/s" if compared.goal else "",
+            best.report.rate >= compared.goal if compared.goal else None,
+            0,
+        )
+    )
+    return lines
+
+
+class _Run(NamedTuple):
+    report: Report
+    cpu_each: float
+    """Seconds of CPU the server used for one answer, or 0 where that cannot be seen."""
+
+
+def _run(
+    subject: _Subject,
+    sizes: Sizes,
+    prepare: Callable[[Target, scenarios.Namespaces, int], scenarios.Feeds],
+    clients: int,
+) -> _Run:
+    feeds = prepare(subject.target, subject.namespaces, clients)
+    before = subject.cpu_seconds
+    report = scenarios.sound(drive(subject.target, feeds, sizes.run_seconds))
+    return _Run(report, (subject.cpu_seconds - before) / max(1, report.answered))
+
+
+def _watch_lines(subject: _Subject, sizes: Sizes) -> list[Line]:
+    found = scenarios.watched(
+        subject.target,
+        subject.namespaces,
+        watchers=sizes.watchers,
+        calm=sizes.calm_events,
+        hurried=sizes.hurried_events,
+    )
+    tell(f"{sizes.watchers} watchers")
+    resumed = f", {found.resumed} streams resumed" if found.resumed else ""
+    return [
+        Line(
+            f"{sizes.watchers} watchers, one writer: none lost",
+            f"{found.events_each_second:.0f} events/s{resumed}",
+            "",
+            None,
+            subject.memory_mb,
+        ),
+        Line(
+            "  from the create's answer to the last watcher",
+            f"p50 {found.percentile(50) * 1e3:.1f} p99 {found.percentile(99) * 1e3:.1f} ms",
+            "",
+            None,
+            0,
+        ),
+    ]
+
+
+def _list_lines(subject: _Subject, sizes: Sizes) -> list[Line]:
+    namespace = subject.namespaces.fresh()
+    scenarios.fill(subject.target, namespace, sizes.listed)
+    lines = []
+    for limit in (0, 500):
+        found = min(
+            (scenarios.listed(subject.target, namespace, limit) for _ in range(RUNS)), key=lambda run: run.seconds
+        )
+        if found.objects != sizes.listed:
+            raise AssertionError(f"the list had {found.objects} of {sizes.listed} Workloads")
+        tell(f"list of {found.objects} Workloads")
+        lines.append(
+            Line(
+                f"list of {found.objects} Workloads{f' in pages of {limit}' if limit else ''}",
+                f"{found.seconds:.2f} s, {found.mb_each_second:.0f} MB/s",
+                "",
+                None,
+                subject.memory_mb,
+            )
+        )
+    return lines
+
+
+def _start_line(state: Path, sizes: Sizes) -> Line:
+    """The better of the starts on the same directory; the first may still read from the disk."""
+    starts = []
+    for _ in range(RUNS):
+        with fairway(state) as server:
+            starts.append((server.ready_seconds, server.memory_mb))
+    seconds, memory = min(starts)
+    return Line(f"start on {sizes.stored} Workloads and more", f"{seconds:.2f} s", "under 3 s", seconds < 3, memory)

@@ -1,0 +1,58 @@
+"""The table that ``python -m bench`` and ``python -m bench.api`` print, and measuring in a process of one's own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+Result = TypeVar("Result")
+
+_WIDTHS = (52, 34, 18, 4)
+
+
+class Line(NamedTuple):
+    what: str
+    figure: str
+    goal: str
+    met: bool | None
+    memory_mb: float
+
+
+def isolated(work: Callable[..., Result], *arguments: object) -> tuple[Result, float]:
+    """Run in a process of its own; the result, and the most memory that process used."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def measured() -> None:
+        result = work(*arguments)
+        sender.send((result, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+
+    process = context.Process(target=measured)
+    process.start()
+    sender.close()
+    try:
+        result, memory = receiver.recv()
+    except EOFError:
+        raise SystemExit(f"{work.__name__}{arguments} failed, see above") from None
+    process.join()
+    return result, memory
+
+
+def tell(what: str) -> None:
+    """Show that it goes on, beside the table."""
+    print(f"measured: {what.strip()}", file=sys.stderr, flush=True)
+
+
+def show(lines: Sequence[Line], *, judged: bool) -> None:
+    """Print the lines; whether goals are met only when the sizes are those the goals speak of."""
+    rows = [("what", "figure", "goal", "met", "memory")]
+    for line in lines:
+        met = "" if line.met is None or not judged else "yes" if line.met else "NO"
+        rows.append((line.what, line.figure, line.goal, met, f"{line.memory_mb:.0f} MB" if line.memory_mb else ""))
+    widths = [max(least, *(len(row[column]) for row in rows)) for column, least in enumerate(_WIDTHS)]
+    print()
+    for row in rows:
+        print(" ".join([f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)] + [row[-1]]).rstrip())

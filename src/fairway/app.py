@@ -1,0 +1,101 @@
+"""The composition root: the only place that knows everything.
+
+It opens the state directory, puts the parts together, listens, and takes them apart again in the opposite order.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fairway.kinds.registry import default_registry
+from fairway.runtime.clock import SystemClock
+from fairway.runtime.lease import Hold
+from fairway.server.access.audit import AuditLog
+from fairway.server.access.users import Users
+from fairway.server.app import Api
+from fairway.server.certificates import Certificate, own_certificate
+from fairway.server.kubeconfig import admin_token, write_kubeconfig
+from fairway.server.limits import Limits
+from fairway.server.listening import Listener, bound_socket
+from fairway.settings import Settings
+from fairway.store.keeping import Collector, EventExpiry, NamespaceKeeper
+from fairway.store.objects import Objects
+from fairway.store.sqlite import SqliteLog
+from fairway.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+
+async def serve(settings: Settings, announce: Callable[[str], None], limits: Limits | None = None) -> None:
+    """Run a server until it is told to end; `announce` hears its URL when it is ready."""
+    prepare_directory(settings.state)
+    with Hold.acquire(settings.state), bound_socket(settings.host, settings.port) as listening:
+        url = _url(settings, listening)
+        certificate = _certificate(settings)
+        async with _running_api(settings, limits) as api:
+            token = admin_token(settings.kubeconfig, Users(settings.state))
+            write_kubeconfig(settings.kubeconfig, url, token, certificate.authority if certificate else None)
+            await Listener(api, listening, certificate).run(lambda: _ready(api, url, announce))
+
+
+def prepare_directory(state: Path) -> None:
+    """The state directory, for its owner alone."""
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _certificate(settings: Settings) -> Certificate | None:
+    """What the server shows its clients; `None` if it speaks plain HTTP."""
+    if settings.tls_cert and settings.tls_key:
+        return Certificate(settings.tls_cert, settings.tls_key, settings.tls_cert)
+    if settings.insecure:
+        return None
+    return own_certificate(settings.own_tls, settings.host, SystemClock().now())
+
+
+def _ready(api: Api, url: str, announce: Callable[[str], None]) -> None:
+    api.not_ready = ""
+    _log.info("listening on %s (process %d)", url, os.getpid())
+    announce(url)
+
+
+@asynccontextmanager
+async def _running_api(settings: Settings, limits: Limits | None) -> AsyncIterator[Api]:
+    """The API over the store of a state directory, with everything that keeps it tidy."""
+    clock = SystemClock()
+    store = Store(SqliteLog(settings.database))
+    try:
+        await store.start()
+        objects = Objects(store, default_registry(), clock.now)
+        namespaces = NamespaceKeeper(objects)
+        keepers: list[Collector | NamespaceKeeper | EventExpiry] = [
+            Collector(objects),
+            namespaces,
+            EventExpiry(objects),
+        ]
+        audit = AuditLog(settings.state)
+        try:
+            await namespaces.make_defaults()
+            api = Api(objects, Users(settings.state), audit, settings.state, limits)
+            api.not_ready = "not listening yet"
+            chores = [asyncio.create_task(keeper.run()) for keeper in keepers]
+            try:
+                yield api
+            finally:
+                for chore in chores:
+                    chore.cancel()
+                await asyncio.gather(*chores, return_exceptions=True)
+        finally:
+            await asyncio.to_thread(audit.close)
+    finally:
+        await store.close()
+
+
+def _url(settings: Settings, listening: socket.socket) -> str:
+    scheme = "http" if settings.insecure and not settings.tls_cert else "https"
+    host = settings.host if settings.host not in {"0.0.0.0", "::"} else socket.gethostname()  # noqa: S104
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{shown}:{listening.getsockname()[1]}"

@@ -1,0 +1,52 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from fairway.settings import DEFAULT_PORT, state_directory
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _expanded(_ctx: click.Context, _param: click.Parameter, value: Path | None) -> Path:
+    return value.expanduser() if value is not None else state_directory()
+
+
+state_option = click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    callback=_expanded,
+    metavar="DIR",
+    help="Where the server keeps its files.  [default: $FAIRWAY_STATE, else ~/.fairway]",
+)
+
+
+def serving_options(command: Command) -> Command:
+    """What can be said about how a server listens."""
+    options = [
+        state_option,
+        click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),
+        click.option(
+            "--port",
+            type=int,
+            default=DEFAULT_PORT,
+            show_default=True,
+            envvar="FAIRWAY_PORT",
+            help="The port to listen on; 0 lets the system choose.",
+        ),
+        click.option(
+            "--tls-cert",
+            type=click.Path(path_type=Path),
+            help="Certificate (PEM).  [default: one of the server's own, for this machine only]",
+        ),
+        click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key (PEM)."),
+        click.option(
+            "--insecure", is_flag=True, help="Plain HTTP: tokens travel in the clear, and kubectl sends none."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command

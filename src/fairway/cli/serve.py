@@ -1,0 +1,51 @@
+"""`fairway serve`."""
+
+import asyncio
+import logging
+import os
+from typing import Any
+
+import click
+
+from fairway.cli.options import serving_options
+from fairway.settings import Settings
+
+READY_FD = "FAIRWAY_READY_FD"
+"""Whoever started this process in the background reads the URL from this file descriptor."""
+
+
+@click.command()
+@serving_options
+def serve(**options: Any) -> None:
+    """Run the server in the foreground.
+
+    It serves the Kubernetes API for the kinds that Fairway knows, from one SQLite file in the state directory, and
+    writes a kubeconfig there (mode 0600) for kubectl and every other client. Ctrl-C ends it; nothing acknowledged is
+    lost, however it ends.
+
+    \b
+    Examples:
+      fairway serve
+      fairway serve --state ./state --port 0
+      fairway serve --host 0.0.0.0 --tls-cert server.crt --tls-key server.key
+    """
+    from fairway.app import serve as run  # noqa: PLC0415 - help must not wait for it
+
+    settings = Settings(**options)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        import uvloop  # noqa: PLC0415
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run(settings, lambda url: _announce(settings, url)))
+    except KeyboardInterrupt:
+        click.echo("ended", err=True)
+
+
+def _announce(settings: Settings, url: str) -> None:
+    descriptor = os.environ.pop(READY_FD, "")
+    if descriptor:
+        with os.fdopen(int(descriptor), "w") as waiting:
+            waiting.write(f"{url}\n")
+    click.echo(f"Fairway is serving at {url}")
+    click.echo(f"export KUBECONFIG={settings.kubeconfig}")

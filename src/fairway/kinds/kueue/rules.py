@@ -1,0 +1,95 @@
+"""The rules of Kueue's kinds on manifests: read into the model's types, asked there, and the answers handed on.
+
+The schema has been walked before, so a manifest that comes here is plain JSON without unknown fields. This is the path
+of every write, so nothing is read or asked twice: what an update leaves as it was is taken over as it was.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from fairway.errors import FieldError, ValidationError
+from fairway.kinds.kind import Manifest, Rules
+from fairway.model import conversion, shapes
+from fairway.model.metadata import GROUP, IN_USE_FINALIZER
+from fairway.model.objects import KINDS as TYPES
+from fairway.model.objects import AnyObject
+from fairway.model.validation import wrong, wrong_update
+
+_TYPE_FIELDS: Final = frozenset({"apiVersion", "kind"})
+_KEPT_WHILE_IN_USE: Final = frozenset({"ClusterQueue", "ResourceFlavor"})
+
+
+def rules_of(kind: str) -> Rules:
+    """The rules of one of Kueue's kinds."""
+    rules = Rules(
+        validate=_validator(kind),
+        validate_update=_update_validator(kind),
+        convert=convert,
+        request_path=partial(conversion.old_path, kind),
+    )
+    return replace(rules, prepare_create=_keep_while_in_use) if kind in _KEPT_WHILE_IN_USE else rules
+
+
+def convert(manifest: Manifest, version: str) -> Manifest:
+    """The object in the other version; `ValidationError`, by the paths of the older, if it has no likeness there."""
+    kind, source = manifest["kind"], manifest["apiVersion"].rpartition("/")[2]
+    if source == version:
+        return manifest
+    if source == conversion.STORED:
+        converted = conversion.from_stored(kind, version, manifest)
+    else:
+        errors = conversion.without_likeness(kind, manifest)
+        if errors:
+            metadata = manifest.get("metadata") or {}
+            raise ValidationError(kind, metadata.get("name") or metadata.get("generateName") or "", errors)
+        converted = conversion.to_stored(kind, source, manifest)
+    converted["apiVersion"] = f"{GROUP}/{version}"
+    return converted
+
+
+def _keep_while_in_use(manifest: Manifest) -> None:
+    # On create alone, as Kueue's webhook does it: whoever takes the finalizer away later means it.
+    metadata = manifest["metadata"]
+    finalizers = metadata.get("finalizers") or []
+    if IN_USE_FINALIZER not in finalizers:
+        metadata["finalizers"] = [*finalizers, IN_USE_FINALIZER]
+
+
+def _validator(kind: str) -> Callable[[Manifest], list[FieldError]]:
+    expected = TYPES[kind]
+
+    def validate(manifest: Manifest) -> list[FieldError]:
+        value, errors = shapes.read(_parts(manifest), expected)
+        return errors if value is None else wrong(value)
+
+    return validate
+
+
+def _update_validator(kind: str) -> Callable[[Manifest, Manifest], list[FieldError]]:
+    expected = TYPES[kind]
+
+    def validate_update(old: Manifest, new: Manifest) -> list[FieldError]:
+        before, errors = shapes.read(_parts(old), expected)
+        if before is None:
+            return errors
+        value, errors = _read_over(before, old, new)
+        return errors if value is None else wrong_update(before, value)
+
+    return validate_update
+
+
+def _parts(manifest: Manifest) -> dict[str, Any]:
+    return {name: part for name, part in manifest.items() if name not in _TYPE_FIELDS}
+
+
+def _read_over(before: AnyObject, old: Manifest, new: Manifest) -> tuple[AnyObject | None, list[FieldError]]:
+    """The new object, with the very spec of the one before where the manifests have the same."""
+    parts = _parts(new)
+    spec = parts.get("spec")
+    if spec is not None and spec == old.get("spec"):
+        value = shapes.read_exact({**parts, "spec": getattr(before, "spec", None)}, type(before))
+        if value is not None:
+            return value, []
+    return shapes.read(parts, type(before))

@@ -1,0 +1,247 @@
+"""The API as an ASGI application: who asks, may they, what for, and the answer.
+
+Every request ends in an answer: what is refused on purpose becomes a `Status` with its reason, whatever else goes wrong
+is logged and becomes a 500 that says so. Nothing here knows a kind by name.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from fairway.errors import ApiError, FairwayError, MethodNotAllowed, TooManyRequests, ValidationError
+from fairway.server import reading, reviewing, visibility, watching, writing
+from fairway.server.access.audit import AuditEntry, AuditLog
+from fairway.server.access.authentication import authenticate
+from fairway.server.access.authorization import authorize, authorize_path
+from fairway.server.access.users import Users
+from fairway.server.limits import Limits
+from fairway.server.metrics import Metrics
+from fairway.server.plain import Plain
+from fairway.server.podlogs import pod_log
+from fairway.server.requests import Receive, Request, Scope, Send
+from fairway.server.responses import Response, encode, failure, ok, status_of
+from fairway.server.routes import Place, Route, place, route
+from fairway.store.objects import Objects, Written
+
+_log = logging.getLogger(__name__)
+
+_REVIEWS: Final = {"authentication.k8s.io", "authorization.k8s.io"}
+_AUDITED: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_WRITES: Final = {
+    "create": writing.create,
+    "update": writing.update,
+    "patch": writing.patch,
+    "delete": writing.delete,
+}
+
+
+class _Exchange:
+    """One request on its way: what is known of it for metrics and audit."""
+
+    __slots__ = ("code", "request", "route", "started", "verb", "written")
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self.request: Request | None = None
+        self.verb = ""
+        self.route: Place | None = None
+        self.code = 0
+        self.written: Written | None = None
+
+
+class Api:
+    """The ASGI application."""
+
+    def __init__(
+        self, objects: Objects, users: Users, audit: AuditLog, state: Path, limits: Limits | None = None
+    ) -> None:
+        self._objects = objects
+        self._users = users
+        self._audit = audit
+        self._state = state
+        self.limits = limits or Limits()
+        self.metrics = Metrics(objects.store)
+        self.not_ready = ""
+        """What is still missing before requests should come; empty when nothing is."""
+
+        self._plain = Plain(objects.registry, self.metrics, lambda: self.not_ready)
+        self._streams: set[asyncio.Task[Any]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        exchange = _Exchange()
+        response: Response | reading.Streamed | None
+        try:
+            request = exchange.request = Request(scope, receive, self.limits.body_bytes)
+            response = await self._answered(request, exchange, send)
+        except (ApiError, ValidationError) as error:
+            body = status_of(error, self._objects.registry)
+            response = _refusal(body)
+        except FairwayError as error:
+            response = _refusal(failure(500, "InternalError", str(error)))
+        except asyncio.CancelledError:
+            raise
+        except Exception:  # noqa: BLE001 - whoever asked must get an answer
+            _log.exception("%s %s failed", scope.get("method"), scope.get("path"))
+            response = _refusal(failure(500, "InternalError", "an internal error occurred; the server's log has it"))
+        await self._respond(scope, response, exchange, send)
+        self._note(scope, exchange)
+
+    def end_streams(self) -> None:
+        """End watches and followed logs: the server is going down, and clients will find the next one."""
+        for task in self._streams:
+            task.cancel()
+
+    async def _answered(self, request: Request, exchange: _Exchange, send: Send) -> Response | reading.Streamed | None:
+        request.user = authenticate(self._users, request.header(b"authorization"))
+        where = place(request.segments)
+        if where is None:
+            authorize_path(request.user, verb=request.method.lower(), path=request.path)
+            return self._plain.answer(request)
+        exchange.route = where
+        if where.group in _REVIEWS:
+            return await self._review(request, where, exchange)
+        if where.group == visibility.GROUP:
+            exchange.verb = "get"
+            self._authorize(request, exchange, where)
+            if request.method != "GET":
+                raise MethodNotAllowed("pending workloads can only be read")
+            return ok(visibility.pending_workloads(self._objects, request, where))
+        asked = route(self._objects.registry, request, where)
+        exchange.verb = asked.verb
+        self._authorize(request, exchange, where)
+        return await self._carried_out(request, asked, exchange, send)
+
+    def _authorize(self, request: Request, exchange: _Exchange, where: Place) -> None:
+        authorize(
+            request.user,
+            verb=exchange.verb,
+            group=where.group,
+            resource=where.resource,
+            subresource=where.subresource,
+            namespace=where.namespace,
+            name=where.name,
+        )
+
+    async def _carried_out(
+        self, request: Request, asked: Route, exchange: _Exchange, send: Send
+    ) -> Response | reading.Streamed | None:
+        objects = self._objects
+        if asked.verb == "watch":
+            with self._stream(exchange) as start:
+                await watching.watch(objects, request, asked, self.limits, start, send)
+            return None
+        if asked.subresource == "log":
+            with self._stream(exchange) as start:
+                return await pod_log(objects, request, asked, self._state, self.limits, start, send)
+        with self._one_more():
+            if asked.subresource == "binding":
+                response, exchange.written = await writing.bind(objects, request, asked)
+                return response
+            if asked.verb == "get":
+                return reading.get(objects, request, asked)
+            if asked.verb == "list":
+                return reading.list_objects(objects, request, asked, self.limits)
+            if asked.verb == "deletecollection":
+                return await writing.delete_collection(objects, request, asked)
+            response, exchange.written = await _WRITES[asked.verb](objects, request, asked)
+            return response
+
+    @contextmanager
+    def _one_more(self) -> Iterator[None]:
+        if self.metrics.in_flight >= self.limits.requests:
+            raise TooManyRequests(f"{self.limits.requests} requests are being answered already; try again in a second")
+        self.metrics.in_flight += 1
+        try:
+            yield
+        finally:
+            self.metrics.in_flight -= 1
+
+    @contextmanager
+    def _stream(self, exchange: _Exchange) -> Iterator[Callable[[], None]]:
+        """One more long answer; what is yielded is called when it begins."""
+        if len(self._streams) >= self.limits.watches:
+            raise TooManyRequests(f"{self.limits.watches} watches are open already; end some, or try again later")
+        task = asyncio.current_task()
+        if task is not None:
+            self._streams.add(task)
+
+        def begun() -> None:
+            exchange.code = 200
+            self.metrics.watches += 1
+
+        try:
+            yield begun
+        finally:
+            if task is not None:
+                self._streams.discard(task)
+            if exchange.code:
+                self.metrics.watches -= 1
+
+    async def _review(self, request: Request, where: Place, exchange: _Exchange) -> Response:
+        exchange.verb = "create"
+        self._authorize(request, exchange, where)
+        if request.method != "POST" or where.name:
+            raise MethodNotAllowed(f"{where.resource} are questions: POST one, and the answer comes back")
+        return ok(await reviewing.answer(request, where, self._users, self._objects.now()), 201)
+
+    async def _respond(
+        self, scope: Scope, response: Response | reading.Streamed | None, exchange: _Exchange, send: Send
+    ) -> None:
+        if response is None or exchange.code:
+            return
+        if isinstance(response, reading.Streamed):
+            exchange.code = 200
+            await send(
+                {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]}
+            )
+            for piece in response.pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        exchange.code = response.code
+        body = response.body
+        headers = [
+            (b"content-type", response.content_type),
+            (b"content-length", str(len(body)).encode()),
+            *response.headers,
+        ]
+        await send({"type": "http.response.start", "status": response.code, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    def _note(self, scope: Scope, exchange: _Exchange) -> None:
+        seconds = time.perf_counter() - exchange.started
+        where, verb = exchange.route, exchange.verb
+        known = where if where is not None and verb else None
+        self.metrics.count(verb or scope["method"].lower(), known.resource if known else "", exchange.code, seconds)
+        request = exchange.request
+        if known is None or request is None or verb not in _AUDITED or known.group in _REVIEWS:
+            return
+        entry = exchange.written.entry if exchange.written is not None else None
+        self._audit.record(
+            AuditEntry(
+                time=self._objects.now(),
+                user=request.user.name if request.user is not None else "",
+                verb=verb,
+                group=known.group,
+                resource=known.resource,
+                code=exchange.code,
+                subresource=known.subresource,
+                namespace=known.namespace,
+                name=entry.name if entry is not None else known.name,
+                source=request.client,
+                dry_run="dryRun" in request.query,
+                resource_version=str(entry.revision) if entry is not None and entry.revision else "",
+                duration=round(seconds, 6),
+            )
+        )
+
+
+def _refusal(status: dict[str, Any]) -> Response:
+    headers = ((b"retry-after", b"1"),) if status["code"] == 429 else ()
+    return Response(status["code"], encode(status), headers=headers)

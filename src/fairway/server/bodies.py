@@ -1,0 +1,143 @@
+"""What a write carries: manifests, patches and options, in the content types that are understood."""
+
+from typing import Any, Final
+
+from fairway.errors import BadRequest, UnsupportedMediaType
+from fairway.kinds.documents import from_json, from_yaml
+from fairway.server.requests import Request
+from fairway.store.objects import DeleteOptions, PatchType, WriteOptions
+
+_YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
+_PATCHES: Final = {str(one): one for one in PatchType}
+_VALIDATIONS: Final = ("Ignore", "Warn", "Strict")
+_LONGEST_MANAGER: Final = 128
+
+
+def content_type(request: Request) -> str:
+    """The media type of the body, without parameters."""
+    return request.header(b"content-type").partition(";")[0].strip().lower()
+
+
+def parsed(media_type: str, data: bytes) -> Any:
+    """The value of a JSON or YAML body."""
+    if media_type in {"application/json", ""}:
+        return from_json(data)
+    if media_type in _YAML:
+        return from_yaml(data)
+    if "protobuf" in media_type or "cbor" in media_type:
+        raise UnsupportedMediaType(
+            f"{media_type} is not understood here; send application/json or application/yaml (with kubectl: write the "
+            "object to a file and use `kubectl apply -f`)"
+        )
+    raise UnsupportedMediaType(
+        f"the body of the request was in an unknown format ({media_type[:80]!r}) - accepted media types include: "
+        "application/json, application/yaml"
+    )
+
+
+async def manifest(request: Request) -> Any:
+    """The object in the body."""
+    data = await request.body()
+    if not data:
+        raise BadRequest("the body is empty; an object is expected")
+    return parsed(content_type(request), data)
+
+
+async def patch(request: Request) -> tuple[PatchType, Any]:
+    """The patch in the body, and its type."""
+    media_type = content_type(request)
+    patch_type = _PATCHES.get(media_type)
+    if patch_type is None:
+        raise UnsupportedMediaType(
+            f"the body of the request was in an unknown format ({media_type[:80]!r}) - accepted media types include: "
+            f"{', '.join(_PATCHES)}"
+        )
+    data = await request.body()
+    if not data:
+        raise BadRequest("the body is empty; a patch is expected")
+    value = from_yaml(data) if patch_type is PatchType.APPLY and data[:1] != b"{" else from_json(data)
+    return patch_type, value
+
+
+def write_options(request: Request, *, apply: bool = False) -> WriteOptions:
+    """How the query wants a write to be carried out."""
+    query = request.query
+    manager = query.get("fieldManager", "")
+    if apply and not manager:
+        raise BadRequest(
+            "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value: is required for apply patch"
+        )
+    if len(manager) > _LONGEST_MANAGER or not manager.isprintable():
+        raise BadRequest(f"fieldManager: Invalid value: at most {_LONGEST_MANAGER} printable characters")
+    validation = query.get("fieldValidation") or "Warn"
+    if validation not in _VALIDATIONS:
+        raise BadRequest(f"fieldValidation: Unsupported value: {validation[:80]!r}: supported values: {_VALIDATIONS}")
+    force = request.flag("force")
+    if force and not apply:
+        raise BadRequest("force: Forbidden: may not be specified for non-apply patch")
+    return WriteOptions(
+        manager=manager or _agent(request),
+        dry_run=_dry_run(query.get("dryRun")),
+        field_validation=validation,
+        force=force,
+    )
+
+
+async def delete_options(request: Request) -> DeleteOptions:
+    """How the query and the body want a delete to be carried out."""
+    data = await request.body()
+    body = parsed(content_type(request), data) if data else {}
+    if body is None:
+        body = {}
+    if not isinstance(body, dict):
+        raise BadRequest("the body of a delete must be a DeleteOptions object")
+    query = request.query
+    preconditions = body.get("preconditions") or {}
+    if not isinstance(preconditions, dict):
+        raise BadRequest("preconditions: Invalid value: must be an object")
+    grace = body.get("gracePeriodSeconds")
+    if grace is None:
+        grace = request.number("gracePeriodSeconds")
+    if grace is not None and type(grace) is not int:
+        raise BadRequest(f"gracePeriodSeconds: Invalid value: {str(grace)[:80]!r}: must be a whole number")
+    return DeleteOptions(
+        uid=_text(preconditions, "uid"),
+        resource_version=_text(preconditions, "resourceVersion"),
+        propagation=_propagation(body, query),
+        grace_seconds=grace,
+        dry_run=_dry_run(query.get("dryRun")) or _dry_run(body.get("dryRun")),
+    )
+
+
+def _propagation(body: dict[str, Any], query: dict[str, str]) -> str:
+    propagation = _text(body, "propagationPolicy") or query.get("propagationPolicy", "")
+    orphan = body.get("orphanDependents")
+    if orphan is None and "orphanDependents" in query:
+        orphan = query["orphanDependents"] == "true"
+    if orphan is not None and not propagation:
+        return "Orphan" if orphan else "Background"
+    return propagation
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadRequest(f"{name}: Invalid value: {str(value)[:80]!r}: must be a string")
+    return value
+
+
+def _dry_run(value: Any) -> bool:
+    values = [value] if isinstance(value, str) and value else value
+    if not values:
+        return False
+    if values != ["All"]:
+        raise BadRequest(f"dryRun: Unsupported value: {str(value)[:80]!r}: supported values: All")
+    return True
+
+
+def _agent(request: Request) -> str:
+    """Who writes, if nothing else says so: the program's name."""
+    agent = request.header(b"user-agent").partition("/")[0]
+    return "".join(letter for letter in agent[:_LONGEST_MANAGER] if letter.isprintable()) or "unknown"

@@ -1,0 +1,26 @@
+"""How much of everything one server takes on."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Beyond these, requests are refused with a clear word; nothing is buffered without bound."""
+
+    body_bytes: int = 3 << 20
+    """As kube-apiserver's: no request may be larger."""
+
+    requests: int = 1000
+    """Requests that are being answered at the same time, watches and followed logs not counted."""
+
+    watches: int = 10_000
+    list_objects: int = 500_000
+    """A list that would be longer must be asked for in pages."""
+
+    send_seconds: float = 30.0
+    """A watcher that takes nothing for so long is dropped."""
+
+    watch_seconds: float = 1800.0
+    """A watch without `timeoutSeconds` ends after this time, up to twice as long; clients then begin again."""
+
+    bookmark_seconds: float = 60.0

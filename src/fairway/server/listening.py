@@ -1,0 +1,80 @@
+"""Listening: uvicorn on a socket that is bound already, ended without waiting for those who watch."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from fairway.errors import FairwayError
+from fairway.server.app import Api
+from fairway.server.certificates import Certificate
+
+_BACKLOG = 2048
+_GRACE_SECONDS = 5
+
+
+class CannotListenError(FairwayError):
+    """The address cannot be listened on."""
+
+
+@contextmanager
+def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket bound to an address, so that its port is known before anybody is served."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            raise CannotListenError(
+                f"cannot listen on {host}:{port}: {error.strerror}. Is something else there? Choose another --port."
+            ) from error
+        yield listening
+    finally:
+        listening.close()
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, api: Api, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._api = api
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._api.end_streams()
+        await super().shutdown(sockets)
+
+
+class Listener:
+    """Serves an API until the process is told to end (SIGINT or SIGTERM)."""
+
+    def __init__(self, api: Api, listening: socket.socket, certificate: Certificate | None) -> None:
+        """Without a certificate it speaks plain HTTP."""
+        self._api = api
+        self._socket = listening
+        self._config = uvicorn.Config(
+            api,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            date_header=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+            ssl_certfile=certificate.certificate if certificate else None,
+            ssl_keyfile=certificate.key if certificate else None,
+            h11_max_incomplete_event_size=64 << 10,
+        )
+
+    async def run(self, on_ready: Callable[[], None]) -> None:
+        """Serve; `on_ready` is called when connections are taken."""
+        await _Server(self._config, self._api, on_ready).serve([self._socket])

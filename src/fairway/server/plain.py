@@ -1,0 +1,112 @@
+"""The paths that lead to no object: health, version, metrics, discovery and OpenAPI."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from fairway.errors import MethodNotAllowed, NotAcceptable, NotFound
+from fairway.kinds.registry import Registry
+from fairway.server import openapi
+from fairway.server.discovery import Discovery, aggregated_type, version_info
+from fairway.server.metrics import Metrics
+from fairway.server.negotiation import accepted
+from fairway.server.requests import Request
+from fairway.server.responses import Response, encode, ok
+
+_TEXT: Final = b"text/plain; charset=utf-8"
+_METRICS: Final = b"text/plain; version=0.0.4; charset=utf-8"
+_PROTOBUF_V2: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+
+class Plain:
+    """Answers requests that are about the server, not about objects. Documents are encoded once."""
+
+    def __init__(self, registry: Registry, metrics: Metrics, is_ready: Callable[[], str]) -> None:
+        """`is_ready` tells what is still missing, an empty string when nothing is."""
+        self._registry = registry
+        self._metrics = metrics
+        self._is_ready = is_ready
+        self._discovery = Discovery(registry.kinds)
+        self._documents: dict[object, bytes] = {}
+
+    def answer(self, request: Request) -> Response:
+        """The answer to a GET on one of these paths; `NotFound` for any other."""
+        if request.method not in {"GET", "HEAD"}:
+            raise MethodNotAllowed(f"the server does not allow {request.method} on {request.path[:200]}")
+        match request.segments:
+            case ["healthz" | "livez", *_]:
+                return Response(200, b"ok", _TEXT)
+            case ["readyz", *_]:
+                missing = self._is_ready()
+                return Response(503, missing.encode(), _TEXT) if missing else Response(200, b"ok", _TEXT)
+            case ["version"]:
+                return ok(version_info())
+            case ["metrics"]:
+                return Response(200, self._metrics.exposition(), _METRICS)
+            case []:
+                return ok({"paths": self._paths()})
+            case ["api" | "apis", *_]:
+                return self._discover(request)
+            case ["openapi", *rest]:
+                return self._openapi(request, rest)
+        raise NotFound("the server could not find the requested resource")
+
+    def _discover(self, request: Request) -> Response:
+        discovery = self._discovery
+        document: dict[str, Any] | None = None
+        match request.segments:
+            case ["api" | "apis" as root]:
+                form = accepted(request.header(b"accept"))
+                if form.shape == "APIGroupDiscoveryList":
+                    body = discovery.aggregated(core=root == "api", version=form.version)
+                    return Response(200, encode(body), aggregated_type(form.version).encode())
+                document = discovery.groups() if root == "apis" else discovery.api_versions(request.header(b"host"))
+            case ["api", version]:
+                document = discovery.resources("", version)
+            case ["apis", group]:
+                document = discovery.group(group)
+            case ["apis", group, version]:
+                document = discovery.resources(group, version)
+        if document is None:
+            raise NotFound("the server could not find the requested resource")
+        return ok(document)
+
+    def _openapi(self, request: Request, rest: list[str]) -> Response:
+        kinds = self._registry.kinds
+        match rest:
+            case ["v2"]:
+                header = request.header(b"accept")
+                if _PROTOBUF_V2 in header:
+                    data = self._once("v2.pb", lambda: openapi.v2_protobuf(kinds))
+                    return Response(200, data, _PROTOBUF_V2.encode())
+                if "protobuf" in header and "json" not in header and "*/*" not in header:
+                    raise NotAcceptable(f"OpenAPI v2 is served as application/json and {_PROTOBUF_V2}")
+                return Response(200, self._once("v2", lambda: encode(openapi.v2_document(kinds))))
+            case ["v3"]:
+                return Response(200, self._once("v3", lambda: encode(openapi.v3_index(kinds))))
+            case ["v3", "api", version]:
+                return self._v3(version)
+            case ["v3", "apis", group, version]:
+                return self._v3(f"{group}/{version}")
+        raise NotFound("the server could not find the requested resource")
+
+    def _v3(self, group_version: str) -> Response:
+        group, _, version = group_version.rpartition("/")
+        if version not in self._registry.groups().get(group, ()):
+            raise NotFound(f"there is no OpenAPI document for {group_version[:200]}")
+        kinds = self._registry.kinds
+        return Response(200, self._once(group_version, lambda: encode(openapi.v3_document(kinds, group_version))))
+
+    def _once(self, name: str, make: Callable[[], bytes]) -> bytes:
+        data = self._documents.get(name)
+        if data is None:
+            data = self._documents[name] = make()
+        return data
+
+    def _paths(self) -> list[str]:
+        groups = self._registry.groups()
+        versions = [
+            f"/apis/{group}/{version}" if group else f"/api/{version}" for group in groups for version in groups[group]
+        ]
+        named = [f"/apis/{group}" for group in groups if group]
+        fixed = ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+        return sorted([*fixed, *named, *versions])

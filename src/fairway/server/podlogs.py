@@ -1,0 +1,92 @@
+"""A pod's log over HTTP: the part that is asked for, followed for as long as its container runs."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+from fairway.kinds.kind import Manifest
+from fairway.server.limits import Limits
+from fairway.server.logs.reading import log_path, read_log
+from fairway.server.logs.requests import LogOptions, choose_container, choose_restart, parse_options
+from fairway.server.requests import Request, Send
+from fairway.server.responses import Response
+from fairway.server.routes import Route
+from fairway.store.entries import DELETED
+from fairway.store.objects import Objects
+from fairway.store.objects.reading import decoded
+from fairway.store.selectors import Selection
+
+_TEXT = b"text/plain"
+
+
+async def pod_log(
+    objects: Objects,
+    request: Request,
+    route: Route,
+    state: Path,
+    limits: Limits,
+    start: Callable[[], None],
+    send: Send,
+) -> Response | None:
+    """Send a log; `start` is called right before the first byte. An answer comes back where nothing was sent."""
+    options = parse_options(request.query, route.name)
+    entry = objects.get(route.kind, route.namespace, route.name)
+    pod = decoded(entry)
+    container = choose_container(pod, options.container)
+    restart = choose_restart(pod, container, previous=options.previous)
+    if restart is None:
+        return Response(200, b"", _TEXT)  # it is on no node yet, so nothing was written
+    path = log_path(state, route.namespace, entry.meta.uid, container, restart)
+    finished = asyncio.Event()
+    if not options.follow or _has_ended(pod, container, restart):
+        finished.set()
+    start()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _TEXT)]})
+    helpers = [asyncio.create_task(_notice_end(objects, route, entry.revision, container, restart, finished))]
+    work = asyncio.current_task()
+    gone = asyncio.ensure_future(request.gone())
+    gone.add_done_callback(lambda _: work.cancel() if work is not None and not work.done() else None)
+    try:
+        await _send_all(path, options, finished, limits, send)
+    except asyncio.CancelledError:
+        if not gone.done():
+            raise
+    except TimeoutError:
+        return None
+    finally:
+        for helper in (*helpers, gone):
+            helper.cancel()
+    with contextlib.suppress(Exception):
+        await send({"type": "http.response.body", "body": b""})
+    return None
+
+
+async def _send_all(path: Path, options: LogOptions, finished: asyncio.Event, limits: Limits, send: Send) -> None:
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    async with contextlib.aclosing(read_log(path, options, finished=finished)) as pieces:
+        async for piece in pieces:
+            async with asyncio.timeout(limits.send_seconds):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+
+async def _notice_end(
+    objects: Objects, route: Route, since: int, container: str, restart: int, finished: asyncio.Event
+) -> None:
+    """Follow the pod until this start of the container is over or the pod is gone."""
+    events = objects.watch(Selection(route.kind, route.namespace, fields=f"metadata.name={route.name}"), since)
+    while not finished.is_set():
+        for event in await events.next():
+            if event.type == DELETED or _has_ended(decoded(event.entry), container, restart):
+                finished.set()
+
+
+def _has_ended(pod: Manifest, container: str, restart: int) -> bool:
+    status = pod.get("status") or {}
+    if status.get("phase") in {"Succeeded", "Failed"}:
+        return True
+    for name in ("containerStatuses", "initContainerStatuses"):
+        for one in status.get(name) or ():
+            if one.get("name") == container:
+                return one.get("restartCount", 0) > restart or "terminated" in (one.get("state") or {})
+    return False

@@ -1,0 +1,181 @@
+"""Get and list, in the form that the client asks for."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import yaml
+
+from fairway.errors import BadRequest, TooLarge
+from fairway.kinds.kind import Kind, Manifest
+from fairway.server.limits import Limits
+from fairway.server.negotiation import Accepted, accepted
+from fairway.server.requests import Request
+from fairway.server.responses import Response, encode
+from fairway.server.routes import Route
+from fairway.server.tables import Page as Head
+from fairway.server.tables import included, partial_metadata, partial_metadata_list, table
+from fairway.store.entries import Entry
+from fairway.store.objects import Objects
+from fairway.store.objects.listing import Page, Paging, check_not_too_new
+from fairway.store.objects.reading import decoded
+from fairway.store.selectors import Selection
+
+_CHUNK_BYTES = 1 << 20
+_YAML_TYPE = b"application/yaml"
+
+
+class Streamed(msgspec.Struct, frozen=True):
+    """An answer that is sent piece by piece."""
+
+    pieces: Iterator[bytes]
+
+
+def get(objects: Objects, request: Request, route: Route) -> Response:
+    """One object."""
+    check_not_too_new(objects.store, revision_of(request))
+    entry = objects.get(route.kind, route.namespace, route.name)
+    form = accepted(request.header(b"accept"))
+    return rendered(objects, route, entry, form, include=request.query.get("includeObject", ""))
+
+
+def rendered(
+    objects: Objects, route: Route, entry: Entry, form: Accepted, *, code: int = 200, include: str = ""
+) -> Response:
+    """One object in the form that was asked for."""
+    data = objects.rendered(route.kind, entry, route.version)
+    if not form.shape and not form.yaml:
+        return Response(code, data)
+    if form.shape == "Table":
+        rows = [msgspec.json.decode(data)]
+        body = table(
+            route.kind,
+            route.version,
+            rows,
+            now=objects.now(),
+            page=Head(str(entry.revision)),
+            include_object=included(include),
+            meta_version=form.version,
+        )
+        return Response(code, encode(body))
+    if form.shape:
+        return Response(code, encode(partial_metadata(msgspec.json.decode(data), form.version)))
+    return Response(code, yaml_of(msgspec.json.decode(data)), _YAML_TYPE)
+
+
+def list_objects(objects: Objects, request: Request, route: Route, limits: Limits) -> Response | Streamed:
+    """The objects that are meant."""
+    selection = selected(request, route)
+    page = objects.page(selection, paging(request))
+    if len(page.entries) > limits.list_objects:
+        raise TooLarge(
+            f"{len(page.entries)} {route.kind.resource} are more than one list may hold ({limits.list_objects}); "
+            "ask for pages with `limit`"
+        )
+    form = accepted(request.header(b"accept"))
+    if form.shape == "Table":
+        body = table(
+            route.kind,
+            route.version,
+            manifests(objects, route, page.entries),
+            now=objects.now(),
+            page=_head(page),
+            include_object=included(request.query.get("includeObject", "")),
+            meta_version=form.version,
+        )
+        return Response(200, encode(body))
+    if form.shape:
+        items = manifests(objects, route, page.entries)
+        return Response(200, encode(partial_metadata_list(items, page=_head(page), meta_version=form.version)))
+    if form.yaml:
+        whole = b"".join(_pieces(objects, route, page))
+        return Response(200, yaml_of(msgspec.json.decode(whole)), _YAML_TYPE)
+    return Streamed(_pieces(objects, route, page))
+
+
+def selected(request: Request, route: Route) -> Selection:
+    """Which objects a list, a watch or a deletion of many is about."""
+    query = request.query
+    fields = query.get("fieldSelector", "")
+    if route.name:
+        fields = f"metadata.name={route.name}" + (f",{fields}" if fields else "")
+    return Selection(route.kind, route.namespace, query.get("labelSelector", ""), fields)
+
+
+def revision_of(request: Request) -> int:
+    """The query's `resourceVersion`, 0 if there is none."""
+    text = request.query.get("resourceVersion", "")
+    if not text:
+        return 0
+    if len(text) > 18 or not (text.isascii() and text.isdigit()):
+        raise BadRequest(f"resourceVersion: Invalid value: {text[:80]!r}: it is one that the server has given")
+    return int(text)
+
+
+def paging(request: Request) -> Paging:
+    """Which part of a list is asked for, and as of when."""
+    limit = request.number("limit") or 0
+    if limit < 0:
+        raise BadRequest(f"limit: Invalid value: {limit}: must not be negative")
+    match = request.query.get("resourceVersionMatch", "")
+    revision, token = revision_of(request), request.query.get("continue", "")
+    if match not in {"", "Exact", "NotOlderThan"}:
+        raise BadRequest(f"resourceVersionMatch: Unsupported value: {match[:80]!r}: supported: Exact, NotOlderThan")
+    if match and not request.query.get("resourceVersion"):
+        raise BadRequest("resourceVersionMatch: Forbidden: it is forbidden unless resourceVersion is provided")
+    if match == "Exact" and not revision:
+        raise BadRequest('resourceVersionMatch: Forbidden: "Exact" is forbidden for resourceVersion "0"')
+    if token and revision:
+        raise BadRequest("specifying resource version is not allowed when using continue")
+    exact = match == "Exact" or (bool(limit) and not match and revision > 0)
+    return Paging(limit=limit, token=token, revision=revision, exact=exact)
+
+
+def manifests(objects: Objects, route: Route, entries: Sequence[Entry]) -> list[Manifest]:
+    """Decoded objects in the version that was asked for."""
+    if route.version == route.kind.stored:
+        return [decoded(entry) for entry in entries]
+    return [msgspec.json.decode(objects.rendered(route.kind, entry, route.version)) for entry in entries]
+
+
+def yaml_of(value: Any) -> bytes:
+    text: str = yaml.dump(value, Dumper=yaml.CSafeDumper, sort_keys=True, default_flow_style=False, allow_unicode=True)
+    return text.encode()
+
+
+def list_head(kind: Kind, version: str) -> dict[str, str]:
+    """What a list of a kind begins with."""
+    return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version(version)}
+
+
+def _head(page: Page) -> Head:
+    return Head(str(page.revision), page.token, page.remaining)
+
+
+def _list_metadata(page: Page) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
+    if page.token:
+        metadata["continue"] = page.token
+        if page.remaining is not None:
+            metadata["remainingItemCount"] = page.remaining
+    return metadata
+
+
+def _pieces(objects: Objects, route: Route, page: Page) -> Iterator[bytes]:
+    """A list's JSON, joined from what is encoded already, in pieces of about a megabyte."""
+    kind, version = route.kind, route.version
+    head = encode({**list_head(kind, version), "metadata": _list_metadata(page)})
+    parts, size = [head[:-1], b',"items":['], 0
+    first, stored = True, version == kind.stored
+    for entry in page.entries:
+        if not first:
+            parts.append(b",")
+        first = False
+        data = entry.data if stored else objects.rendered(kind, entry, version)
+        parts.append(data)
+        size += len(data)
+        if size > _CHUNK_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+    parts.append(b"]}")
+    yield b"".join(parts)

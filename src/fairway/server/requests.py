@@ -1,0 +1,113 @@
+"""What comes in: one HTTP request, taken apart but not yet understood."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote
+
+from fairway.errors import BadRequest, TooLarge
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_MOST_PARAMETERS: Final = 100
+_LONGEST_PATH: Final = 4096
+
+
+class Request:
+    """One HTTP request."""
+
+    __slots__ = ("_receive", "client", "headers", "max_body", "method", "path", "query", "segments", "user")
+
+    def __init__(self, scope: Scope, receive: Receive, max_body: int) -> None:
+        self.method: str = scope["method"]
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.client: str = scope["client"][0] if scope.get("client") else ""
+        self.max_body = max_body
+        self._receive = receive
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        self.path, self.segments = _taken_apart(raw)
+        query = scope["query_string"]
+        self.query: dict[str, str] = _parameters(query) if query else {}
+        self.user: Any = None
+
+    def header(self, name: bytes) -> str:
+        """A header's value, empty if it is not there."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+    def flag(self, name: str) -> bool:
+        """A query parameter that is true or false."""
+        value = self.query.get(name, "")
+        if value in {"", "0", "false", "False", "f", "F", "FALSE"}:
+            return False
+        if value in {"1", "true", "True", "t", "T", "TRUE"}:
+            return True
+        raise BadRequest(f"{name}: Invalid value: {value[:80]!r}: it is true or false")
+
+    def number(self, name: str) -> int | None:
+        """A query parameter that is a whole number, `None` if it is not there."""
+        value = self.query.get(name, "")
+        if not value:
+            return None
+        if len(value) > 19 or not (value.isascii() and value.lstrip("-").isdigit()):
+            raise BadRequest(f"{name}: Invalid value: {value[:80]!r}: it is a whole number")
+        return int(value)
+
+    async def body(self) -> bytes:
+        """The whole body; `TooLarge` beyond the limit."""
+        length = self.headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self.max_body:
+            raise self._too_large()
+        message = await self._receive()
+        data: bytes = message.get("body", b"")
+        if not message.get("more_body"):
+            if len(data) > self.max_body:
+                raise self._too_large()
+            return data
+        chunks, size = [data], len(data)
+        while message.get("more_body"):
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise BadRequest("the connection ended before the body did")
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > self.max_body:
+                raise self._too_large()
+        return b"".join(chunks)
+
+    async def gone(self) -> None:
+        """Returns when the client has hung up."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"the body is larger than the limit of {self.max_body} bytes")
+
+
+def _taken_apart(raw: bytes) -> tuple[str, list[str]]:
+    if len(raw) > _LONGEST_PATH:
+        raise BadRequest(f"the path is longer than {_LONGEST_PATH} bytes")
+    path = raw.partition(b"?")[0].decode("latin-1")
+    if "%" in path:
+        segments = [unquote(part, errors="strict") if "%" in part else part for part in path.split("/")]
+        if any("/" in part or "\x00" in part for part in segments):
+            raise BadRequest("the path has an escaped slash or a zero byte in it")
+        path = "/".join(segments)
+    else:
+        segments = path.split("/")
+    return path, [part for part in segments if part]
+
+
+def _parameters(query: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(
+            query.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS, errors="strict"
+        )
+    except ValueError:
+        raise BadRequest(
+            f"the query cannot be read: it must be ASCII, with at most {_MOST_PARAMETERS} fields"
+        ) from None
+    parameters: dict[str, str] = {}
+    for name, value in pairs:
+        parameters.setdefault(name, value)
+    return parameters

@@ -1,0 +1,32 @@
+"""Questions about access over HTTP: who am I, may I, what may I."""
+
+from datetime import datetime
+
+from fairway.errors import BadRequest, NotFound
+from fairway.kinds.kind import Manifest
+from fairway.server import bodies
+from fairway.server.access import reviews
+from fairway.server.access.protobuf import CONTENT_TYPE, decode_review
+from fairway.server.access.users import Users
+from fairway.server.requests import Request
+from fairway.server.routes import Place
+
+
+async def answer(request: Request, where: Place, users: Users, now: datetime) -> Manifest:
+    """The review in the body, with its answer."""
+    if bodies.content_type(request) == CONTENT_TYPE:
+        body: object = decode_review(await request.body())
+    else:
+        body = await bodies.manifest(request)
+    if not isinstance(body, dict):
+        raise BadRequest("the body must be a review object")
+    match where.group, where.version, where.resource:
+        case "authentication.k8s.io", "v1", "selfsubjectreviews":
+            return reviews.self_subject_review(body, request.user, now)
+        case "authorization.k8s.io", "v1", "selfsubjectaccessreviews":
+            return reviews.self_subject_access_review(body, request.user)
+        case "authorization.k8s.io", "v1", "selfsubjectrulesreviews":
+            return reviews.self_subject_rules_review(body, request.user)
+        case "authorization.k8s.io", "v1", "subjectaccessreviews":
+            return reviews.subject_access_review(body, users.get)
+    raise NotFound("the server could not find the requested resource")

@@ -1,0 +1,77 @@
+"""Everything that can be set about a server: one typed object, read once."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from fairway.errors import FairwayError
+
+DEFAULT_PORT: Final = 7437
+_LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost"})
+
+
+class SettingsError(FairwayError):
+    """A setting that cannot be used; the message says which, and what to do."""
+
+
+def state_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where a server keeps its files unless told otherwise: `$FAIRWAY_STATE`, else `~/.fairway`."""
+    return Path(environment.get("FAIRWAY_STATE") or "~/.fairway").expanduser()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a server is told at its start."""
+
+    state: Path
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    """0 lets the system choose."""
+
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    insecure: bool = False
+    """Speak plain HTTP: tokens then travel in the clear, and kubectl does not send them at all."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise SettingsError(f"--port {self.port}: a port is a number from 0 to 65535")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise SettingsError("--tls-cert and --tls-key belong together: give both or none")
+        for option, path in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):
+            if path is not None and not path.is_file():
+                raise SettingsError(f"{option} {path}: there is no such file")
+        if not is_loopback(self.host) and self.tls_cert is None and not self.insecure:
+            raise SettingsError(
+                f"--host {self.host} can be reached from other machines, and they have no reason to trust this server's "
+                "own certificate. Give --tls-cert and --tls-key, or --insecure for plain HTTP behind something that does."
+            )
+
+    @property
+    def database(self) -> Path:
+        return self.state / "fairway.db"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.state / "kubeconfig"
+
+    @property
+    def own_tls(self) -> Path:
+        return self.state / "tls"
+
+    @property
+    def server_log(self) -> Path:
+        return self.state / "server.log"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host in _LOCAL_NAMES:
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

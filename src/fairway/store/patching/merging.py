@@ -1,0 +1,137 @@
+"""How a declared configuration is laid into an object, and how fields are taken out of one, by the rules of its schema.
+
+Values in, values out: who owns what is decided elsewhere (`apply`), here it is only carried out. Arguments are not
+changed; results share parts with them.
+"""
+
+from typing import Any
+
+from fairway.kinds.schemas.schema import Schema
+from fairway.store.patching.comparing import ANYTHING, child_schema, element_of, elements
+from fairway.store.patching.fieldsets import FieldSet, below, is_member
+
+ABSENT: Any = object()
+"""In place of a value: there is none."""
+
+
+def structured_merge(live: Any, config: Any, schema: Schema) -> Any:
+    """`live` with `config` in it: maps and lists with keys are merged, everything else is replaced.
+
+    `null` stands for an empty container where `live` has one with content, and otherwise for nothing at all, except
+    where the schema takes it as a value.
+    """
+    if config is None:
+        if _holds_fields(live, schema):
+            return live
+        return None if schema.nullable or schema.open else ABSENT
+    if isinstance(config, dict):
+        return config if schema.atomic else _merged_maps(live if isinstance(live, dict) else {}, config, schema)
+    if isinstance(config, list) and schema.list_type != "atomic":
+        return _merged_lists(live if isinstance(live, list) else [], config, schema)
+    return config
+
+
+def without_fields(value: Any, fields: FieldSet, schema: Schema) -> Any:
+    """The value without these fields and without containers that they leave empty; `ABSENT` if nothing is left."""
+    if not fields:
+        return value
+    if isinstance(value, dict):
+        return ABSENT if schema.atomic else _reduced_map(value, fields, schema)
+    if isinstance(value, list):
+        return ABSENT if schema.list_type == "atomic" else _reduced_list(value, fields, schema)
+    return value
+
+
+def _holds_fields(live: Any, schema: Schema) -> bool:
+    """Whether `live` is a container whose content has owners of its own."""
+    if isinstance(live, dict):
+        return bool(live) and not schema.atomic
+    return isinstance(live, list) and bool(live) and schema.list_type != "atomic"
+
+
+def _merged_maps(live: dict[str, Any], config: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    result = live.copy()
+    for name, theirs in config.items():
+        merged = structured_merge(live.get(name, ABSENT), theirs, child_schema(schema, name))
+        if merged is ABSENT:
+            result.pop(name, None)
+        else:
+            result[name] = merged
+    return result
+
+
+def _merged_lists(live: list[Any], config: list[Any], schema: Schema) -> list[Any]:
+    """Elements of both in one order: `config`'s wherever it speaks, `live`'s for the rest.
+
+    Elements that only `live` has stay in front of the shared element that they stand in front of in `live`.
+    """
+    items = schema.items or ANYTHING
+    theirs = dict(elements(config, schema))
+    ours = list(_elements_with_positions(live, schema))
+    by_element: dict[str, Any] = {}
+    for element, item in ours:
+        # Elements that cannot be told apart are not merged with, only replaced.
+        by_element[element] = ABSENT if element in by_element else item
+    order = list(theirs)
+    waiting = [element for element in order if element in by_element]
+    done: set[str] = set()
+    result = []
+    left = right = 0
+    while left < len(ours) or right < len(order):
+        if left < len(ours):
+            element, item = ours[left]
+            if element not in theirs:
+                result.append(item)
+                left += 1
+                continue
+            if right < len(order) and element != order[right] and waiting and waiting[0] != element:
+                # Its turn comes later, where the configuration has it.
+                left += 1
+                continue
+            if element in done or (right < len(order) and element == order[right]):
+                left += 1
+        if right < len(order):
+            element = order[right]
+            result.append(structured_merge(by_element.get(element, ABSENT), theirs[element], items))
+            done.add(element)
+            if waiting and waiting[0] == element:
+                waiting.pop(0)
+            right += 1
+    return result
+
+
+def _elements_with_positions(live: list[Any], schema: Schema) -> list[tuple[str, Any]]:
+    """Like `elements`, but what has no element stays, under a name that no configuration can have."""
+    result = []
+    for index, item in enumerate(live):
+        try:
+            result.append((element_of(item, schema), item))
+        except ValueError:
+            result.append((f"i:{index}", item))
+    return result
+
+
+def _reduced_map(value: dict[str, Any], fields: FieldSet, schema: Schema) -> Any:
+    result = {}
+    for name, child in value.items():
+        node = fields.get(f"f:{name}")
+        if node is None:
+            result[name] = child
+        elif not is_member(node):
+            rest = without_fields(child, below(fields, f"f:{name}"), child_schema(schema, name))
+            if rest is not ABSENT:
+                result[name] = rest
+    return result or ABSENT
+
+
+def _reduced_list(value: list[Any], fields: FieldSet, schema: Schema) -> Any:
+    result = []
+    for element, item in _elements_with_positions(value, schema):
+        node = fields.get(element)
+        if node is None:
+            result.append(item)
+        elif not is_member(node):
+            rest = without_fields(item, below(fields, element), schema.items or ANYTHING)
+            if rest is not ABSENT:
+                result.append(rest)
+    return result or ABSENT

@@ -1,0 +1,1 @@
+"""The asyncio kit: clock, work queue, hold, followed files."""

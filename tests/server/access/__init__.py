@@ -1,0 +1,1 @@
+"""Users, roles, reviews and the audit log."""
