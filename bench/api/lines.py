@@ -38,7 +38,7 @@ class _Subject:
 
     def __init__(self, target: Target, server: Server | None = None) -> None:
         self.target = target
-        self.namespaces = scenarios.Namespaces(target)
+        self.places = scenarios.Places(target)
         self._server = server
 
     @property
@@ -61,7 +61,7 @@ def for_fairway(scale: int) -> list[Line]:
             subject = _Subject(server.target, server)
             lines += _under_load(subject, sizes)
             lines += _list_lines(subject, sizes)
-            scenarios.fill(server.target, subject.namespaces.fresh(), sizes.stored - sizes.listed)
+            scenarios.fill(server.target, subject.places.fresh(), sizes.stored - sizes.listed)
         lines.append(_start_line(state, sizes))
     return lines
 
@@ -73,12 +73,12 @@ def for_another(target: Target, scale: int) -> list[Line]:
     try:
         return _under_load(subject, sizes) + _list_lines(subject, sizes)
     finally:
-        subject.namespaces.remove()
+        subject.places.remove()
 
 
 def _surroundings(directory: Path, sizes: Sizes) -> list[Line]:
     """What the machine and the generator themselves allow."""
-    body = manifests.encoded(manifests.workload("bench"))
+    body = manifests.encoded(manifests.workload(manifests.Place("bench", "6d1f9a3e-5b7c-4222-8333-0a1b2c3d4e5f")))
     ceiling = bare.measure(32, sizes.run_seconds, body)
     return [
         Line("durable write of 4 KB to this disk", f"{_write_seconds(directory) * 1e3:.2f} ms", "", None, 0),
@@ -122,7 +122,7 @@ def _loop_lines(
     subject: _Subject,
     sizes: Sizes,
     what: str,
-    prepare: Callable[[Target, scenarios.Namespaces, int], scenarios.Feeds],
+    prepare: Callable[[Target, scenarios.Places, int], scenarios.Feeds],
     compared: baseline.Baseline,
 ) -> list[Line]:
     """One line a number of clients, each with the better of the runs, and one on the best of all."""
@@ -165,10 +165,10 @@ class _Run(NamedTuple):
 def _run(
     subject: _Subject,
     sizes: Sizes,
-    prepare: Callable[[Target, scenarios.Namespaces, int], scenarios.Feeds],
+    prepare: Callable[[Target, scenarios.Places, int], scenarios.Feeds],
     clients: int,
 ) -> _Run:
-    feeds = prepare(subject.target, subject.namespaces, clients)
+    feeds = prepare(subject.target, subject.places, clients)
     before = subject.cpu_seconds
     report = scenarios.sound(drive(subject.target, feeds, sizes.run_seconds))
     return _Run(report, (subject.cpu_seconds - before) / max(1, report.answered))
@@ -177,7 +177,7 @@ def _run(
 def _watch_lines(subject: _Subject, sizes: Sizes) -> list[Line]:
     found = scenarios.watched(
         subject.target,
-        subject.namespaces,
+        subject.places,
         watchers=sizes.watchers,
         calm=sizes.calm_events,
         hurried=sizes.hurried_events,
@@ -203,13 +203,11 @@ def _watch_lines(subject: _Subject, sizes: Sizes) -> list[Line]:
 
 
 def _list_lines(subject: _Subject, sizes: Sizes) -> list[Line]:
-    namespace = subject.namespaces.fresh()
-    scenarios.fill(subject.target, namespace, sizes.listed)
+    place = subject.places.fresh()
+    scenarios.fill(subject.target, place, sizes.listed)
     lines = []
     for limit in (0, 500):
-        found = min(
-            (scenarios.listed(subject.target, namespace, limit) for _ in range(RUNS)), key=lambda run: run.seconds
-        )
+        found = min((scenarios.listed(subject.target, place, limit) for _ in range(RUNS)), key=lambda run: run.seconds)
         if found.objects != sizes.listed:
             raise AssertionError(f"the list had {found.objects} of {sizes.listed} Workloads")
         tell(f"list of {found.objects} Workloads")

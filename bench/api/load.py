@@ -32,6 +32,8 @@ class Report(NamedTuple):
     latencies: array[float]
     """Seconds from sending to the end of the answer, ascending, of the answers that were a success."""
     statuses: dict[int, int]
+    refusal: bytes = b""
+    """The end of the first answer that was no success, to see why."""
 
     @property
     def answered(self) -> int:
@@ -69,6 +71,8 @@ class _Client(asyncio.Protocol):
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.latencies: list[float] = []
         self.statuses: Counter[int] = Counter()
+        self.refusal = b""
+        self._data = b""
 
     def begin(self, deadline: float) -> None:
         self._deadline = deadline
@@ -89,6 +93,7 @@ class _Client(asyncio.Protocol):
         self._finish()
 
     def data_received(self, data: bytes) -> None:
+        self._data = data
         self._parser.feed_data(data)
 
     def on_message_complete(self) -> None:
@@ -97,6 +102,8 @@ class _Client(asyncio.Protocol):
         self.statuses[status] += 1
         if 200 <= status < 300:
             self.latencies.append(now - self._sent_at)
+        else:
+            self.refusal = self.refusal or self._data
         self._waiting = False
         self._send(now)
 
@@ -131,7 +138,8 @@ async def _drive(target: Target, feeds: Sequence[Iterable[bytes]], limit_seconds
         client.close()
     latencies = array("d", sorted(latency for client in clients for latency in client.latencies))
     statuses: Counter[int] = sum((client.statuses for client in clients), Counter())
-    return Report(seconds, cpu_seconds, latencies, dict(statuses))
+    refusal = next((client.refusal for client in clients if client.refusal), b"")
+    return Report(seconds, cpu_seconds, latencies, dict(statuses), refusal)
 
 
 def drive(target: Target, feeds: Sequence[Iterable[bytes]], limit_seconds: float = 600.0) -> Report:

@@ -14,10 +14,21 @@ from typing import Any, NamedTuple
 from bench.api.wire import APPLY, JSON, MERGE, Target
 
 API = "kueue.x-k8s.io/v1beta2"
-_UID = "6d1f9a3e-5b7c-4222-8333-0a1b2c3d4e5f"
+JOB = "sample"
 _PREFIX = "job-sample"
 _SLOT = "00000000"
 _SINCE = "2026-01-01T00:00:00Z"
+
+
+class Place(NamedTuple):
+    """Where Workloads are made: a namespace with the Job that owns them all, as what has no owner left is collected."""
+
+    namespace: str
+    job_uid: str
+
+    @property
+    def path(self) -> str:
+        return f"/apis/{API}/namespaces/{self.namespace}/workloads"
 
 
 class _Template(NamedTuple):
@@ -37,29 +48,25 @@ class _Template(NamedTuple):
         return b"%b%08d%b" % (self.before, number, self.after)
 
 
-def namespace_path(namespace: str) -> str:
-    return f"/apis/{API}/namespaces/{namespace}/workloads"
-
-
 def name(number: int) -> str:
     return f"{_PREFIX}-{number:0{len(_SLOT)}d}"
 
 
-def workload(namespace: str) -> dict[str, Any]:
+def workload(place: Place) -> dict[str, Any]:
     """A Workload of about 3 KB for a Job of three pods with three containers each; its name ends in the slot."""
     return {
         "apiVersion": API,
         "kind": "Workload",
         "metadata": {
             "name": f"{_PREFIX}-{_SLOT}",
-            "namespace": namespace,
-            "labels": {"kueue.x-k8s.io/job-uid": _UID},
+            "namespace": place.namespace,
+            "labels": {"kueue.x-k8s.io/job-uid": place.job_uid},
             "ownerReferences": [
                 {
                     "apiVersion": "batch/v1",
                     "kind": "Job",
-                    "name": "sample",
-                    "uid": _UID,
+                    "name": JOB,
+                    "uid": place.job_uid,
                     "controller": True,
                     "blockOwnerDeletion": True,
                 }
@@ -71,6 +78,16 @@ def workload(namespace: str) -> dict[str, Any]:
             "queueName": "team-queue",
             "podSets": [{"name": "main", "count": 3, "template": _pod_template()}],
         },
+    }
+
+
+def job() -> dict[str, Any]:
+    """The Job that owns the Workloads; suspended, so that no controller has anything to do with it."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": JOB},
+        "spec": {"suspend": True, "parallelism": 3, "completions": 3, "template": _pod_template()},
     }
 
 
@@ -121,39 +138,39 @@ def admitted() -> dict[str, Any]:
     }
 
 
-def creates(target: Target, namespace: str, numbers: Iterator[int]) -> Iterator[bytes]:
+def creates(target: Target, place: Place, numbers: Iterator[int]) -> Iterator[bytes]:
     """Requests that create Workloads with these numbers. Clients that share ``numbers`` never make the same one."""
-    body = encoded(workload(namespace))
-    head = target.head("POST", namespace_path(namespace), length=len(body), content_type=JSON)
+    body = encoded(workload(place))
+    head = target.head("POST", place.path, length=len(body), content_type=JSON)
     return map(_Template.of(head, body).filled, numbers)
 
 
-def workload_bodies(namespace: str) -> Iterator[bytes]:
+def workload_bodies(place: Place) -> Iterator[bytes]:
     """The manifests of Workloads with the numbers from 0 on, without a request around them."""
-    return map(_Template.of(b"", encoded(workload(namespace))).filled, itertools.count())
+    return map(_Template.of(b"", encoded(workload(place))).filled, itertools.count())
 
 
-def status_patches(target: Target, namespace: str, numbers: range) -> Iterator[bytes]:
+def status_patches(target: Target, place: Place, numbers: range) -> Iterator[bytes]:
     """Merge patches of the status of these Workloads in turn, for ever, each with a higher count."""
     body = encoded({"status": admitted()})
     templates = [
-        _Template.of(_patch_head(target, namespace, number, length=len(body), content_type=MERGE), body)
+        _Template.of(_patch_head(target, place, number, length=len(body), content_type=MERGE), body)
         for number in numbers
     ]
     return _in_turn(templates)
 
 
-def status_applies(target: Target, namespace: str, numbers: range) -> Iterator[bytes]:
+def status_applies(target: Target, place: Place, numbers: range) -> Iterator[bytes]:
     """The same by server-side apply, as Kueue itself writes it."""
     templates = []
     for number in numbers:
-        metadata = {"name": name(number), "namespace": namespace}
+        metadata = {"name": name(number), "namespace": place.namespace}
         body = encoded({"apiVersion": API, "kind": "Workload", "metadata": metadata, "status": admitted()})
         # The name is of digits, too: the slot to fill is the one in the status.
         start = body.index(b'"status"')
         head = _patch_head(
             target,
-            namespace,
+            place,
             number,
             length=len(body),
             content_type=APPLY,
@@ -163,10 +180,8 @@ def status_applies(target: Target, namespace: str, numbers: range) -> Iterator[b
     return _in_turn(templates)
 
 
-def _patch_head(
-    target: Target, namespace: str, number: int, *, length: int, content_type: str, query: str = ""
-) -> bytes:
-    path = f"{namespace_path(namespace)}/{name(number)}/status{query}"
+def _patch_head(target: Target, place: Place, number: int, *, length: int, content_type: str, query: str = "") -> bytes:
+    path = f"{place.path}/{name(number)}/status{query}"
     return target.head("PATCH", path, length=length, content_type=content_type)
 
 

@@ -6,6 +6,7 @@ Each function puts one kind of load on a server and returns what it found; the t
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,8 +14,9 @@ from urllib.parse import quote
 
 from bench.api import manifests
 from bench.api.load import Report, drive
+from bench.api.manifests import Place
 from bench.api.watching import Crowd
-from bench.api.wire import Session, Target
+from bench.api.wire import Refused, Session, Target
 
 OWN = 16
 """How many Workloads each client patches in turn."""
@@ -47,80 +49,84 @@ class Listed(NamedTuple):
         return self.size / 1e6 / self.seconds
 
 
-class Namespaces:
+class Places:
     """Fresh namespaces, so that no run meets the objects of another; they are removed at the end."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._prefix = f"bench-{int(time.time()):x}"
-        self._made: list[str] = []
+        self._made: list[Place] = []
 
-    def fresh(self) -> str:
+    def fresh(self) -> Place:
         name = f"{self._prefix}-{len(self._made)}"
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         with Session(self._target) as session:
-            session.ask("POST", "/api/v1/namespaces", manifests.encoded(body))
-        self._made.append(name)
-        return name
+            session.ask("POST", "/api/v1/namespaces", manifests.encoded(namespace))
+            job = session.ask("POST", f"/apis/batch/v1/namespaces/{name}/jobs", manifests.encoded(manifests.job()))
+        place = Place(name, json.loads(job)["metadata"]["uid"])
+        self._made.append(place)
+        return place
 
     def remove(self) -> None:
         with Session(self._target) as session:
-            for name in self._made:
-                session.ask("DELETE", manifests.namespace_path(name))
-                session.ask("DELETE", f"/api/v1/namespaces/{name}")
+            for place in self._made:
+                session.ask("DELETE", place.path)
+                session.ask("DELETE", f"/apis/batch/v1/namespaces/{place.namespace}/jobs/{manifests.JOB}")
+                session.ask("DELETE", f"/api/v1/namespaces/{place.namespace}")
 
 
-def creates(target: Target, namespaces: Namespaces, clients: int) -> Feeds:
+def creates(target: Target, places: Places, clients: int) -> Feeds:
     """Each client creates one Workload after the other."""
-    namespace = namespaces.fresh()
+    place = places.fresh()
     numbers = itertools.count()
-    return [manifests.creates(target, namespace, numbers) for _ in range(clients)]
+    return [manifests.creates(target, place, numbers) for _ in range(clients)]
 
 
-def status_patches(target: Target, namespaces: Namespaces, clients: int) -> Feeds:
+def status_patches(target: Target, places: Places, clients: int) -> Feeds:
     """Each client writes the status of its own Workloads in turn, each time with something new in it."""
-    namespace, owned = _owned(target, namespaces, clients)
-    return [manifests.status_patches(target, namespace, numbers) for numbers in owned]
+    place, owned = _owned(target, places, clients)
+    return [manifests.status_patches(target, place, numbers) for numbers in owned]
 
 
-def status_applies(target: Target, namespaces: Namespaces, clients: int) -> Feeds:
+def status_applies(target: Target, places: Places, clients: int) -> Feeds:
     """The same by server-side apply."""
-    namespace, owned = _owned(target, namespaces, clients)
-    return [manifests.status_applies(target, namespace, numbers) for numbers in owned]
+    place, owned = _owned(target, places, clients)
+    return [manifests.status_applies(target, place, numbers) for numbers in owned]
 
 
-def _owned(target: Target, namespaces: Namespaces, clients: int) -> tuple[str, list[range]]:
+def _owned(target: Target, places: Places, clients: int) -> tuple[Place, list[range]]:
     """A namespace with some Workloads for each client."""
-    namespace = namespaces.fresh()
-    fill(target, namespace, clients * OWN, clients=8)
-    return namespace, [range(client * OWN, (client + 1) * OWN) for client in range(clients)]
+    place = places.fresh()
+    fill(target, place, clients * OWN, clients=8)
+    return place, [range(client * OWN, (client + 1) * OWN) for client in range(clients)]
 
 
 def sound(report: Report) -> Report:
     """The report, if nothing was refused: figures with errors among them say nothing."""
     if report.errors:
-        raise AssertionError(f"the server refused some requests, by status: {report.errors}")
+        why = report.refusal[-500:].decode(errors="replace")
+        raise Refused(f"some requests failed, by status: {report.errors} of {report.answered} answered; {why}")
     return report
 
 
-def fill(target: Target, namespace: str, objects: int, *, clients: int = 32) -> Report:
+def fill(target: Target, place: Place, objects: int, *, clients: int = 32) -> Report:
     """Create this many Workloads, by many clients at once."""
     numbers = iter(range(objects))
-    report = sound(drive(target, [manifests.creates(target, namespace, numbers) for _ in range(clients)]))
+    report = sound(drive(target, [manifests.creates(target, place, numbers) for _ in range(clients)]))
     if report.answered != objects:
         raise AssertionError(f"{report.answered} of {objects} Workloads were created: {report.statuses}")
     return report
 
 
-def watched(target: Target, namespaces: Namespaces, *, watchers: int, calm: int, hurried: int) -> Watched:
+def watched(target: Target, places: Places, *, watchers: int, calm: int, hurried: int) -> Watched:
     """First one event at a time, each waited for by all; then as fast as the writer is answered."""
-    namespace = namespaces.fresh()
-    path = manifests.namespace_path(namespace)
-    bodies = manifests.workload_bodies(namespace)
+    place = places.fresh()
+    path = place.path
+    bodies = manifests.workload_bodies(place)
     answered: list[float] = []
     with Session(target) as writer:
         revision = writer.revision(path)
-        with Crowd(target, namespace, revision, watchers, calm + hurried) as crowd:
+        with Crowd(target, path, revision, watchers, calm + hurried) as crowd:
             for number in range(calm):
                 writer.ask("POST", path, next(bodies))
                 answered.append(time.monotonic())
@@ -133,9 +139,9 @@ def watched(target: Target, namespaces: Namespaces, *, watchers: int, calm: int,
     return Watched(watchers * hurried / (seen.last_seen[-1] - begun), sorted(latencies), seen.resumed)
 
 
-def listed(target: Target, namespace: str, limit: int = 0) -> Listed:
+def listed(target: Target, place: Place, limit: int = 0) -> Listed:
     """The whole list, in one answer or in pages. What is read is counted, not decoded."""
-    path = manifests.namespace_path(namespace)
+    path = place.path
     objects = size = 0
     more = ""
     with Session(target) as session:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self, cast
 import httptools
 import uvloop
 
-from bench.api.manifests import name, namespace_path
+from bench.api.manifests import name
 from bench.api.wire import Refused, Target
 
 _REVISION = re.compile(rb'"resourceVersion": ?"(\d+)"')
@@ -69,9 +69,9 @@ class _Tally:
 class _Watcher(asyncio.Protocol):
     """One stream; which event comes next is known, as there is one writer."""
 
-    def __init__(self, target: Target, namespace: str, revision: str, tally: _Tally) -> None:
+    def __init__(self, target: Target, path: str, revision: str, tally: _Tally) -> None:
         self._target = target
-        self._path = f"{namespace_path(namespace)}?watch=true&resourceVersion="
+        self._path = f"{path}?watch=true&resourceVersion="
         self._revision = revision
         self._tally = tally
         self._transport: asyncio.Transport | None = None
@@ -147,11 +147,11 @@ class _Watcher(asyncio.Protocol):
 
 
 async def watch(
-    target: Target, namespace: str, revision: str, watchers: int, events: int, progress: Connection
+    target: Target, path: str, revision: str, watchers: int, events: int, progress: Connection
 ) -> Sightings:
     """Until every watcher has every event, which ``progress`` hears of one by one."""
     tally = _Tally(watchers, events, progress)
-    streams = [_Watcher(target, namespace, revision, tally) for _ in range(watchers)]
+    streams = [_Watcher(target, path, revision, tally) for _ in range(watchers)]
     try:
         for stream in streams:
             await stream.open()
@@ -165,15 +165,15 @@ async def watch(
 class Crowd:
     """The watchers, seen from the writer's process. Inside ``with`` all of them listen."""
 
-    def __init__(self, target: Target, namespace: str, revision: str, watchers: int, events: int) -> None:
+    def __init__(self, target: Target, path: str, revision: str, watchers: int, events: int) -> None:
         context = multiprocessing.get_context("fork")
         self._received, self._sender = context.Pipe(duplex=False)
-        self._process = context.Process(target=self._run, args=(target, namespace, revision, watchers, events))
+        self._process = context.Process(target=self._run, args=(target, path, revision, watchers, events))
         self._events = events
         self._everywhere = _OPENED - 1
 
-    def _run(self, target: Target, namespace: str, revision: str, watchers: int, events: int) -> None:
-        self._sender.send(uvloop.run(watch(target, namespace, revision, watchers, events, self._sender)))
+    def _run(self, target: Target, path: str, revision: str, watchers: int, events: int) -> None:
+        self._sender.send(uvloop.run(watch(target, path, revision, watchers, events, self._sender)))
 
     def __enter__(self) -> Self:
         self._process.start()

@@ -46,8 +46,8 @@ class Settings:
                 raise SettingsError(f"{option} {path}: there is no such file")
         if not is_loopback(self.host) and self.tls_cert is None and not self.insecure:
             raise SettingsError(
-                f"--host {self.host} can be reached from other machines, and they have no reason to trust this server's "
-                "own certificate. Give --tls-cert and --tls-key, or --insecure for plain HTTP behind something that does."
+                f"--host {self.host} can be reached from other machines, which have no reason to trust this server's "
+                "own certificate. Give --tls-cert and --tls-key, or --insecure for plain HTTP behind something else."
             )
 
     @property

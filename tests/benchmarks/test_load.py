@@ -18,6 +18,7 @@ from bench.api.load import LOST, Report, drive
 from bench.api.wire import JSON, Refused, Session, Target
 
 EVENTS = 5
+PLACE = manifests.Place("team", "6d1f9a3e-5b7c-4222-8333-0a1b2c3d4e5f")
 
 
 async def _answering(scope: bare.Message, receive: bare.Receive, send: bare.Send) -> None:
@@ -91,6 +92,7 @@ def test_refusals_are_counted_by_status_and_not_as_answers(answering: Target) ->
     assert report.statuses == {200: 3, 409: 2}
     assert report.errors == {409: 2}
     assert report.answered == 3
+    assert report.refusal.endswith(b"x\r\n0\r\n\r\n")
 
 
 def test_a_lost_connection_ends_the_client_and_is_an_error() -> None:
@@ -138,7 +140,7 @@ def _parsed(request: bytes) -> tuple[str, dict[str, str], Any]:
 def test_clients_that_share_a_counter_create_each_workload_once() -> None:
     target = Target.at("http://127.0.0.1:1", "secret")
     numbers = itertools.count(41)
-    feeds = [manifests.creates(target, "team", numbers) for _ in range(2)]
+    feeds = [manifests.creates(target, PLACE, numbers) for _ in range(2)]
 
     made = [_parsed(next(feed)) for feed in feeds]
 
@@ -151,10 +153,10 @@ def test_clients_that_share_a_counter_create_each_workload_once() -> None:
 
 @pytest.mark.parametrize("patches", [manifests.status_patches, manifests.status_applies], ids=["merge", "apply"])
 def test_each_status_written_differs_from_the_one_before(
-    patches: Callable[[Target, str, range], Iterator[bytes]],
+    patches: Callable[[Target, manifests.Place, range], Iterator[bytes]],
 ) -> None:
     target = Target.at("http://127.0.0.1:1", "")
-    feed = patches(target, "team", range(2))
+    feed = patches(target, PLACE, range(2))
 
     written = [_parsed(next(feed)) for _ in range(4)]
 
@@ -166,7 +168,7 @@ def test_each_status_written_differs_from_the_one_before(
 def _watched(target: Target, namespace: str, watchers: int = 3) -> tuple[watching.Sightings, list[int]]:
     receiver, sender = Pipe(duplex=False)
     with receiver, sender:
-        seen = uvloop.run(watching.watch(target, namespace, "0", watchers, EVENTS, sender))
+        seen = uvloop.run(watching.watch(target, manifests.Place(namespace, "").path, "0", watchers, EVENTS, sender))
         progress = []
         while receiver.poll():
             progress.append(receiver.recv())

@@ -2,16 +2,18 @@
 
     python tools/kinds/record.py --server https://127.0.0.1:6443 --token TOKEN [--only pods]
 
-Each file in `tools/kinds/cases` has a kind, a `base` manifest and `cases`. A case is made by merging `with` into the base
-(null removes a field) and creating it; `then` is a list of further steps, each a merge into what the server last
-answered: `update` puts the object, `status` puts its status, `delete` deletes it (it should have a finalizer).
-`table: true` also asks for the row that `kubectl get` shows.
+Each file in `tools/kinds/cases` has the place of a kind, a `base` manifest and `cases`. A case is made by merging
+`with` into the base (null removes a field) and creating it; `then` is a list of further steps, each a merge into what
+the server last answered: `update` puts the object, `status` puts its status, `delete` deletes it (it should have a
+finalizer). `table: true` also asks for the row that `kubectl get` shows.
 
 What is kept, in `tests/kinds/core/data`: what was sent, and either the object that came back or the causes of the
 refusal, as pairs of reason and field. What differs each time (uid, revision, field managers) is replaced or left out;
 sentences are not kept. The server needs no controllers, and its ServiceAccount admission switched off; everything
 that was created is deleted again.
 """
+
+# ruff: noqa: INP001  a script, not a package
 
 import argparse
 import copy
@@ -107,7 +109,7 @@ class Case:
 
     def _step(self, verb: str, method: str, path: str, body: dict[str, Any]) -> bool:
         code, answer = self._server.ask(method, path, body)
-        step = {"verb": verb, "sent": normal(body)}
+        step: dict[str, Any] = {"verb": verb, "sent": normal(body)}
         if code < 400:
             self._last = answer
             step["object"] = normal(answer)
@@ -116,7 +118,7 @@ class Case:
             causes = (answer.get("details") or {}).get("causes") or ()
             step["causes"] = sorted({(cause["reason"], cause.get("field", "")) for cause in causes})
             if not causes:
-                print(f"  {self._case['name']}: {code} {answer.get('message')}", file=sys.stderr)
+                sys.stderr.write(f"{self._case['name']}: {code} {answer.get('message')}\n")
         self._steps.append(step)
         return code < 400
 
@@ -218,7 +220,7 @@ def main() -> None:
             continue
         table = yaml.safe_load(file.read_text())
         write(file.stem, [Case(server, table, case).record() for case in table["cases"]])
-        print(f"{file.stem}: {len(table['cases'])} cases")
+        sys.stdout.write(f"{file.stem}: {len(table['cases'])} cases\n")
     write("discovery", list(discovery(server)))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import sys
 from typing import Any
 
 import click
@@ -32,6 +33,8 @@ def serve(**options: Any) -> None:
     from fairway.app import serve as run  # noqa: PLC0415 - help must not wait for it
 
     settings = Settings(**options)
+    # The writer waits for the interpreter after every commit; the usual 5 ms would be longer than the commit itself.
+    sys.setswitchinterval(0.0005)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         import uvloop  # noqa: PLC0415

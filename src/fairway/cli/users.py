@@ -138,9 +138,9 @@ def remove(*, name: str, directory: Path) -> None:
 @users.command(
     epilog="""\b
 Examples:
-  fairway users token ben                     one more token
+  fairway users token ben                      one more token
   fairway users token ben --expires 30d
-  fairway users token ben --revoke 1f0c93ab   the ids are shown by: fairway users list
+  fairway users token ben --revoke 1f0c93ab    an id from: fairway users list
 """
 )
 @click.argument("name")

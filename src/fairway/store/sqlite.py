@@ -6,7 +6,9 @@ commit that has returned survives the loss of power.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -20,6 +22,10 @@ _APPLICATION_ID: Final = 0x46574159
 
 _CHECKPOINT_PAGES: Final = 8000
 """About 32 MB of log before it is folded into the file: fewer, larger folds keep the slowest commits fast."""
+
+
+_AT_ONCE: Final = 64
+"""Rows to one statement."""
 
 
 class UnusableFileError(FairwayError):
@@ -68,7 +74,8 @@ class SqliteLog:
         return self._fact("floor")
 
     def last(self) -> int:
-        return self._fact("last")
+        (newest,) = self._db.execute("SELECT coalesce(max(revision), 0) FROM revisions").fetchone()
+        return max(int(newest), self._fact("last"))
 
     def append(self, batch: Batch) -> None:
         try:
@@ -89,14 +96,20 @@ class SqliteLog:
         return int(value)
 
     def _commit(self, batch: Batch) -> None:
+        rows = batch.rows
+        if rows and len(rows) <= _AT_ONCE and not batch.dropped and not batch.floor:
+            self._insert(rows)  # a statement by itself is a transaction by itself
+            return
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
-            if batch.rows:
-                db.executemany("INSERT INTO revisions VALUES (?, ?, ?, ?, ?, ?)", batch.rows)
-                db.execute("UPDATE facts SET value = ? WHERE name = 'last'", (batch.rows[-1].revision,))
+            for start in range(0, len(rows), _AT_ONCE):
+                self._insert(rows[start : start + _AT_ONCE])
             if batch.dropped:
                 db.executemany("DELETE FROM revisions WHERE revision = ?", ((one,) for one in batch.dropped))
+                # The newest row may be among them, and its revision must not be given out again.
+                last = rows[-1].revision if rows else max(batch.dropped)
+                db.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'last'", (last,))
             if batch.floor:
                 db.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'floor'", (batch.floor,))
             db.execute("COMMIT")
@@ -105,6 +118,10 @@ class SqliteLog:
                 db.execute("ROLLBACK")
             raise
 
+    def _insert(self, rows: Sequence[Row]) -> None:
+        """Insert rows by one statement: Python's interpreter lock is let go of and waited for once, not once a row."""
+        self._db.execute(_insertion(len(rows)), list(chain.from_iterable(rows)))
+
     def _is_there(self, batch: Batch) -> bool:
         if not batch.rows:
             return False
@@ -112,6 +129,11 @@ class SqliteLog:
             return self.last() >= batch.rows[-1].revision
         except sqlite3.Error:
             return False
+
+
+@cache
+def _insertion(rows: int) -> str:
+    return "INSERT INTO revisions VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?)"] * rows)  # noqa: S608 - placeholders only
 
 
 def back_up(source: Path, target: Path) -> None:

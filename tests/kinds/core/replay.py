@@ -4,7 +4,7 @@ import copy
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ from fairway.kinds.schemas.walk import inspect
 
 DATA: Final = Path(__file__).parent / "data"
 KINDS: Final = {kind.kind: kind for kind in (*core.KINDS, *batch.KINDS, *coordination.KINDS, *scheduling.KINDS)}
+
+NOW: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 _GIVEN: Final = ("name", "generateName", "namespace", "uid", "creationTimestamp")
 """What the store has set in an object's metadata before the rules of its kind are asked."""

@@ -12,7 +12,6 @@ from fairway.kinds.kueue import KINDS
 from fairway.kinds.schemas.schema import Schema
 from fairway.kinds.schemas.walk import inspect
 from fairway.model import manifests
-from fairway.model.metadata import IN_USE_FINALIZER
 from fairway.model.objects import KINDS as TYPES
 from fairway.model.podspecs import PodSpec
 from fairway.model.validation import validate, validate_update
@@ -134,11 +133,11 @@ def test_nulls_are_taken_for_what_is_not_set_beside_a_spec_that_stays() -> None:
 
 
 @pytest.mark.parametrize("name", ["ClusterQueue", "ResourceFlavor"])
-def test_queues_and_flavors_are_kept_while_in_use_from_their_creation_on(name: str) -> None:
+def test_no_finalizer_is_added_where_no_controller_would_take_it_away(name: str) -> None:
     rules, manifest = BY_KIND[name].rules, {"metadata": {"name": "x", "finalizers": ["example.com/mine"]}}
+    rules.default(manifest)
     rules.prepare_create(manifest)
-    rules.prepare_create(manifest)
-    assert manifest["metadata"]["finalizers"] == ["example.com/mine", IN_USE_FINALIZER]
+    assert manifest["metadata"]["finalizers"] == ["example.com/mine"]
 
 
 def test_a_finalizer_that_is_taken_away_stays_away() -> None:

@@ -62,7 +62,7 @@ def _wrong_generated(manifest: Manifest) -> list[FieldError]:
             errors.append(problems.required(problems.key(path, label), f"must be '{value}'"))
         elif labels[label] != value:
             errors.append(problems.invalid(problems.key(path, label), labels[label], f"must be '{value}'"))
-    if not _matches(spec["selector"], expected):
+    if not checks.wrong_label_selector(spec["selector"], "") and not _matches(spec["selector"], expected):
         errors.append(problems.invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
     return errors
 

@@ -1,6 +1,7 @@
 """Rules about changes of a job: what is fixed once it exists, and how its status may go on."""
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 from fairway.errors import FieldError
@@ -218,7 +219,7 @@ def _wrong_indexes(before: Part, after: Part, spec: Part) -> list[FieldError]:
             errors += _unreadable(failed, completions, "failedIndexes")
     if changes("failedIndexes", "completedIndexes") and done and failed and completions and not errors:
         intervals = sorted([*read_indexes(done, completions), *read_indexes(failed, completions)])
-        if any(earlier[1] >= later[0] for earlier, later in zip(intervals, intervals[1:], strict=False)):
+        if any(earlier[1] >= later[0] for earlier, later in pairwise(intervals)):
             rule = "failedIndexes and completedIndexes overlap"
             errors.append(problems.invalid("status.failedIndexes", failed, rule))
     return errors

@@ -104,9 +104,7 @@ def _changed_though_fixed(old: Manifest, new: Manifest, *fields: str) -> list[Fi
         return []
     errors = [] if new.get("immutable") else [problems.forbidden("immutable", new.get("immutable"), _FIXED)]
     errors += [
-        problems.forbidden(field, None, _FIXED)
-        for field in fields
-        if (old.get(field) or {}) != (new.get(field) or {})
+        problems.forbidden(field, None, _FIXED) for field in fields if (old.get(field) or {}) != (new.get(field) or {})
     ]
     return errors
 

@@ -9,6 +9,7 @@ from fairway.kinds.core import checks
 from fairway.kinds.core.checks import Part
 from fairway.kinds.core.references import wrong_environment
 from fairway.kinds.core.resources import wrong_resources
+from fairway.kinds.core.security import wrong_container_security
 from fairway.kinds.core.volumes import wrong_mounts
 from fairway.model import problems
 
@@ -25,6 +26,7 @@ _PROBE_NUMBERS: Final = (
     "initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold",
 )  # fmt: skip
 _ONLY_FOR_SIDECARS: Final = "may not be set for init containers without restartPolicy=Always"
+_NEEDED_FOR_RULES: Final = "must specify restartPolicy when restart rules are used"
 _MOST_RESTART_RULES: Final = 20
 _MOST_EXIT_CODES: Final = 255
 
@@ -67,8 +69,10 @@ def wrong_init_containers(
     for position, container in enumerate(containers):
         where = problems.index(path, position)
         errors += _wrong_container(container, where, pod)
-        if container.get("restartPolicy") is not None or container.get("restartPolicyRules"):
+        if container.get("restartPolicy") is not None:
             errors += _wrong_restarts(container, where)
+        elif container.get("restartPolicyRules"):
+            errors.append(problems.required(f"{where}.restartPolicy", _NEEDED_FOR_RULES))
         name = container.get("name")
         if name and name in seen:
             errors.append(problems.duplicate(f"{where}.name", name))
@@ -87,10 +91,12 @@ def wrong_init_containers(
 
 def wrong_image_spaces(containers: list[Part], path: str) -> list[FieldError]:
     """Of a pod, not of a template: spaces around an image's name."""
+    rule = "must not have leading or trailing whitespace"
+    images = [container.get("image") or "" for container in containers]
     return [
-        problems.invalid(f"{path}[{position}].image", container["image"], "must not have leading or trailing whitespace")
-        for position, container in enumerate(containers)
-        if (container.get("image") or "") != (container.get("image") or "").strip()
+        problems.invalid(f"{path}[{position}].image", image, rule)
+        for position, image in enumerate(images)
+        if image != image.strip()
     ]
 
 
@@ -101,8 +107,9 @@ def _wrong_container(container: Part, path: str, pod: Surroundings) -> list[Fiel
     if container.get("terminationMessagePolicy") not in _MESSAGE_POLICIES:
         policy = container.get("terminationMessagePolicy")
         errors += checks.wrong_choice(policy, f"{path}.terminationMessagePolicy", ("File", "FallbackToLogsOnError"))
-    if container.get("imagePullPolicy") not in _PULL_POLICIES:
-        errors += checks.wrong_choice(container.get("imagePullPolicy"), f"{path}.imagePullPolicy", sorted(_PULL_POLICIES))
+    pull = container.get("imagePullPolicy")
+    if pull not in _PULL_POLICIES:
+        errors += checks.wrong_choice(pull, f"{path}.imagePullPolicy", sorted(_PULL_POLICIES))
     if container.get("ports"):
         errors += _wrong_ports(container["ports"], f"{path}.ports")
     if container.get("env") or container.get("envFrom"):
@@ -114,7 +121,7 @@ def _wrong_container(container: Part, path: str, pod: Surroundings) -> list[Fiel
     if container.get("resizePolicy"):
         errors += _wrong_resizes(container["resizePolicy"], f"{path}.resizePolicy", pod)
     if container.get("securityContext"):
-        errors += _wrong_security(container["securityContext"], f"{path}.securityContext")
+        errors += wrong_container_security(container["securityContext"], f"{path}.securityContext")
     return errors
 
 
@@ -218,8 +225,7 @@ def _wrong_restarts(container: Part, path: str) -> list[FieldError]:
     rules = container.get("restartPolicyRules") or []
     policy = container.get("restartPolicy")
     if policy is None:
-        rule = "must specify restartPolicy when restart rules are used"
-        errors.append(problems.required(f"{path}.restartPolicy", rule))
+        errors.append(problems.required(f"{path}.restartPolicy", _NEEDED_FOR_RULES))
     elif policy not in _RESTART_POLICIES:
         errors.append(problems.not_supported(f"{path}.restartPolicy", policy, _RESTART_POLICIES))
     if len(rules) > _MOST_RESTART_RULES:
@@ -252,17 +258,4 @@ def _wrong_resizes(policies: list[Part], path: str, pod: Surroundings) -> list[F
         if pod.restart_policy == "Never" and restart != "NotRequired":
             rule = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             errors.append(problems.invalid(path, restart, rule))
-    return errors
-
-
-def _wrong_security(context: Part, path: str) -> list[FieldError]:
-    errors = checks.negatives(context, path, ("runAsUser", "runAsGroup"))
-    if context.get("allowPrivilegeEscalation") is False:
-        if context.get("privileged"):
-            rule = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-            errors.append(problems.invalid(path, context, rule))
-        added = (context.get("capabilities") or {}).get("add") or ()
-        if "CAP_SYS_ADMIN" in added:
-            rule = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            errors.append(problems.invalid(path, context, rule))
     return errors

@@ -78,7 +78,7 @@ def wrong_taints(taints: list[Part], path: str) -> list[FieldError]:
 
 def wrong_spread(constraints: list[Part], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen = set()
+    pairs = [(one.get("topologyKey") or "", one.get("whenUnsatisfiable") or "") for one in constraints]
     for position, constraint in enumerate(constraints):
         where = problems.index(path, position)
         skew, key = constraint.get("maxSkew") or 0, constraint.get("topologyKey") or ""
@@ -89,9 +89,8 @@ def wrong_spread(constraints: list[Part], path: str) -> list[FieldError]:
             errors.append(problems.required(f"{where}.topologyKey", "can not be empty"))
         if action not in _UNSATISFIABLE:
             errors.append(problems.not_supported(f"{where}.whenUnsatisfiable", action, _UNSATISFIABLE))
-        if (key, action) in seen:
+        if (key, action) in pairs[position + 1 :]:
             errors.append(problems.duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
-        seen.add((key, action))
         if domains is not None:
             if domains <= 0:
                 errors.append(problems.invalid(f"{where}.minDomains", domains, "must be greater than zero"))
@@ -103,6 +102,7 @@ def wrong_spread(constraints: list[Part], path: str) -> list[FieldError]:
             if policy is not None and policy not in _NODE_POLICIES:
                 errors.append(problems.not_supported(f"{where}.{field}", policy, _NODE_POLICIES))
         errors += checks.wrong_label_selector(constraint.get("labelSelector"), f"{where}.labelSelector")
+        errors += _wrong_label_keys(constraint, where)
     return errors
 
 
@@ -176,8 +176,33 @@ def _wrong_pod_term(term: Part, path: str) -> list[FieldError]:
     errors = checks.wrong_label_selector(term.get("labelSelector"), f"{path}.labelSelector")
     errors += checks.wrong_label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector")
     for namespace in term.get("namespaces") or ():
-        errors += checks.wrong_label(namespace, f"{path}.namespace")
+        errors += [problems.invalid(f"{path}.namespace", namespace, fault) for fault in names.label_faults(namespace)]
+    errors += _wrong_label_keys(term, path)
     key = term.get("topologyKey") or ""
     if not key:
         errors.append(problems.required(f"{path}.topologyKey", "can not be empty"))
     return errors + checks.wrong_key(key, f"{path}.topologyKey")
+
+
+def _wrong_label_keys(term: Part, path: str) -> list[FieldError]:
+    """Keys whose values are taken from the pod itself."""
+    errors: list[FieldError] = []
+    for field in ("matchLabelKeys", "mismatchLabelKeys"):
+        keys = term.get(field)
+        if not keys:
+            continue
+        if term.get("labelSelector") is None:
+            rule = "must not be specified when labelSelector is not set"
+            errors.append(problems.forbidden(f"{path}.{field}", keys, rule))
+            continue
+        for position, key in enumerate(keys):
+            errors += checks.wrong_key(key, f"{path}.{field}[{position}]")
+    both = set(term.get("matchLabelKeys") or ()) & set(term.get("mismatchLabelKeys") or ())
+    errors += [
+        problems.invalid(
+            f"{path}.matchLabelKeys[{position}]", key, "exists in both matchLabelKeys and mismatchLabelKeys"
+        )
+        for position, key in enumerate(term.get("matchLabelKeys") or ())
+        if key in both
+    ]
+    return errors

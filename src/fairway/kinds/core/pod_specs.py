@@ -12,7 +12,8 @@ from fairway.kinds.core.containers import (
     wrong_image_spaces,
     wrong_init_containers,
 )
-from fairway.kinds.core.resources import wrong_quantity, wrong_resources
+from fairway.kinds.core.resources import wrong_resources
+from fairway.kinds.core.security import wrong_pod_security
 from fairway.kinds.core.volumes import wrong_volumes
 from fairway.kinds.kind import Manifest
 from fairway.model import problems
@@ -25,6 +26,7 @@ _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "N
 _SYSTEMS: Final = ("linux", "windows")
 _MOST_SECONDS: Final = 2**31 - 1
 _MOST_NAMESERVERS: Final = 3
+_MOST_HOSTNAME_CHARACTERS: Final = 64
 
 
 def wrong_pod(manifest: Manifest) -> list[FieldError]:
@@ -63,8 +65,8 @@ def wrong_template(template: Part, path: str) -> list[FieldError]:
 
 def wrong_pod_spec(spec: Part, path: str, *, is_pod: bool) -> list[FieldError]:
     containers, init_containers = spec.get("containers") or [], spec.get("initContainers") or []
-    volumes, errors = wrong_volumes(spec["volumes"], f"{path}.volumes") if spec.get("volumes") else ({}, [])
-    claims, found = _wrong_claims(spec["resourceClaims"], f"{path}.resourceClaims") if spec.get("resourceClaims") else _NO_CLAIMS
+    volumes, errors = wrong_volumes(spec.get("volumes") or [], f"{path}.volumes")
+    claims, found = _wrong_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
     errors += found
     pod = Surroundings(volumes, claims, spec.get("terminationGracePeriodSeconds") or 0, spec.get("restartPolicy") or "")
     errors += wrong_containers(containers, f"{path}.containers", pod)
@@ -80,9 +82,6 @@ def wrong_pod_spec(spec: Part, path: str, *, is_pod: bool) -> list[FieldError]:
     return errors + _wrong_rest(spec, path)
 
 
-_NO_CLAIMS: Final[tuple[frozenset[str], list[FieldError]]] = (frozenset(), [])
-
-
 def _wrong_choices(spec: Part, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if spec.get("restartPolicy") not in RESTART_POLICIES:
@@ -94,7 +93,8 @@ def _wrong_choices(spec: Part, path: str) -> list[FieldError]:
         errors += checks.wrong_choice(preemption, f"{path}.preemptionPolicy", PREEMPTION_POLICIES)
     system = spec.get("os")
     if system is not None and system.get("name") not in _SYSTEMS:
-        errors += checks.wrong_choice(system.get("name"), f"{path}.os", _SYSTEMS)
+        where = f"{path}.os" if system.get("name") else f"{path}.os.name"
+        errors += checks.wrong_choice(system.get("name"), where, _SYSTEMS)
     return errors
 
 
@@ -145,15 +145,25 @@ def _wrong_rest(spec: Part, path: str) -> list[FieldError]:
         errors += checks.wrong_address(alias.get("ip") or "", f"{where}.ip")
         for place, name in enumerate(alias.get("hostnames") or ()):
             errors += checks.wrong_subdomain(name, f"{where}.hostnames[{place}]")
-    for resource, quantity in (spec.get("overhead") or {}).items():
-        errors += wrong_quantity(resource, quantity, f"{path}.overhead[{resource}]")
-    context = spec.get("securityContext")
-    if context:
-        errors += checks.negatives(context, f"{path}.securityContext", ("runAsUser", "runAsGroup", "fsGroup"))
-        for position, group in enumerate(context.get("supplementalGroups") or ()):
-            if group < 0:
-                where = f"{path}.securityContext.supplementalGroups[{position}]"
-                errors.append(problems.invalid(where, group, "must be between 0 and 2147483647, inclusive"))
+    if spec.get("overhead"):
+        errors += wrong_resources({"limits": spec["overhead"]}, f"{path}.overhead", frozenset())
+    if spec.get("securityContext"):
+        errors += wrong_pod_security(spec["securityContext"], f"{path}.securityContext")
+    if spec.get("hostnameOverride") is not None:
+        errors += _wrong_hostname(spec, f"{path}.hostnameOverride")
+    return errors
+
+
+def _wrong_hostname(spec: Part, path: str) -> list[FieldError]:
+    name = spec["hostnameOverride"]
+    errors = checks.wrong_subdomain(name, path)
+    if len(name) > _MOST_HOSTNAME_CHARACTERS:
+        errors.append(problems.too_long(path, name, _MOST_HOSTNAME_CHARACTERS))
+    errors += [
+        problems.forbidden(path, name, f"may not be specified when {field} is true")
+        for field in ("setHostnameAsFQDN", "hostNetwork")
+        if spec.get(field)
+    ]
     return errors
 
 
@@ -211,6 +221,9 @@ def _wrong_dns(spec: Part, path: str) -> list[FieldError]:
         errors.append(problems.invalid(f"{path}.nameservers", servers, rule))
     for position, server in enumerate(servers):
         errors += checks.wrong_address(server, f"{path}.nameservers[{position}]")
+    for position, option in enumerate((config or {}).get("options") or ()):
+        if not option.get("name"):
+            errors.append(problems.required(f"{path}.options[{position}]", "must not be empty"))
     return errors
 
 

@@ -179,7 +179,9 @@ def _wrong_status_update(old: Manifest, new: Manifest) -> list[FieldError]:
     errors += checks.negatives(after, "status", ("observedGeneration",))
     errors += changed(before.get("qosClass"), after.get("qosClass"), "status.qosClass")
     for statuses, containers in _STATUSES:
-        errors += _wrong_restarts(before.get(statuses) or [], after.get(statuses) or [], old["spec"], statuses, containers)
+        errors += _wrong_restarts(
+            before.get(statuses) or [], after.get(statuses) or [], old["spec"], statuses, containers
+        )
     for field in ("podIPs", "hostIPs"):
         for position, entry in enumerate(after.get(field) or ()):
             errors += checks.wrong_address(entry.get("ip") or "", f"status.{field}[{position}]")

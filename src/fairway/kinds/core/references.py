@@ -10,9 +10,9 @@ from fairway.model import problems
 
 _POD_FIELDS: Final = frozenset(
     {
-        "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
-        "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "status.phase",
-        "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs", "status.nominatedNodeName",
+        "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid",
+        "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+        "status.phase", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs", "status.nominatedNodeName",
     }
 )  # fmt: skip
 """The fields that a reference can name at all; which of them depends on where it stands."""
@@ -87,7 +87,8 @@ def _wrong_variable_source(variable: Part, path: str) -> list[FieldError]:
         else:
             errors += _wrong_key_of_object(part, where)
     if not given:
-        errors.append(problems.invalid(path, "", f"must specify one of: {', '.join(f'`{one}`' for one in _VARIABLE_SOURCES)}"))
+        sources = ", ".join(f"`{one}`" for one in _VARIABLE_SOURCES)
+        errors.append(problems.invalid(path, "", f"must specify one of: {sources}"))
     elif variable.get("value"):
         errors.append(problems.invalid(path, "", "may not be specified when `value` is not empty"))
     elif len(given) > 1:
@@ -101,6 +102,9 @@ def _wrong_field(reference: Part, path: str, fields: Collection[str]) -> list[Fi
     named = reference.get("fieldPath") or ""
     if not named:
         return [problems.required(f"{path}.fieldPath")]
+    if reference["apiVersion"] != "v1":
+        rule = f"error converting fieldPath: unsupported pod version: {reference['apiVersion']}"
+        return [problems.invalid(f"{path}.fieldPath", named, rule)]
     base, bracket, rest = named.partition("['")
     if bracket and rest.endswith("']"):
         if base not in ("metadata.annotations", "metadata.labels"):
@@ -127,7 +131,8 @@ def _wrong_resource(reference: Part, path: str, *, in_file: bool) -> list[FieldE
         errors.append(problems.not_supported(f"{path}.resource", resource, _RESOURCES))
     divisor = str(reference.get("divisor") or "0")
     divisors = _CPU_DIVISORS if resource.endswith(".cpu") else _DIVISORS
-    if divisor != "0" and divisor not in divisors:
+    known = resource in _RESOURCES or resource.startswith(_HUGE_PAGES)
+    if known and divisor != "0" and divisor not in divisors:
         rule = f"only divisor's values {', '.join(sorted(divisors))} are supported with this resource"
         errors.append(problems.invalid(f"{path}.divisor", divisor, rule))
     return errors

@@ -1,4 +1,4 @@
-"""Requests and limits of containers and pods: their canonical form, their defaults, their rules, the class of service."""
+"""Requests and limits of containers and pods: canonical form, defaults, rules, and the class of service they make."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -202,6 +202,8 @@ def _wrong_claims(claims: list[dict[str, Any]], path: str, known: frozenset[str]
         if (name, request) in seen or (name, "") in seen:
             errors.append(problems.duplicate(where, name))
         seen.add((name, request))
+        if request:
+            errors += [problems.invalid(f"{where}.request", request, fault) for fault in names.label_faults(request)]
         if name not in known:
             errors.append(problems.not_found(where, name))
     return errors

@@ -14,6 +14,7 @@ _HOST_PATH_TYPES: Final = (
 )  # fmt: skip
 _PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
 _RECURSIONS: Final = ("Disabled", "Enabled", "IfPossible")
+_PROJECTIONS: Final = ("secret", "configMap", "downwardAPI", "serviceAccountToken")
 _LEAST_TOKEN_SECONDS: Final = 600
 _BLOCK_SOURCES: Final = ("persistentVolumeClaim", "ephemeral")
 
@@ -74,7 +75,8 @@ def _wrong_mount_options(mount: Part, where: str, path: str, container: Part) ->
         errors += checks.wrong_inner_path(mount["subPathExpr"], f"{path}.subPathExpr")
     propagation = mount.get("mountPropagation")
     if propagation is not None:
-        errors += checks.wrong_choice(propagation, f"{path}.mountPropagation", _PROPAGATIONS)
+        if propagation not in _PROPAGATIONS:
+            errors.append(problems.not_supported(f"{path}.mountPropagation", propagation, _PROPAGATIONS))
         privileged = (container.get("securityContext") or {}).get("privileged")
         if propagation == "Bidirectional" and not privileged:
             rule = "Bidirectional mount propagation is available only to privileged containers"
@@ -82,7 +84,8 @@ def _wrong_mount_options(mount: Part, where: str, path: str, container: Part) ->
     recursion = mount.get("recursiveReadOnly")
     if recursion is not None:
         where = f"{path}.recursiveReadOnly"
-        errors += checks.wrong_choice(recursion, where, _RECURSIONS)
+        if recursion not in _RECURSIONS:
+            errors.append(problems.not_supported(where, recursion, _RECURSIONS))
         if recursion in ("Enabled", "IfPossible") and not mount.get("readOnly"):
             errors.append(problems.forbidden(where, recursion, "may only be specified when readOnly is true"))
     return errors
@@ -128,7 +131,7 @@ def _wrong_source(volume: Part, where: str) -> list[FieldError]:
         problems.forbidden(f"{where}.{field}", volume[field], "may not specify more than 1 volume type")
         for field in sources[1:]
     ]
-    if not sources and not volume.keys() - {"name"}:
+    if not sources:
         errors.append(problems.required(where, "must specify a volume type"))
     return errors
 
@@ -184,7 +187,7 @@ def _wrong_projected(source: Part, path: str) -> list[FieldError]:
     seen: set[str] = set()
     for position, projection in enumerate(source.get("sources") or ()):
         where = f"{path}.sources[{position}]"
-        given = [field for field in projection if projection[field] is not None]
+        given = [field for field in _PROJECTIONS if projection.get(field) is not None]
         if len(given) > 1:
             errors.append(problems.forbidden(where, given, "may not specify more than 1 volume type per source"))
         items: list[Part] = []
@@ -242,23 +245,35 @@ def _wrong_ephemeral(source: Part, path: str) -> list[FieldError]:
 
 def _wrong_image(source: Part, path: str) -> list[FieldError]:
     errors = _missing(source, path, "reference")
-    return errors + checks.wrong_choice(source.get("pullPolicy"), f"{path}.pullPolicy", ("Always", "IfNotPresent", "Never"))
+    policy = source.get("pullPolicy")
+    return errors + checks.wrong_choice(policy, f"{path}.pullPolicy", ("Always", "IfNotPresent", "Never"))
 
 
 def _missing(part: Part, path: str, *fields: str) -> list[FieldError]:
     return [problems.required(f"{path}.{field}") for field in fields if not part.get(field)]
 
 
+def _not_looked_into(_source: Part, _path: str) -> list[FieldError]:
+    return []
+
+
 _SOURCES: Final[dict[str, Callable[[Part, str], list[FieldError]]]] = {
-    # In the order in which an API server looks at them; storage of single vendors is not looked into.
+    # In the order in which an API server looks at them; storage of single vendors is nothing that a machine has.
     "emptyDir": _wrong_empty_dir,
     "hostPath": _wrong_host_path,
+    **dict.fromkeys(("gitRepo", "gcePersistentDisk", "awsElasticBlockStore"), _not_looked_into),
     "secret": _wrong_secret,
     "nfs": _wrong_nfs,
+    **dict.fromkeys(("iscsi", "glusterfs", "flocker"), _not_looked_into),
     "persistentVolumeClaim": _wrong_claim,
+    **dict.fromkeys(("rbd", "cinder", "cephfs", "quobyte"), _not_looked_into),
     "downwardAPI": _wrong_downward,
+    **dict.fromkeys(("fc", "flexVolume"), _not_looked_into),
     "configMap": _wrong_config_map,
+    **dict.fromkeys(("azureFile", "vsphereVolume", "photonPersistentDisk"), _not_looked_into),
+    **dict.fromkeys(("portworxVolume", "azureDisk", "storageos"), _not_looked_into),
     "projected": _wrong_projected,
+    "scaleIO": _not_looked_into,
     "csi": _wrong_csi,
     "ephemeral": _wrong_ephemeral,
     "image": _wrong_image,

@@ -2,34 +2,34 @@
 
 The schema has been walked before, so a manifest that comes here is plain JSON without unknown fields. This is the path
 of every write, so nothing is read or asked twice: what an update leaves as it was is taken over as it was.
+
+Kueue's webhook also adds a finalizer to queues and flavors. Here whoever takes it away adds it: controllers do both, so
+that an API without them deletes what it is told to delete.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from fairway.errors import FieldError, ValidationError
 from fairway.kinds.kind import Manifest, Rules
 from fairway.model import conversion, shapes
-from fairway.model.metadata import GROUP, IN_USE_FINALIZER
+from fairway.model.metadata import GROUP
 from fairway.model.objects import KINDS as TYPES
 from fairway.model.objects import AnyObject
 from fairway.model.validation import wrong, wrong_update
 
 _TYPE_FIELDS: Final = frozenset({"apiVersion", "kind"})
-_KEPT_WHILE_IN_USE: Final = frozenset({"ClusterQueue", "ResourceFlavor"})
 
 
 def rules_of(kind: str) -> Rules:
     """The rules of one of Kueue's kinds."""
-    rules = Rules(
+    return Rules(
         validate=_validator(kind),
         validate_update=_update_validator(kind),
         convert=convert,
         request_path=partial(conversion.old_path, kind),
     )
-    return replace(rules, prepare_create=_keep_while_in_use) if kind in _KEPT_WHILE_IN_USE else rules
 
 
 def convert(manifest: Manifest, version: str) -> Manifest:
@@ -47,14 +47,6 @@ def convert(manifest: Manifest, version: str) -> Manifest:
         converted = conversion.to_stored(kind, source, manifest)
     converted["apiVersion"] = f"{GROUP}/{version}"
     return converted
-
-
-def _keep_while_in_use(manifest: Manifest) -> None:
-    # On create alone, as Kueue's webhook does it: whoever takes the finalizer away later means it.
-    metadata = manifest["metadata"]
-    finalizers = metadata.get("finalizers") or []
-    if IN_USE_FINALIZER not in finalizers:
-        metadata["finalizers"] = [*finalizers, IN_USE_FINALIZER]
 
 
 def _validator(kind: str) -> Callable[[Manifest], list[FieldError]]:

@@ -55,3 +55,7 @@ class Schema:
 
     merge_strategy: str = ""
     """Strategic merge: `merge`, `replace`, `retainKeys` or `merge,retainKeys`; empty means replace for arrays."""
+
+    def __repr__(self) -> str:
+        """Short: in full, one kind's schema is longer than any log line should be."""
+        return f"<Schema {self.name or self.format or self.type or 'of anything'}>"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fairway import __version__
 from fairway.kinds.kind import Kind
-from fairway.server.openapi import operations
+from fairway.server.openapi import operations, protobuf
 from fairway.server.openapi.nodes import V2, V3, Definitions, Node
 from fairway.server.openapi.operations import Operation, Parameter
 
@@ -69,6 +69,11 @@ def v2_document(kinds: Sequence[Kind]) -> Document:
         "securityDefinitions": _SECURITY,
         "security": [{"BearerToken": []}],
     }
+
+
+def v2_protobuf(kinds: Sequence[Kind]) -> bytes:
+    """The same as protocol buffers."""
+    return protobuf.encode(v2_document(kinds))
 
 
 def encoded(document: Document) -> bytes:

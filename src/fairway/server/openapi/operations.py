@@ -5,7 +5,7 @@ The paths follow from a kind's record in the one way that Kubernetes' API has.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fairway.kinds.kind import Kind
 from fairway.kinds.schemas.definitions import definition
@@ -190,8 +190,8 @@ class _Endpoints:
         for subresource in self._kind.subresources:
             yield self._subresource(subresource)
 
-    def _operation(self, path: str, method: str, verb: str, name: str, description: str, **more: object) -> Operation:
-        known: dict[str, object] = {
+    def _operation(self, path: str, method: str, verb: str, name: str, description: str, **more: Any) -> Operation:
+        known: dict[str, Any] = {
             "action": method,
             "group": self._kind.group,
             "version": self._version,
@@ -203,7 +203,7 @@ class _Endpoints:
             method=method,
             id=f"{verb}{self._prefix}{name}",
             description=description,
-            **(known | more),  # type: ignore[arg-type]
+            **(known | more),
         )
 
     def _listing(self, path: str, name: str, where: str) -> Operation:

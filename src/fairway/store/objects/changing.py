@@ -86,10 +86,10 @@ def _patched(kind: Kind, version: str, patch_type: PatchType, live: Manifest, bo
 async def _replace(
     context: Context, target: Target, entry: Entry, old: Manifest, new: Manifest, warnings: tuple[str, ...]
 ) -> Written:
-    """The common end of updates and patches: rules, ownership, then the store."""
+    """The common end of updates and patches: ownership, rules, then the store."""
     kind = target.kind
-    _obey_rules(kind, target.version, old, new)
-    new["metadata"]["managedFields"] = after_write(
+    kind.rules.default(new)
+    managed = after_write(
         old,
         new,
         schema=kind.schemas[kind.stored](),
@@ -98,14 +98,14 @@ async def _replace(
         api_version=kind.api_version(kind.stored),
         now=context.stamp(),
     )
+    _obey_rules(kind, target.version, old, new)
+    new["metadata"]["managedFields"] = managed
     return await _store(context, target, entry, old, new, warnings)
 
 
 def _obey_rules(kind: Kind, version: str, old: Manifest, new: Manifest) -> None:
-    rules = kind.rules
-    rules.default(new)
-    rules.prepare_update(old, new)
-    errors = rules.validate_update(old, new) + _late_finalizers(old, new)
+    kind.rules.prepare_update(old, new)
+    errors = kind.rules.validate_update(old, new) + _late_finalizers(old, new)
     refuse_invalid(kind, version, new, errors)
     if kind.generation and _is_another_spec(old, new):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
@@ -187,6 +187,7 @@ async def _apply(context: Context, target: Target, body: Any) -> Written:
     managed = merged["metadata"].get("managedFields", [])
     merged, warnings = checked(kind, kind.stored, merged, options.field_validation)
     new = _with_status(old, merged) if subresource == "status" else _without_status(kind, old, merged)
+    kind.rules.default(new)
     _obey_rules(kind, version, old, new)
     new["metadata"]["managedFields"] = managed
     return await _store(context, target, entry, old, new, warnings)

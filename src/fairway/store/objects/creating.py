@@ -65,12 +65,10 @@ def fresh(context: Context, kind: Kind, manifest: Manifest) -> Key:
 
 
 def finish(context: Context, kind: Kind, version: str, manifest: Manifest, options: WriteOptions) -> None:
-    """Defaults, rules and ownership of a new object."""
+    """Defaults, ownership and rules of a new object; what the server adds to it is nobody's."""
     rules = kind.rules
     rules.default(manifest)
-    rules.prepare_create(manifest)
-    refuse_invalid(kind, version, manifest, rules.validate(manifest))
-    manifest["metadata"]["managedFields"] = after_write(
+    managed = after_write(
         None,
         manifest,
         schema=kind.schemas[kind.stored](),
@@ -79,6 +77,9 @@ def finish(context: Context, kind: Kind, version: str, manifest: Manifest, optio
         api_version=kind.api_version(kind.stored),
         now=context.stamp(),
     )
+    rules.prepare_create(manifest)
+    refuse_invalid(kind, version, manifest, rules.validate(manifest))
+    manifest["metadata"]["managedFields"] = managed
 
 
 def check_namespace(context: Context, kind: Kind, namespace: str) -> None:

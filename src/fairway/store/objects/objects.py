@@ -19,8 +19,17 @@ from fairway.store.selectors import Selection
 from fairway.store.store import Store
 
 
-def _new_uid() -> str:
-    return str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+def _uid_source() -> Callable[[], str]:
+    """Random UIDs, with the system asked for randomness once for many."""
+    pool: list[bytes] = []
+
+    def new_uid() -> str:
+        if not pool:
+            drawn = secrets.token_bytes(16 * 256)
+            pool.extend(drawn[start : start + 16] for start in range(0, len(drawn), 16))
+        return str(uuid.UUID(bytes=pool.pop(), version=4))
+
+    return new_uid
 
 
 class Objects:
@@ -32,13 +41,13 @@ class Objects:
         registry: Registry,
         now: Callable[[], datetime],
         *,
-        new_uid: Callable[[], str] = _new_uid,
+        new_uid: Callable[[], str] | None = None,
         new_suffix: Callable[[], str] | None = None,
     ) -> None:
         self.store = store
         self.registry = registry
         self.now = now
-        self._context = Context(store, registry, now, new_uid, new_suffix or creating.random_suffix)
+        self._context = Context(store, registry, now, new_uid or _uid_source(), new_suffix or creating.random_suffix)
 
     # Reading
 

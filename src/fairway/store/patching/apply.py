@@ -18,7 +18,7 @@ from fairway.kinds.kind import Manifest
 from fairway.kinds.schemas.schema import Schema
 from fairway.store.patching.comparing import check_configuration, configured_fields
 from fairway.store.patching.conflicts import ApplyConflict, FieldConflict
-from fairway.store.patching.fieldsets import FieldSet, contains, difference, intersection, paths
+from fairway.store.patching.fieldsets import FieldSet, contains, difference, intersection, paths, union
 from fairway.store.patching.jsonpatch import same_json
 from fairway.store.patching.managed import (
     UNTRACKED_METADATA,
@@ -33,7 +33,7 @@ from fairway.store.patching.managed import (
     order,
     without_lost_fields,
 )
-from fairway.store.patching.merging import structured_merge, without_fields
+from fairway.store.patching.merging import structured_merge, without_fields, without_nulls
 from fairway.store.patching.pruning import without_given_up
 
 BEFORE_FIRST_APPLY = "before-first-apply"
@@ -49,6 +49,10 @@ _UNTRACKED: Final[FieldSet] = {
     "f:kind": {},
     "f:metadata": {".": {}, **{f"f:{name}": {} for name in UNTRACKED_METADATA}},
 }
+
+
+_IDENTITY: Final[FieldSet] = {"f:metadata": {"f:name": {}}}
+"""What keeps `metadata` in place when everything else in it is given up."""
 
 
 def apply(  # noqa: PLR0913 - one request, described
@@ -110,7 +114,7 @@ class _Request:
     now: str
 
     def on_nothing(self) -> Manifest:
-        merged: Manifest = structured_merge({}, self.config, self.schema)
+        merged: Manifest = without_nulls(self.config, self.config, self.schema)
         mine = self._mine(time=self.now)
         return _with_entries(merged, [mine] if mine["fieldsV1"] else [])
 
@@ -121,12 +125,14 @@ class _Request:
         unmanaged = _with_entries(live, None)
         merged: Manifest = structured_merge(unmanaged, self.config, self.schema)
         if last is not None:
-            merged = without_given_up(merged, last, [*others, mine], self.versions)
+            wanted = {**mine, "fieldsV1": union(configured_fields(self.config, self.schema), _IDENTITY)}
+            merged = without_given_up(merged, last, [*others, wanted], self.versions)
         comparisons = Comparisons(unmanaged, merged, self.version, self.schema, self.versions)
         conflicts = [] if force else _conflicts(others, comparisons)
         if conflicts:
             raise ApplyConflict(conflicts)
         entries = without_lost_fields(others, comparisons)
+        merged = without_nulls(merged, self.config, self.schema)
         unchanged = same_json(unmanaged, merged)
         if unchanged:
             mine = self._mine(time=(last or {}).get("time") or "")

@@ -17,18 +17,30 @@ ABSENT: Any = object()
 def structured_merge(live: Any, config: Any, schema: Schema) -> Any:
     """`live` with `config` in it: maps and lists with keys are merged, everything else is replaced.
 
-    `null` stands for an empty container where `live` has one with content, and otherwise for nothing at all, except
-    where the schema takes it as a value.
+    `null` leaves a container that has content alone, and otherwise stands in the result: it is a value that differs
+    from others, until `without_nulls` has made it what it means.
     """
     if config is None:
-        if _holds_fields(live, schema):
-            return live
-        return None if schema.nullable or schema.open else ABSENT
+        return live if _holds_fields(live, schema) else None
     if isinstance(config, dict):
         return config if schema.atomic else _merged_maps(live if isinstance(live, dict) else {}, config, schema)
     if isinstance(config, list) and schema.list_type != "atomic":
         return _merged_lists(live if isinstance(live, list) else [], config, schema)
     return config
+
+
+def without_nulls(merged: Any, config: Any, schema: Schema) -> Any:
+    """What was merged, without the `null`s of the configuration, which mean nothing but where the schema takes them."""
+    if isinstance(config, dict) and isinstance(merged, dict) and not schema.atomic:
+        return _map_without_nulls(merged, config, schema)
+    if isinstance(config, list) and isinstance(merged, list) and schema.list_type != "atomic":
+        items = schema.items or ANYTHING
+        theirs = dict(elements(config, schema))
+        return [
+            without_nulls(item, theirs.get(element), items)
+            for element, item in _elements_with_positions(merged, schema)
+        ]
+    return merged
 
 
 def without_fields(value: Any, fields: FieldSet, schema: Schema) -> Any:
@@ -52,11 +64,19 @@ def _holds_fields(live: Any, schema: Schema) -> bool:
 def _merged_maps(live: dict[str, Any], config: dict[str, Any], schema: Schema) -> dict[str, Any]:
     result = live.copy()
     for name, theirs in config.items():
-        merged = structured_merge(live.get(name, ABSENT), theirs, child_schema(schema, name))
-        if merged is ABSENT:
+        result[name] = structured_merge(live.get(name, ABSENT), theirs, child_schema(schema, name))
+    return result
+
+
+def _map_without_nulls(merged: dict[str, Any], config: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    result = merged.copy()
+    for name, theirs in config.items():
+        part = child_schema(schema, name)
+        if theirs is not None:
+            if name in merged:
+                result[name] = without_nulls(merged[name], theirs, part)
+        elif merged.get(name) is None and not (part.nullable or part.open):
             result.pop(name, None)
-        else:
-            result[name] = merged
     return result
 
 

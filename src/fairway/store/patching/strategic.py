@@ -26,6 +26,8 @@ _RETAIN_KEYS = "$retainKeys"
 _ORDER_PREFIX = "$setElementOrder/"
 _DELETE_PREFIX = "$deleteFromPrimitiveList/"
 
+_DIRECTIVES = (_RETAIN_KEYS, _ORDER_PREFIX, _DELETE_PREFIX)
+
 _NOTHING: Any = object()
 
 
@@ -224,7 +226,7 @@ def _plain(patch: Any) -> Any:
         if _PATCH in patch:
             return _NOTHING
         parts = ((name, _plain(value)) for name, value in patch.items() if value is not None)
-        return {name: value for name, value in parts if value is not _NOTHING}
+        return {name: value for name, value in parts if value is not _NOTHING and not name.startswith(_DIRECTIVES)}
     if isinstance(patch, list):
         return [value for value in map(_plain, patch) if value is not _NOTHING]
     return patch

@@ -1,0 +1,102 @@
+"""A controller's view of one kind: everything that is there, kept current by one list and one watch.
+
+When the watch is lost, the informer lists again and tells its handlers the difference, so that they miss nothing and
+hear nothing twice.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from fairway.client.protocol import EVERYTHING, Client, Scope
+from fairway.errors import ApiError, Expired
+from fairway.kinds.kind import Kind, Manifest
+from fairway.runtime.backoff import Backoff
+from fairway.runtime.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+Key: TypeAlias = tuple[str, str]
+Handler: TypeAlias = Callable[[Manifest | None, Manifest | None], None]
+"""Called with an object before and after a change: `(None, new)` it appeared, `(old, None)` it is gone."""
+
+
+class Informer:
+    """Knows all objects of a kind that are meant, and tells of their changes in order."""
+
+    def __init__(self, client: Client, kind: Kind, clock: Clock, scope: Scope = EVERYTHING) -> None:
+        self._client = client
+        self._kind = kind
+        self._clock = clock
+        self._scope = scope
+        self._known: dict[Key, Manifest] = {}
+        self._handlers: list[Handler] = []
+        self.synced = asyncio.Event()
+        """Set once everything that was there at the start has been told."""
+
+    def get(self, namespace: str, name: str) -> Manifest | None:
+        """An object as last heard of; shared, so not to be changed."""
+        return self._known.get((namespace, name))
+
+    def items(self) -> Iterable[Manifest]:
+        """All objects as last heard of; shared, so not to be changed."""
+        return self._known.values()
+
+    def on_change(self, handler: Handler) -> None:
+        """Tell this handler of every change, and of everything that is known already."""
+        for manifest in self._known.values():
+            handler(None, manifest)
+        self._handlers.append(handler)
+
+    async def run(self) -> None:
+        """Follow the kind until cancelled."""
+        backoff, failures = Backoff(), 0
+        while True:
+            try:
+                since = await self._list()
+                failures = 0
+                await self._follow(since)
+            except Expired:
+                continue
+            except ApiError as error:
+                _log.warning("watching %s: %s; listing again", self._kind.resource, error)
+                await self._clock.sleep(backoff.delay(failures))
+                failures += 1
+
+    async def _list(self) -> str:
+        listed = await self._client.list(self._kind, self._scope)
+        found = {_key(manifest): manifest for manifest in listed.items}
+        for key in [key for key in self._known if key not in found]:
+            self._tell(key, None)
+        for key, manifest in found.items():
+            self._tell(key, manifest)
+        self.synced.set()
+        return listed.resource_version
+
+    async def _follow(self, since: str) -> None:
+        async for event in self._client.watch(self._kind, since, self._scope):
+            self._tell(_key(event.manifest), None if event.type == "DELETED" else event.manifest)
+
+    def _tell(self, key: Key, new: Manifest | None) -> None:
+        old = self._known.get(key)
+        if _version(old) == _version(new):
+            return
+        if old is not None and new is not None and old["metadata"]["uid"] != new["metadata"]["uid"]:
+            self._tell(key, None)  # another object of the same name: one went, one came
+            old = None
+        if new is None:
+            del self._known[key]
+        else:
+            self._known[key] = new
+        for handler in self._handlers:
+            handler(old, new)
+
+
+def _key(manifest: Manifest) -> Key:
+    metadata = manifest["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _version(manifest: Manifest | None) -> str | None:
+    return None if manifest is None else str(manifest["metadata"]["resourceVersion"])

@@ -1,0 +1,77 @@
+"""The client of a controller that runs in the same process as the store: the same verbs, without the wire."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
+from fairway.errors import BadRequest
+from fairway.kinds.kind import Kind, Manifest
+from fairway.store.objects import DeleteOptions, Objects, PatchType, WriteOptions
+from fairway.store.objects.reading import decoded
+from fairway.store.selectors import Selection
+
+_PATCH_TYPES: Final = {"merge": PatchType.MERGE, "json": PatchType.JSON, "strategic": PatchType.STRATEGIC}
+
+
+class LocalClient:
+    """Keeps the contract of `protocol.Client` on a store in this process. Manifests given to it are its to change."""
+
+    def __init__(self, objects: Objects, manager: str) -> None:
+        """`manager` is the name under which fields are owned."""
+        self._objects = objects
+        self._options = WriteOptions(manager=manager)
+        self._forced = WriteOptions(manager=manager, force=True)
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
+        return decoded(self._objects.get(kind, namespace, name))
+
+    async def list(self, kind: Kind, scope: Scope = EVERYTHING) -> Listed:
+        page = self._objects.page(Selection(kind, *scope))
+        return Listed([decoded(entry) for entry in page.entries], str(page.revision))
+
+    async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[WatchEvent]:
+        events = self._objects.watch(Selection(kind, *scope), int(since))
+        while True:
+            for event in await events.next():
+                yield WatchEvent(event.type, decoded(event.entry))
+
+    async def create(self, kind: Kind, manifest: Manifest) -> Manifest:
+        namespace = manifest.get("metadata", {}).get("namespace", "")
+        written = await self._objects.create(kind, kind.stored, namespace, manifest, self._options)
+        return decoded(written.entry)
+
+    async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
+        metadata = manifest["metadata"]
+        key = (metadata.get("namespace", ""), metadata["name"])
+        written = await self._objects.update(kind, kind.stored, key, manifest, self._options, subresource)
+        return decoded(written.entry)
+
+    async def patch(
+        self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
+    ) -> Manifest:
+        known = _PATCH_TYPES.get(patch_type)
+        if known is None:
+            raise BadRequest(f"there is no patch type {patch_type!r}; it is one of {', '.join(_PATCH_TYPES)}")
+        key = (namespace, name)
+        written = await self._objects.patch(kind, kind.stored, key, known, patch, self._options, subresource)
+        return decoded(written.entry)
+
+    async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
+        metadata = manifest["metadata"]
+        key = (metadata.get("namespace", ""), metadata["name"])
+        options = self._forced if force else self._options
+        written = await self._objects.patch(kind, kind.stored, key, PatchType.APPLY, manifest, options, subresource)
+        return decoded(written.entry)
+
+    async def delete(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        propagation: str = "",
+        grace_seconds: int | None = None,
+    ) -> None:
+        options = DeleteOptions(uid=uid, propagation=propagation, grace_seconds=grace_seconds)
+        await self._objects.delete(kind, (namespace, name), options)

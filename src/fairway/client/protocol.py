@@ -1,0 +1,80 @@
+"""What controllers may ask of the API, whoever answers: the store in this process, or a cluster over HTTP.
+
+Objects are manifests in the stored version of their kind. Refusals are the `ApiError`s that the server would send. A
+controller cannot tell which implementation it has.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple, Protocol
+
+from fairway.kinds.kind import Kind, Manifest
+
+
+class WatchEvent(NamedTuple):
+    """One change."""
+
+    type: str
+    """`ADDED`, `MODIFIED` or `DELETED`."""
+
+    manifest: Manifest
+    """The object after the change; its last state where it was deleted."""
+
+
+class Listed(NamedTuple):
+    """Objects as of one moment."""
+
+    items: list[Manifest]
+    resource_version: str
+    """Where a watch goes on."""
+
+
+class Scope(NamedTuple):
+    """Which objects of a kind are meant."""
+
+    namespace: str = ""
+    """Empty means all."""
+
+    labels: str = ""
+    fields: str = ""
+
+
+EVERYTHING = Scope()
+
+
+class Client(Protocol):
+    """The API."""
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
+        """One object; `NotFound` if there is none."""
+
+    async def list(self, kind: Kind, scope: Scope = EVERYTHING) -> Listed:
+        """All that are meant."""
+
+    def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[WatchEvent]:
+        """The changes after a resource version; `Expired` if they are no longer known: list again, go on from there."""
+
+    async def create(self, kind: Kind, manifest: Manifest) -> Manifest:
+        """A new object, as it was stored."""
+
+    async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
+        """Replace an object, or its status; `Conflict` if it has changed since it was read."""
+
+    async def patch(
+        self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
+    ) -> Manifest:
+        """Change an object, or its status; `patch_type` is `merge`, `json` or `strategic`."""
+
+    async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
+        """Server-side apply under this client's name."""
+
+    async def delete(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        propagation: str = "",
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object, or mark it for deletion; `NotFound` if it is not there."""

@@ -1,0 +1,4 @@
+def test_smoke(kubectl):
+    print(kubectl("get pods,jobs,cm,cq"))
+    print(kubectl.table("get ns"))
+    assert 0

@@ -1,0 +1,273 @@
+"""Who am I, may I: as JSON, and as kubectl 1.34 sends it."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.errors import BadRequest, ValidationError
+from fairway.server.access.protobuf import decode_review
+from fairway.server.access.reviews import (
+    self_subject_access_review,
+    self_subject_review,
+    self_subject_rules_review,
+    subject_access_review,
+)
+from fairway.server.access.roles import ANONYMOUS, AUTHENTICATED_GROUP, Binding, Role, User
+from fairway.server.access.users import Account, Users
+
+ADMIN = User("ana", "uid-1", ("ml", AUTHENTICATED_GROUP), (Binding(Role.ADMIN),))
+EDITOR = User("ben", "uid-2", (AUTHENTICATED_GROUP,), (Binding(Role.EDITOR, "mine"),))
+
+
+def nobody(name: str) -> Account | None:
+    return None
+
+
+def access(kind: str = "SelfSubjectAccessReview", **spec: object) -> dict[str, object]:
+    return {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+
+
+def test_whoami() -> None:
+    body: dict[str, object] = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+
+    assert self_subject_review(body, ADMIN, datetime(2026, 11, 16, 0, 16, 9, tzinfo=UTC)) == {
+        "kind": "SelfSubjectReview",
+        "apiVersion": "authentication.k8s.io/v1",
+        "metadata": {"creationTimestamp": "2026-11-16T00:16:09Z"},
+        "status": {"userInfo": {"username": "ana", "uid": "uid-1", "groups": ["ml", "system:authenticated"]}},
+    }
+
+
+def test_whoami_of_somebody_unknown() -> None:
+    answer = self_subject_review({}, ANONYMOUS, datetime(2026, 1, 1, tzinfo=UTC))
+
+    assert answer["status"] == {"userInfo": {"username": "system:anonymous", "groups": ["system:unauthenticated"]}}
+
+
+def test_may_i_answers_yes_and_repeats_the_question() -> None:
+    asked = {"namespace": "mine", "verb": "create", "group": "batch", "resource": "jobs"}
+
+    assert self_subject_access_review(access(resourceAttributes=asked), EDITOR) == {
+        "kind": "SelfSubjectAccessReview",
+        "apiVersion": "authorization.k8s.io/v1",
+        "metadata": {},
+        "spec": {"resourceAttributes": asked},
+        "status": {"allowed": True},
+    }
+
+
+QUESTIONS: dict[str, tuple[dict[str, object], bool]] = {
+    "a part of an object": ({"verb": "get", "resource": "pods", "subresource": "log", "namespace": "mine"}, True),
+    "another namespace": ({"verb": "get", "resource": "pods", "namespace": "other"}, False),
+    "all namespaces": ({"verb": "get", "resource": "pods"}, False),
+    "a namespace itself": ({"verb": "get", "resource": "namespaces", "name": "mine"}, True),
+    "every verb": ({"verb": "*", "resource": "pods", "namespace": "mine"}, False),
+    "every object": ({"verb": "get", "group": "*", "resource": "*", "namespace": "mine"}, False),
+    "nothing in particular": ({}, False),
+    "with a selector": (
+        {"verb": "list", "resource": "pods", "namespace": "mine", "labelSelector": {"rawSelector": "a=b"}},
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "allowed"), QUESTIONS.values(), ids=QUESTIONS)
+def test_questions_about_objects(asked: dict[str, object], allowed: object) -> None:
+    answer = self_subject_access_review(access(resourceAttributes=asked), EDITOR)
+
+    assert answer["status"] == {"allowed": allowed}
+
+
+@pytest.mark.parametrize(
+    ("user", "path", "allowed"), [(EDITOR, "/version", True), (EDITOR, "/metrics", False), (ADMIN, "/x", True)]
+)
+def test_questions_about_paths(user: User, path: str, allowed: object) -> None:
+    answer = self_subject_access_review(access(nonResourceAttributes={"path": path, "verb": "get"}), user)
+
+    assert answer["status"] == {"allowed": allowed}
+
+
+def test_a_question_has_one_subject() -> None:
+    with pytest.raises(ValidationError) as neither:
+        self_subject_access_review(access(), EDITOR)
+    with pytest.raises(ValidationError) as both:
+        self_subject_access_review(
+            access(resourceAttributes={"verb": "get"}, nonResourceAttributes={"path": "/", "verb": "get"}), EDITOR
+        )
+
+    assert str(neither.value) == (
+        '.authorization.k8s.io "" is invalid: spec.resourceAttributes: Invalid value: null: '
+        "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+    )
+    assert [error.path for error in both.value.errors] == ["spec.nonResourceAttributes"]
+
+
+@pytest.mark.parametrize("spec", ["x", [], 5, {"resourceAttributes": 3}, {"resourceAttributes": {"verb": []}}])
+def test_a_question_of_the_wrong_shape_is_refused(spec: object) -> None:
+    with pytest.raises(BadRequest, match="cannot be handled as a SelfSubjectAccessReview: spec: "):
+        self_subject_access_review({"spec": spec}, EDITOR)
+
+
+def test_an_object_of_another_kind_is_refused() -> None:
+    with pytest.raises(BadRequest, match=r"\(v1, Pod\) is not the SelfSubjectAccessReview of authorization.k8s.io/v1"):
+        self_subject_access_review({"apiVersion": "v1", "kind": "Pod", "spec": {}}, EDITOR)
+
+
+def test_what_others_may_do_is_their_roles_and_the_groups_in_the_question(tmp_path: Path) -> None:
+    users = Users(tmp_path)
+    users.add("ben", (Binding(Role.EDITOR, "mine"),))
+    job: dict[str, object] = {"verb": "create", "group": "batch", "resource": "jobs", "namespace": "mine"}
+    version = {"path": "/openapi/v3", "verb": "get"}
+
+    def ask(**spec: object) -> object:
+        return subject_access_review(access("SubjectAccessReview", **spec), users.get)["status"]
+
+    assert ask(user="ben", resourceAttributes=job) == {"allowed": True}
+    assert ask(user="eve", resourceAttributes=job) == {"allowed": False}
+    assert ask(user="ben", nonResourceAttributes=version) == {"allowed": False}
+    assert ask(user="ben", groups=["system:authenticated"], nonResourceAttributes=version) == {"allowed": True}
+    assert ask(groups=["system:authenticated"], nonResourceAttributes=version) == {"allowed": True}
+
+
+def test_a_question_about_others_names_them() -> None:
+    with pytest.raises(ValidationError, match=r'spec.user: Invalid value: "": at least one of user or group'):
+        subject_access_review(access("SubjectAccessReview", resourceAttributes={"verb": "get"}), nobody)
+
+
+def test_nobody_can_claim_to_be_somebody_else_in_a_question_about_oneself() -> None:
+    answer = self_subject_access_review(
+        access(resourceAttributes={"verb": "get", "resource": "nodes"}, user="ana", groups=["system:masters"]), EDITOR
+    )
+
+    assert answer["status"] == {"allowed": False}
+    assert answer["spec"] == {"resourceAttributes": {"verb": "get", "resource": "nodes"}}
+
+
+def test_the_list_of_all_i_may_do() -> None:
+    body = access("SelfSubjectRulesReview", namespace="mine")
+
+    assert self_subject_rules_review(body, ADMIN)["status"] == {
+        "resourceRules": [
+            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+            {
+                "verbs": ["create"],
+                "apiGroups": ["authorization.k8s.io"],
+                "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+            },
+            {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]},
+        ],
+        "nonResourceRules": [
+            {"verbs": ["*"], "nonResourceURLs": ["*"]},
+            {
+                "verbs": ["get"],
+                "nonResourceURLs": [
+                    "/", "/api", "/api/*", "/apis", "/apis/*", "/healthz", "/healthz/*", "/livez", "/livez/*",
+                    "/openapi", "/openapi/*", "/readyz", "/readyz/*", "/version", "/version/",
+                ],
+            },
+        ],
+        "incomplete": False,
+    }  # fmt: skip
+
+
+def test_the_list_is_of_one_namespace() -> None:
+    def resources(namespace: str) -> set[str]:
+        status = self_subject_rules_review(access("SelfSubjectRulesReview", namespace=namespace), EDITOR)["status"]
+        assert isinstance(status, dict)
+        return {resource for rule in status["resourceRules"] for resource in rule["resources"]}
+
+    assert "pods" in resources("mine")
+    assert "pods" not in resources("other")
+    assert "clusterqueues" in resources("other")
+    with pytest.raises(BadRequest, match="no namespace on request"):
+        self_subject_rules_review(access("SelfSubjectRulesReview"), EDITOR)
+
+
+SENT_BY_KUBECTL = {
+    "auth whoami": (
+        (
+            "6b3873000a2d0a1861757468656e7469636174696f6e2e6b38732e696f2f7631121153656c665375626a656374526576696577"
+            "121a0a100a0012001a0022002a0032003800420012060a040a0012001a002200"
+        ),
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+    ),
+    "auth can-i get pods --subresource=log -n team-a": (
+        (
+            "6b3873000a320a17617574686f72697a6174696f6e2e6b38732e696f2f7631121753656c665375626a65637441636365737352"
+            "6576696577123e0a100a0012001a0022002a0032003800420012200a1e0a067465616d2d6112036765741a0022002a04706f64"
+            "7332036c6f673a001a08080012001a0020001a002200"
+        ),
+        access(
+            resourceAttributes={
+                "namespace": "team-a", "verb": "get", "group": "", "version": "", "resource": "pods",
+                "subresource": "log", "name": "",
+            }
+        ),
+    ),
+    "auth can-i get /metrics": (
+        (
+            "6b3873000a320a17617574686f72697a6174696f6e2e6b38732e696f2f7631121753656c665375626a65637441636365737352"
+            "6576696577122f0a100a0012001a0022002a003200380042001211120f0a082f6d65747269637312036765741a08080012001a"
+            "0020001a002200"
+        ),
+        access(nonResourceAttributes={"path": "/metrics", "verb": "get"}),
+    ),
+    "auth can-i --list -n team-a": (
+        (
+            "6b3873000a310a17617574686f72697a6174696f6e2e6b38732e696f2f7631121653656c665375626a65637452756c65735265"
+            "7669657712220a100a0012001a0022002a0032003800420012080a067465616d2d611a04180022001a002200"
+        ),
+        access("SelfSubjectRulesReview", namespace="team-a"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "expected"), SENT_BY_KUBECTL.values(), ids=SENT_BY_KUBECTL)
+def test_what_kubectl_sends_is_understood(body: str, expected: dict[str, object]) -> None:
+    assert decode_review(bytes.fromhex(body)) == expected
+
+
+def test_a_question_about_others_in_protobuf_keeps_all_groups() -> None:
+    kind = b"\x0a\x17authorization.k8s.io/v1\x12\x13SubjectAccessReview"
+    spec = b"\x1a\x03ben\x22\x01a\x22\x01b"
+    raw = b"\x12" + bytes([len(spec)]) + spec
+    body = b"k8s\0\x0a" + bytes([len(kind)]) + kind + b"\x12" + bytes([len(raw)]) + raw
+
+    assert decode_review(body) == access("SubjectAccessReview", user="ben", groups=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{}", "it does not begin with 'k8s'"),
+        (bytes.fromhex("6b3873000a0f0a02763112094e616d657370616365"), "Namespace of v1 is not understood in protobuf"),
+        (b"k8s\0", "None of None is not understood"),
+        (b"k8s\0\x0a\xff", "not well-formed"),
+        (b"k8s\0" + b"\xff" * 20, "not well-formed"),
+        (b"k8s\0\x0b", "not well-formed"),
+    ],
+)
+def test_other_bodies_are_refused(body: bytes, message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        decode_review(body)
+
+
+@given(
+    body=st.one_of(
+        st.binary(),
+        st.tuples(
+            st.sampled_from([bytes.fromhex(body) for body, _ in SENT_BY_KUBECTL.values()]),
+            st.integers(0, 120),
+            st.binary(max_size=4),
+        ).map(lambda cut: cut[0][: cut[1]] + cut[2] + cut[0][cut[1] + len(cut[2]) :]),
+    )
+)
+def test_no_body_does_more_than_be_refused(body: bytes) -> None:
+    try:
+        decoded = decode_review(body)
+    except BadRequest:
+        return
+    assert decoded["kind"]
