@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairway.admission.reasons import Code, Outcome
+from fairway.kinds.registry import default_registry
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -20,6 +21,23 @@ def test_every_module_of_the_engine_has_its_place_in_the_architecture() -> None:
     modules = {path.name for path in (ROOT / "src/fairway/admission").rglob("*.py")} - {"__init__.py"}
 
     assert [name for name in sorted(modules) if f"`{name}`" not in described] == []
+
+
+@pytest.mark.parametrize("package", ["store", "server"])
+def test_every_module_and_folder_of_the_api_has_its_place_in_the_architecture(package: str) -> None:
+    described = (DOCS / "architecture.md").read_text()
+    folder = ROOT / "src/fairway" / package
+    names = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+    names |= {f"{path.name}/" for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"}
+
+    assert [name for name in sorted(names) if f"`{name}`" not in described] == []
+
+
+def test_every_group_that_is_served_is_documented() -> None:
+    documented = (DOCS / "api.md").read_text()
+
+    assert [kind.kind for kind in default_registry().kinds if kind.kind not in documented] == []
+    assert [kind.group for kind in default_registry().kinds if kind.group not in documented] == []
 
 
 @pytest.mark.parametrize("command", ["make demo", "make test"])

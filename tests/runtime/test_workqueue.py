@@ -221,7 +221,10 @@ class Checked:
         self.queue.add(key)
 
     def later(self, key: str, seconds: float) -> None:
-        self.want_after(key, seconds)
+        if seconds:
+            self.want_after(key, seconds)
+        else:
+            self.wanted.add(key)
         self.queue.add_after(key, seconds)
 
     def fail(self, key: str) -> None:
@@ -231,7 +234,6 @@ class Checked:
     def want_after(self, key: str, seconds: float) -> None:
         due = self.clock.monotonic() + seconds
         self.wanted_later[key] = min(self.wanted_later.get(key, due), due)
-        self.collect_due()
 
     def collect_due(self) -> None:
         due = {key for key, at in self.wanted_later.items() if at <= self.clock.monotonic()}

@@ -210,9 +210,7 @@ def _write(kinds: dict[str, str], messages: dict[str, object]) -> None:
         return ",\n".join(f"{json.dumps(key)}: {json.dumps(content[key])}" for key in sorted(content))
 
     DATA.parent.mkdir(parents=True, exist_ok=True)
-    DATA.write_text(
-        f'{{"kinds": {{\n{lines(kinds)}\n}}, "messages": {{\n{lines(messages)}\n}}}}\n', encoding="utf-8"
-    )
+    DATA.write_text(f'{{"kinds": {{\n{lines(kinds)}\n}}, "messages": {{\n{lines(messages)}\n}}}}\n', encoding="utf-8")
     sys.stderr.write(f"{DATA.name}: {len(messages)} messages, {DATA.stat().st_size} bytes\n")
 
 

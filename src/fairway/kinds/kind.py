@@ -105,6 +105,9 @@ class Kind:
     status: bool = False
     """Whether `/status` is a door of its own: a plain write leaves `status` alone, a status write the rest."""
 
+    created_with_status: bool = False
+    """Whether a create may bring its status along, as a node's does."""
+
     subresources: tuple[str, ...] = ()
     """Others, such as a pod's `log` and `binding`."""
 

@@ -8,6 +8,7 @@ done:
   again, because the worker may have looked before the change.
 - A key whose work failed is added with `add_rate_limited`, which waits longer after each failure until `forget`.
 - A key that is to be looked at again later is added with `add_after`; of several such wishes the earliest counts.
+  A wish for now leaves the one for later as it is.
 
 Memory is bounded by the number of keys. All methods belong to the one event loop that the workers run on.
 """

@@ -14,7 +14,8 @@ from fairway.server.responses import Response, encode, ok
 
 _TEXT: Final = b"text/plain; charset=utf-8"
 _METRICS: Final = b"text/plain; version=0.0.4; charset=utf-8"
-_PROTOBUF_V2: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+_FOR_EVER: Final = ((b"cache-control", b"public, immutable"),)
+"""The address of an OpenAPI document changes with its content."""
 
 
 class Plain:
@@ -26,7 +27,7 @@ class Plain:
         self._metrics = metrics
         self._is_ready = is_ready
         self._discovery = Discovery(registry.kinds)
-        self._documents: dict[object, bytes] = {}
+        self._documents: dict[str, bytes] = {}
 
     def answer(self, request: Request) -> Response:
         """The answer to a GET on one of these paths; `NotFound` for any other."""
@@ -75,26 +76,29 @@ class Plain:
         match rest:
             case ["v2"]:
                 header = request.header(b"accept")
-                if _PROTOBUF_V2 in header:
+                if any(one in header for one in openapi.PROTOBUF_ACCEPTED):
                     data = self._once("v2.pb", lambda: openapi.v2_protobuf(kinds))
-                    return Response(200, data, _PROTOBUF_V2.encode())
+                    return Response(200, data, openapi.PROTOBUF_CONTENT_TYPE.encode())
                 if "protobuf" in header and "json" not in header and "*/*" not in header:
-                    raise NotAcceptable(f"OpenAPI v2 is served as application/json and {_PROTOBUF_V2}")
+                    raise NotAcceptable("OpenAPI v2 is served as application/json and as gnostic's protobuf")
                 return Response(200, self._once("v2", lambda: encode(openapi.v2_document(kinds))))
             case ["v3"]:
                 return Response(200, self._once("v3", lambda: encode(openapi.v3_index(kinds))))
             case ["v3", "api", version]:
-                return self._v3(version)
+                return self._v3(request, version)
             case ["v3", "apis", group, version]:
-                return self._v3(f"{group}/{version}")
+                return self._v3(request, f"{group}/{version}")
         raise NotFound("the server could not find the requested resource")
 
-    def _v3(self, group_version: str) -> Response:
-        group, _, version = group_version.rpartition("/")
-        if version not in self._registry.groups().get(group, ()):
-            raise NotFound(f"there is no OpenAPI document for {group_version[:200]}")
+    def _v3(self, request: Request, group_version: str) -> Response:
         kinds = self._registry.kinds
-        return Response(200, self._once(group_version, lambda: encode(openapi.v3_document(kinds, group_version))))
+        data = self._documents.get(group_version)
+        if data is None:
+            document = openapi.v3_document(kinds, group_version)
+            if document is None:
+                raise NotFound(f"there is no OpenAPI document for {group_version[:200]}")
+            data = self._documents[group_version] = encode(document)
+        return Response(200, data, headers=_FOR_EVER if "hash" in request.query else ())
 
     def _once(self, name: str, make: Callable[[], bytes]) -> bytes:
         data = self._documents.get(name)

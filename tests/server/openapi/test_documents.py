@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ SERVED = operations.group_versions(KINDS)
 METHODS = ("get", "put", "post", "delete", "patch")
 
 
+@cache
 def v3(group_version: str) -> dict[str, Any]:
     document = documents.v3_document(KINDS, group_version)
     assert document is not None

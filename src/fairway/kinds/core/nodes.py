@@ -125,6 +125,7 @@ NODE: Final = Kind(
     short_names=("no",),
     namespaced=False,
     status=True,
+    created_with_status=True,
     generation=False,
     builtin=True,
     schemas={"v1": lambda: definition("io.k8s.api.core.v1.Node")},

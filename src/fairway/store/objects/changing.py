@@ -1,7 +1,7 @@
 """Changing what is there: whole objects, their status, and patches of every type."""
 
 import copy
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fairway.errors import BadRequest, FieldError, UnsupportedMediaType, ValidationError
 from fairway.kinds.kind import Kind, Manifest
@@ -9,7 +9,7 @@ from fairway.kinds.schemas.walk import inspect
 from fairway.store.entries import Entry
 from fairway.store.objects import creating
 from fairway.store.objects.deleting import is_finished
-from fairway.store.objects.intake import check_place, checked, checked_status, identified, name_of, refused
+from fairway.store.objects.intake import Checked, check_place, checked, checked_status, identified, name_of, refused
 from fairway.store.objects.options import PatchType, Target, Written
 from fairway.store.objects.reading import decoded, not_found
 from fairway.store.objects.writing import Context, check_preconditions, drafted, put, refuse_invalid, remove
@@ -32,7 +32,7 @@ _KEPT: Final = (
 
 async def update(context: Context, target: Target, body: object) -> Written:
     """Replace an object, or its status."""
-    kind, version, key, options, subresource = target
+    kind, version, key, options, _ = target
     entry = context.head(kind, key)
     manifest = identified(kind, version, body)
     check_place(kind, manifest, *key)
@@ -41,10 +41,10 @@ async def update(context: Context, target: Target, body: object) -> Written:
         wrong = FieldError("metadata.resourceVersion", 0, "FieldValueInvalid", "must be specified for an update")
         raise ValidationError(kind.kind, key[1], [wrong])
     check_preconditions(kind, entry, metadata.get("uid"), metadata.get("resourceVersion"))
-    manifest, warnings = checked(kind, version, manifest, options.field_validation)
+    found = checked(kind, version, manifest, options.field_validation)
     old = decoded(entry)
-    new = _with_status(old, manifest) if subresource == "status" else _without_status(kind, old, manifest)
-    return await _replace(context, target, entry, old, new, warnings)
+    new = _replacement(target, old, found.manifest)
+    return await _replace(context, target, Before(entry, old), new, found)
 
 
 async def patch(context: Context, target: Target, patch_type: PatchType, body: Any) -> Written:
@@ -61,11 +61,11 @@ async def patch(context: Context, target: Target, patch_type: PatchType, body: A
     check_preconditions(kind, entry, metadata.get("uid"), metadata.get("resourceVersion"))
     if subresource == "status" and version == kind.stored:
         new = _with_status(old, patched)
-        warnings = checked_status(kind, new, options.field_validation)
+        found = Checked(new, *checked_status(kind, new, options.field_validation))
     else:
-        patched, warnings = checked(kind, version, patched, options.field_validation)
-        new = _with_status(old, patched) if subresource == "status" else _without_status(kind, old, patched)
-    return await _replace(context, target, entry, old, new, warnings)
+        found = checked(kind, version, patched, options.field_validation)
+        new = _replacement(target, old, found.manifest)
+    return await _replace(context, target, Before(entry, old), new, found)
 
 
 def _patched(kind: Kind, version: str, patch_type: PatchType, live: Manifest, body: Any) -> Any:
@@ -83,11 +83,16 @@ def _patched(kind: Kind, version: str, patch_type: PatchType, live: Manifest, bo
     return strategic_merge(live, body, kind.schemas[version]())
 
 
-async def _replace(
-    context: Context, target: Target, entry: Entry, old: Manifest, new: Manifest, warnings: tuple[str, ...]
-) -> Written:
+class Before(NamedTuple):
+    """An object as it was found."""
+
+    entry: Entry
+    manifest: Manifest
+
+
+async def _replace(context: Context, target: Target, before: Before, new: Manifest, found: Checked) -> Written:
     """The common end of updates and patches: ownership, rules, then the store."""
-    kind = target.kind
+    kind, old = target.kind, before.manifest
     kind.rules.default(new)
     managed = after_write(
         old,
@@ -98,24 +103,22 @@ async def _replace(
         api_version=kind.api_version(kind.stored),
         now=context.stamp(),
     )
-    _obey_rules(kind, target.version, old, new)
+    _obey_rules(kind, target.version, old, new, found.errors)
     new["metadata"]["managedFields"] = managed
-    return await _store(context, target, entry, old, new, warnings)
+    return await _store(context, target, before, new, found.warnings)
 
 
-def _obey_rules(kind: Kind, version: str, old: Manifest, new: Manifest) -> None:
+def _obey_rules(kind: Kind, version: str, old: Manifest, new: Manifest, missed: list[FieldError]) -> None:
     kind.rules.prepare_update(old, new)
     errors = kind.rules.validate_update(old, new) + _late_finalizers(old, new)
-    refuse_invalid(kind, version, new, errors)
+    refuse_invalid(kind, version, new, errors, missed)
     if kind.generation and _is_another_spec(old, new):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-async def _store(
-    context: Context, target: Target, entry: Entry, old: Manifest, new: Manifest, warnings: tuple[str, ...]
-) -> Written:
-    kind, dry_run = target.kind, target.options.dry_run
-    if new == old:
+async def _store(context: Context, target: Target, before: Before, new: Manifest, warnings: tuple[str, ...]) -> Written:
+    kind, dry_run, entry = target.kind, target.options.dry_run, before.entry
+    if new == before.manifest:
         if not dry_run:
             await context.store.settled()  # what it is equal to may still be on its way to the disk
         return Written(entry, warnings)
@@ -124,6 +127,11 @@ async def _store(
     if is_finished(new):
         return Written(await remove(context, kind, entry.key, new, entry), warnings, removed=True)
     return Written(await put(context, kind, entry.key, new, entry), warnings)
+
+
+def _replacement(target: Target, old: Manifest, given: Manifest) -> Manifest:
+    """What a request may change taken from it, all the rest from what is there."""
+    return _with_status(old, given) if target.subresource == "status" else _without_status(target.kind, old, given)
 
 
 def _with_status(old: Manifest, given: Manifest) -> Manifest:
@@ -185,12 +193,12 @@ async def _apply(context: Context, target: Target, body: Any) -> Written:
     old = decoded(entry)
     merged = _merged(context, target, old, applied)
     managed = merged["metadata"].get("managedFields", [])
-    merged, warnings = checked(kind, kind.stored, merged, options.field_validation)
-    new = _with_status(old, merged) if subresource == "status" else _without_status(kind, old, merged)
+    merged, warnings, missed = checked(kind, kind.stored, merged, options.field_validation)
+    new = _replacement(target, old, merged)
     kind.rules.default(new)
-    _obey_rules(kind, version, old, new)
+    _obey_rules(kind, version, old, new, missed)
     new["metadata"]["managedFields"] = managed
-    return await _store(context, target, entry, old, new, warnings)
+    return await _store(context, target, Before(entry, old), new, warnings)
 
 
 async def _apply_first(context: Context, target: Target, applied: Manifest) -> Written:
@@ -200,9 +208,9 @@ async def _apply_first(context: Context, target: Target, applied: Manifest) -> W
     creating.check_namespace(context, kind, key[0])
     merged = _merged(context, target, None, applied)
     managed = merged["metadata"].pop("managedFields", [])
-    merged, warnings = checked(kind, kind.stored, merged, options.field_validation)
+    merged, warnings, missed = checked(kind, kind.stored, merged, options.field_validation)
     creating.fresh(context, kind, merged)
-    creating.finish(context, kind, version, merged, options)
+    creating.finish(context, kind, version, merged, options, missed)
     merged["metadata"]["managedFields"] = managed
     if options.dry_run:
         return Written(drafted(kind, key, merged), warnings, created=True)

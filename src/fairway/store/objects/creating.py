@@ -1,6 +1,7 @@
 """Creating: a name, an identity, defaults, rules, then the store."""
 
 import secrets
+from collections.abc import Sequence
 from typing import Final
 
 from fairway.errors import AlreadyExists, BadRequest, FieldError, Forbidden, NotFound, ValidationError
@@ -29,12 +30,12 @@ async def create(
     """Store a new object."""
     manifest = identified(kind, version, body)
     check_place(kind, manifest, namespace, "")
-    manifest, warnings = checked(kind, version, manifest, options.field_validation)
+    manifest, warnings, missed = checked(kind, version, manifest, options.field_validation)
     key = fresh(context, kind, manifest)
-    if kind.status:
+    if kind.status and not kind.created_with_status:
         manifest.pop("status", None)
     check_namespace(context, kind, key[0])
-    finish(context, kind, version, manifest, options)
+    finish(context, kind, version, manifest, options, missed)
     if context.store.head(kind.resource, key) is not None:
         raise AlreadyExists(
             f'{kind.resource} "{key[1]}" already exists',
@@ -64,7 +65,14 @@ def fresh(context: Context, kind: Kind, manifest: Manifest) -> Key:
     return namespace, metadata["name"]
 
 
-def finish(context: Context, kind: Kind, version: str, manifest: Manifest, options: WriteOptions) -> None:
+def finish(
+    context: Context,
+    kind: Kind,
+    version: str,
+    manifest: Manifest,
+    options: WriteOptions,
+    missed: Sequence[FieldError] = (),
+) -> None:
     """Defaults, ownership and rules of a new object; what the server adds to it is nobody's."""
     rules = kind.rules
     rules.default(manifest)
@@ -78,7 +86,7 @@ def finish(context: Context, kind: Kind, version: str, manifest: Manifest, optio
         now=context.stamp(),
     )
     rules.prepare_create(manifest)
-    refuse_invalid(kind, version, manifest, rules.validate(manifest))
+    refuse_invalid(kind, version, manifest, rules.validate(manifest), missed)
     manifest["metadata"]["managedFields"] = managed
 
 

@@ -1,6 +1,6 @@
 """From a request's manifest to one in the stored version, known to have the shape of its kind."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairway.errors import BadRequest, FieldError, ValidationError
 from fairway.kinds.kind import Kind, Manifest
@@ -53,36 +53,41 @@ def check_place(kind: Kind, manifest: Manifest, namespace: str, name: str) -> No
         metadata["name"] = name
 
 
-def checked(kind: Kind, version: str, manifest: Manifest, field_validation: str) -> tuple[Manifest, tuple[str, ...]]:
-    """The manifest in the stored version, pruned and with the schema's defaults, and what to warn of.
+class Checked(NamedTuple):
+    """A manifest in the stored version, pruned and with the schema's defaults."""
 
-    The manifest is the caller's to lose: it is changed in place.
-    """
+    manifest: Manifest
+    warnings: tuple[str, ...]
+    errors: list[FieldError]
+    """What the schema of one of Kubernetes' own kinds misses; the kind's rules may say it better."""
+
+
+def checked(kind: Kind, version: str, manifest: Manifest, field_validation: str) -> Checked:
+    """Hold a manifest against the schema. It is the caller's to lose: it is changed in place."""
     findings = inspect(kind.schemas[version](), manifest)
     warnings = _about_unknown(kind, manifest, findings.unknown, field_validation)
-    if findings.errors:
-        raise refused(kind, version, manifest, findings.errors)
+    errors = findings.errors
+    if errors and (not kind.builtin or any(error.rule == "FieldValueTypeInvalid" for error in errors)):
+        raise refused(kind, version, manifest, errors)
     if version != kind.stored:
         manifest = kind.rules.convert(manifest, kind.stored)
         again = inspect(kind.schemas[kind.stored](), manifest)
         if again.errors:
             raise refused(kind, version, manifest, again.errors)
-    return manifest, warnings
+    return Checked(manifest, warnings, errors)
 
 
-def checked_status(kind: Kind, manifest: Manifest, field_validation: str) -> tuple[str, ...]:
-    """The same where only the status is new and the version is the stored one."""
-    status = manifest.get("status")
-    if status is None:
-        return ()
-    schema = kind.schemas[kind.stored]().properties.get("status")
-    if schema is None:
-        return ()
+def checked_status(kind: Kind, manifest: Manifest, field_validation: str) -> tuple[tuple[str, ...], list[FieldError]]:
+    """The same where only the status is new and the version is the stored one: what to warn of, what is missed."""
+    status, schema = manifest.get("status"), kind.schemas[kind.stored]().properties.get("status")
+    if status is None or schema is None:
+        return (), []
     findings = inspect(schema, status, "status")
     warnings = _about_unknown(kind, manifest, findings.unknown, field_validation)
-    if findings.errors:
-        raise refused(kind, kind.stored, manifest, findings.errors)
-    return warnings
+    errors = findings.errors
+    if errors and (not kind.builtin or any(error.rule == "FieldValueTypeInvalid" for error in errors)):
+        raise refused(kind, kind.stored, manifest, errors)
+    return warnings, errors
 
 
 def refused(kind: Kind, version: str, manifest: Manifest, errors: list[FieldError]) -> Exception:

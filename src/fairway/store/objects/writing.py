@@ -1,6 +1,6 @@
 """What all writes share: the context they run in, time stamps, and the last step to the store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -72,15 +72,24 @@ async def remove(context: Context, kind: Kind, key: Key, manifest: Manifest, pre
     return entry
 
 
-def refuse_invalid(kind: Kind, version: str, manifest: Manifest, errors: list[FieldError]) -> None:
-    """Raise what is wrong with an object, if anything is, with the paths of the request's version."""
-    if errors:
-        if version != kind.stored:
-            errors = [
-                FieldError(kind.rules.request_path(version, error.path), error.value, error.rule, error.message)
-                for error in errors
-            ]
-        raise ValidationError(kind.kind, name_of(manifest), errors)
+def refuse_invalid(
+    kind: Kind, version: str, manifest: Manifest, errors: list[FieldError], missed: Sequence[FieldError] = ()
+) -> None:
+    """Raise what is wrong with an object, if anything is, with the paths of the request's version.
+
+    `missed` is what the schema found; where the rules found something at the same place, theirs is said.
+    """
+    if missed:
+        said = {error.path for error in errors}
+        errors = [*errors, *(error for error in missed if error.path not in said)]
+    if not errors:
+        return
+    if version != kind.stored:
+        errors = [
+            FieldError(kind.rules.request_path(version, error.path), error.value, error.rule, error.message)
+            for error in errors
+        ]
+    raise ValidationError(kind.kind, name_of(manifest), errors)
 
 
 def modified_meanwhile(kind: Kind, name: str) -> Conflict:

@@ -115,33 +115,33 @@ class _Request:
 
     def on_nothing(self) -> Manifest:
         merged: Manifest = without_nulls(self.config, self.config, self.schema)
-        mine = self._mine(time=self.now)
+        mine = self._mine(self._declared(), time=self.now)
         return _with_entries(merged, [mine] if mine["fieldsV1"] else [])
 
     def on(self, live: Manifest, entries: list[Entry], *, force: bool) -> Manifest:
-        mine = self._mine(time=self.now)
+        declared = self._declared()
+        mine = self._mine(declared, time=self.now)
         last = next((entry for entry in entries if identity(entry) == identity(mine)), None)
         others = [entry for entry in entries if entry is not last]
         unmanaged = _with_entries(live, None)
         merged: Manifest = structured_merge(unmanaged, self.config, self.schema)
         if last is not None:
-            wanted = {**mine, "fieldsV1": union(configured_fields(self.config, self.schema), _IDENTITY)}
+            wanted = {**mine, "fieldsV1": union(declared, _IDENTITY)}
             merged = without_given_up(merged, last, [*others, wanted], self.versions)
         comparisons = Comparisons(unmanaged, merged, self.version, self.schema, self.versions)
         conflicts = [] if force else _conflicts(others, comparisons)
         if conflicts:
             raise ApplyConflict(conflicts)
+        if same_json(unmanaged, merged):
+            mine = self._mine(declared, time=(last or {}).get("time") or "")
         entries = without_lost_fields(others, comparisons)
-        merged = without_nulls(merged, self.config, self.schema)
-        unchanged = same_json(unmanaged, merged)
-        if unchanged:
-            mine = self._mine(time=(last or {}).get("time") or "")
         if mine["fieldsV1"]:
             entries.append(mine)
         entries.sort(key=order)
-        if unchanged and entries == entries_of(live):
+        result = without_nulls(merged, self.config, self.schema)
+        if same_json(unmanaged, result) and _without_times(entries) == _without_times(entries_of(live)):
             return live
-        return _with_entries(live if unchanged else merged, entries)
+        return _with_entries(result, entries)
 
     def untracked_until_now(self, live: Manifest) -> Entry:
         """The entry for all that is in an object without owners."""
@@ -149,9 +149,12 @@ class _Request:
         entry = new_entry(BEFORE_FIRST_APPLY, "Update", self.version, self.now, self.subresource)
         return {**entry, "fieldsV1": fields}
 
-    def _mine(self, *, time: str) -> Entry:
-        fields = difference(configured_fields(self.config, self.schema), _UNTRACKED)
-        return {**new_entry(self.manager, "Apply", self.version, time, self.subresource), "fieldsV1": fields}
+    def _declared(self) -> FieldSet:
+        return configured_fields(self.config, self.schema)
+
+    def _mine(self, declared: FieldSet, *, time: str) -> Entry:
+        entry = new_entry(self.manager, "Apply", self.version, time, self.subresource)
+        return {**entry, "fieldsV1": difference(declared, _UNTRACKED)}
 
 
 def _conflicts(others: list[Entry], comparisons: Comparisons) -> list[FieldConflict]:
@@ -213,6 +216,10 @@ def _with_entries(manifest: Manifest, entries: list[Entry] | None) -> Manifest:
     if entries:
         metadata["managedFields"] = entries
     return {**manifest, "metadata": metadata}
+
+
+def _without_times(entries: list[Entry]) -> list[Entry]:
+    return [{name: value for name, value in entry.items() if name != "time"} for entry in entries]
 
 
 def _title(manifest: Manifest) -> str:

@@ -11,12 +11,12 @@ not describe is a map of maps down to its scalars, with atomic lists. There are 
 Equal parts are skipped by `==` before anything is built, so that a small change to a large object costs little.
 """
 
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from fairway.errors import BadRequest
 from fairway.kinds.schemas.schema import Schema
-from fairway.store.patching.fieldsets import FieldSet, key_element, shown, spelled
+from fairway.store.patching.fieldsets import FieldSet, Path, key_element, shown, single_key_element, spelled
 
 ANYTHING = Schema(open=True)
 """What stands where the schema says nothing."""
@@ -37,31 +37,31 @@ def element_of(item: Any, schema: Schema) -> str:
         return f"v:{spelled(item)}"
     if type(item) is not dict:
         raise ValueError("a list with key fields has an element that is not an object")
-    keys = schema.list_keys
-    if len(keys) == 1:
-        value = item.get(keys[0])
-        if value is not None:
-            return f"k:{{{spelled(keys[0])}:{spelled(value)}}}"
     properties = schema.items.properties if schema.items else {}
     found = {}
-    for key in keys:
+    for key in schema.list_keys:
         if key in item:
             found[key] = item[key]
         elif key in properties and properties[key].default is not None:
             found[key] = properties[key].default
     if not found:
-        raise ValueError(f"a list with key fields has an element without any of {', '.join(keys)}")
+        raise ValueError(f"a list with key fields has an element without any of {', '.join(schema.list_keys)}")
     return key_element(found)
 
 
-def elements(items: list[Any], schema: Schema) -> Iterator[tuple[str, Any]]:
+def elements(items: list[Any], schema: Schema) -> list[tuple[str, Any]]:
     """Each member of a list with its path element; those without one are left out."""
+    key = schema.list_keys[0] if len(schema.list_keys) == 1 else None
+    result = []
     for item in items:
+        if key is not None and type(item) is dict and type(value := item.get(key)) is str:
+            result.append((single_key_element(key, value), item))
+            continue
         try:
-            element = element_of(item, schema)
+            result.append((element_of(item, schema), item))
         except ValueError:
             continue
-        yield element, item
+    return result
 
 
 def all_fields(value: Any, schema: Schema) -> FieldSet:
@@ -70,12 +70,13 @@ def all_fields(value: Any, schema: Schema) -> FieldSet:
         if not value or schema.atomic:
             return {}
         node: FieldSet = {".": {}}
-        properties, values = schema.properties, schema.values or ANYTHING
+        known, unknown = _children(schema)
         for name, child in value.items():
+            element, part = known.get(name) or (f"f:{name}", unknown)
             if type(child) is dict or type(child) is list:
-                node[f"f:{name}"] = all_fields(child, properties.get(name, values))
+                node[element] = all_fields(child, part)
             else:
-                node[f"f:{name}"] = {}
+                node[element] = {}
         return node
     if type(value) is list and value and schema.list_type != "atomic":
         node = {".": {}}
@@ -87,16 +88,26 @@ def all_fields(value: Any, schema: Schema) -> FieldSet:
     return {}
 
 
+@lru_cache(maxsize=16384)
+def _children(schema: Schema) -> tuple[dict[str, tuple[str, Schema]], Schema]:
+    """The path element and the schema of each described field, and the schema of all others."""
+    return {name: (f"f:{name}", part) for name, part in schema.properties.items()}, schema.values or ANYTHING
+
+
 def configured_fields(value: dict[str, Any] | list[Any], schema: Schema) -> FieldSet:
     """The fields in a value that somebody declares; the value itself is not among them."""
     result: FieldSet = {}
     if isinstance(value, dict):
+        known, unknown = _children(schema)
         for name, child in value.items():
-            node = _configured(child, child_schema(schema, name))
-            if node is None and name not in schema.properties:
-                result[f"f:{name}"] = {}
-            elif node is not None:
-                result[f"f:{name}"] = node if not node or name in schema.properties else {".": {}, **node}
+            if name in known:
+                element, part = known[name]
+                node = _configured(child, part)
+                if node is not None:
+                    result[element] = node
+            else:
+                node = _configured(child, unknown)
+                result[f"f:{name}"] = {".": {}, **node} if node else {}
         return result
     items = schema.items or ANYTHING
     for element, item in elements(value, schema):
@@ -128,7 +139,7 @@ def with_named_fields(fields: FieldSet, schema: Schema) -> FieldSet:
     return result
 
 
-def check_configuration(value: Any, schema: Schema, path: str = "") -> None:
+def check_configuration(value: Any, schema: Schema, path: Path = ()) -> None:
     """Refuse a configuration in which fields cannot be told apart: wrong containers, double or keyless elements.
 
     The types of scalars and unknown fields are for those who check whole objects.
@@ -137,18 +148,20 @@ def check_configuration(value: Any, schema: Schema, path: str = "") -> None:
         return
     if isinstance(value, dict):
         if schema.type not in {"", "object"} or schema.format:
-            raise BadRequest(f"{path}: expected {_expected(schema)}, got an object")
+            raise BadRequest(f"{shown(path)}: expected {_expected(schema)}, got an object")
+        known, unknown = _children(schema)
         for name, child in value.items():
-            check_configuration(child, child_schema(schema, name), f"{path}.{name}")
+            element, part = known.get(name) or (f"f:{name}", unknown)
+            check_configuration(child, part, (*path, element))
     elif isinstance(value, list):
         if schema.type not in {"", "array"} or schema.format:
-            raise BadRequest(f"{path}: expected {_expected(schema)}, got a list")
+            raise BadRequest(f"{shown(path)}: expected {_expected(schema)}, got a list")
         _check_items(value, schema, path)
     elif schema.type in {"object", "array"}:
-        raise BadRequest(f"{path}: expected {_expected(schema)}, got {spelled(value)}")
+        raise BadRequest(f"{shown(path)}: expected {_expected(schema)}, got {spelled(value)}")
 
 
-def _check_items(values: list[Any], schema: Schema, path: str) -> None:
+def _check_items(values: list[Any], schema: Schema, path: Path) -> None:
     items = schema.items or ANYTHING
     seen = set()
     for index, item in enumerate(values):
@@ -157,11 +170,11 @@ def _check_items(values: list[Any], schema: Schema, path: str) -> None:
             try:
                 element = element_of(item, schema)
             except ValueError as error:
-                raise BadRequest(f"{path}: element {index}: {error}") from error
+                raise BadRequest(f"{shown(path)}: element {index}: {error}") from error
             if element in seen:
-                raise BadRequest(f"{path}: duplicate entries for key {shown((element,))}")
+                raise BadRequest(f"{shown(path)}: duplicate entries for key {shown((element,))}")
             seen.add(element)
-        check_configuration(item, items, f"{path}{shown((element,))}")
+        check_configuration(item, items, (*path, element))
 
 
 def _expected(schema: Schema) -> str:

@@ -16,6 +16,7 @@ What belongs here is paths and nothing else: what a value or a schema has to do 
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
@@ -29,6 +30,8 @@ Path: TypeAlias = tuple[str, ...]
 
 _MAX_DEPTH = 200
 """No schema is that deep; a set that is came from somebody who wants to exhaust the stack."""
+
+_ESCAPED_BY_GO = "<>&\u2028\u2029"
 
 _KINDS = "fkvi"
 """The order of elements in a listing, as API servers have it."""
@@ -160,10 +163,6 @@ def shown(path: Path) -> str:
     return "".join(map(_shown, path))
 
 
-def field(name: str) -> str:
-    return f"f:{name}"
-
-
 def value_element(value: object) -> str:
     """The element for a member of a list of distinct scalars."""
     return f"v:{spelled(value)}"
@@ -174,15 +173,21 @@ def key_element(keys: dict[str, Any]) -> str:
     return f"k:{{{','.join([f'{spelled(name)}:{spelled(keys[name])}' for name in sorted(keys)])}}}"
 
 
+@lru_cache(maxsize=8192)
+def single_key_element(name: str, value: str) -> str:
+    """`key_element` for one key field that is a string: nearly all lists, with few different values."""
+    return f"k:{{{spelled(name)}:{spelled(value)}}}"
+
+
 def spelled(value: object) -> str:
     """A scalar as JSON, in the spelling that Go's encoder has."""
-    if type(value) is str:
-        text = encode_basestring(value)
-        if "<" in text or ">" in text or "&" in text or "\u2028" in text or "\u2029" in text:
-            for character in "<>&\u2028\u2029":
-                text = text.replace(character, f"\\u{ord(character):04x}")
-        return text
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    if type(value) is not str:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    text = encode_basestring(value)
+    for character in _ESCAPED_BY_GO:
+        if character in text:
+            text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 def _united(left: FieldSet, right: FieldSet) -> FieldSet:

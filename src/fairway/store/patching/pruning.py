@@ -18,7 +18,7 @@ def without_given_up(merged: Manifest, last: Entry, entries: list[Entry], versio
     """
     version = last["apiVersion"]
     schema = versions.schema(version)
-    if schema is None:
+    if schema is None or not _lacks(last, entries):
         return merged
     owned: dict[str, FieldSet] = {}
     for entry in entries:
@@ -36,6 +36,15 @@ def without_given_up(merged: Manifest, last: Entry, entries: list[Entry], versio
         given_up = intersection(difference(present, _named(pruned, schema)), declared)
         pruned = without_fields(seen, given_up, schema)
     return versions.seen(pruned, merged["apiVersion"])
+
+
+def _lacks(last: Entry, entries: list[Entry]) -> bool:
+    """Whether anything of `last` is owned by none of those who are recorded in the same version."""
+    rest = last["fieldsV1"]
+    for entry in reversed(entries):
+        if rest and entry["apiVersion"] == last["apiVersion"]:
+            rest = difference(rest, entry["fieldsV1"])
+    return bool(rest)
 
 
 def _with_owned(pruned: Manifest, whole: Manifest, version: str, fields: FieldSet, versions: Versions) -> Manifest:
