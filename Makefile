@@ -22,18 +22,18 @@ setup: $(READY)  ## the virtual environment in .venv
 demo: $(READY)   ## quota, waiting, preemption and the way back, told in the terminal
 	$(BIN)/python examples/preemption.py
 
-test: $(READY)   ## all tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+test: $(READY)   ## all tests; gets or builds kubectl where there is none
+	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 lint: $(READY)   ## style, types and the direction of imports
-	$(BIN)/ruff check src tests bench examples
-	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/ruff check src tests bench examples tools
+	$(BIN)/ruff format --check src tests bench examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(READY) ## put the sources into shape
-	$(BIN)/ruff check --fix src tests bench examples
-	$(BIN)/ruff format src tests bench examples
+	$(BIN)/ruff check --fix src tests bench examples tools
+	$(BIN)/ruff format src tests bench examples tools
 
 bench: $(READY)  ## one table: time, memory and whether each goal is met (about two minutes)
 	$(BIN)/python -m bench

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.api import bare, baseline, manifests, scenarios
-from bench.api.load import Report, drive
+from bench.api.load import Report, drive, percentile
 from bench.api.servers import Server, fairway, scratch
 from bench.api.wire import Target
 from bench.table import Line, tell
@@ -30,7 +30,7 @@ class Sizes(NamedTuple):
 
     @classmethod
     def at(cls, scale: int) -> Sizes:
-        return cls(1.5 / scale, 1_000 // scale, 30, 150, 50_000 // scale, 100_000 // scale)
+        return cls(1.5 / scale, 1_000 // scale, 20, 100, 50_000 // scale, 100_000 // scale)
 
 
 class _Subject:
@@ -134,7 +134,7 @@ def _loop_lines(
         lines.append(
             Line(
                 f"{what}, {clients} client{'s' if clients > 1 else ''}",
-                f"{report.rate:.0f}/s, p50 {report.percentile(50) * 1e3:.1f} p99 {report.percentile(99) * 1e3:.1f} ms",
+                f"{report.rate:.0f}/s, {_waits(report.latencies)}",
                 f"({report.rate / rate:.1f} x apiserver)",
                 None,
                 subject.memory_mb,
@@ -188,18 +188,17 @@ def _watch_lines(subject: _Subject, sizes: Sizes) -> list[Line]:
         Line(
             f"{sizes.watchers} watchers, one writer: none lost",
             f"{found.events_each_second:.0f} events/s{resumed}",
-            "",
+            f"({found.events_each_second / baseline.WATCHED_EVENTS:.1f} x apiserver)",
             None,
             subject.memory_mb,
         ),
-        Line(
-            "  from the create's answer to the last watcher",
-            f"p50 {found.percentile(50) * 1e3:.1f} p99 {found.percentile(99) * 1e3:.1f} ms",
-            "",
-            None,
-            0,
-        ),
+        Line("  from sending a create to the last watcher", _waits(found.since_sent), "", None, 0),
+        Line("  from its answer to the last watcher", _waits(found.since_answered), "", None, 0),
     ]
+
+
+def _waits(seconds: Sequence[float]) -> str:
+    return f"p50 {percentile(seconds, 50) * 1e3:.1f} p99 {percentile(seconds, 99) * 1e3:.1f} ms"
 
 
 def _list_lines(subject: _Subject, sizes: Sizes) -> list[Line]:

@@ -23,6 +23,11 @@ LOST = 0
 """Counted in place of a status when the connection ended before the answer did."""
 
 
+def percentile(ascending: Sequence[float], percent: float) -> float:
+    """The value that this many percent are below of."""
+    return ascending[min(len(ascending) - 1, int(len(ascending) * percent / 100))] if ascending else 0.0
+
+
 class Report(NamedTuple):
     """What one load found."""
 
@@ -53,9 +58,7 @@ class Report(NamedTuple):
         return {status: count for status, count in self.statuses.items() if not 200 <= status < 300}
 
     def percentile(self, percent: float) -> float:
-        if not self.latencies:
-            return 0.0
-        return self.latencies[min(self.answered - 1, int(self.answered * percent / 100))]
+        return percentile(self.latencies, percent)
 
 
 class _Client(asyncio.Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -29,12 +29,11 @@ class Watched(NamedTuple):
     """What watchers cost and how long they wait."""
 
     events_each_second: float
-    latencies: list[float]
-    """From the writer's answer to the last watcher having the event, one event at a time; ascending, never below 0."""
+    since_sent: list[float]
+    """From sending the create to the last watcher having its event, one event at a time; ascending."""
+    since_answered: list[float]
+    """The same from the create's answer; 0 where all watchers were faster than the answer."""
     resumed: int
-
-    def percentile(self, percent: float) -> float:
-        return self.latencies[min(len(self.latencies) - 1, int(len(self.latencies) * percent / 100))]
 
 
 class Listed(NamedTuple):
@@ -123,11 +122,13 @@ def watched(target: Target, places: Places, *, watchers: int, calm: int, hurried
     place = places.fresh()
     path = place.path
     bodies = manifests.workload_bodies(place)
+    sent: list[float] = []
     answered: list[float] = []
     with Session(target) as writer:
         revision = writer.revision(path)
         with Crowd(target, path, revision, watchers, calm + hurried) as crowd:
             for number in range(calm):
+                sent.append(time.monotonic())
                 writer.ask("POST", path, next(bodies))
                 answered.append(time.monotonic())
                 crowd.wait_for(number)
@@ -135,8 +136,16 @@ def watched(target: Target, places: Places, *, watchers: int, calm: int, hurried
             for _ in range(hurried):
                 writer.ask("POST", path, next(bodies))
             seen = crowd.sightings()
-    latencies = [max(0.0, last - answer) for last, answer in zip(seen.last_seen, answered, strict=False)]
-    return Watched(watchers * hurried / (seen.last_seen[-1] - begun), sorted(latencies), seen.resumed)
+    return Watched(
+        watchers * hurried / (seen.last_seen[-1] - begun),
+        _waits(sent, seen.last_seen),
+        _waits(answered, seen.last_seen),
+        seen.resumed,
+    )
+
+
+def _waits(begun: Sequence[float], ended: Sequence[float]) -> list[float]:
+    return sorted(max(0.0, end - begin) for begin, end in zip(begun, ended, strict=False))
 
 
 def listed(target: Target, place: Place, limit: int = 0) -> Listed:

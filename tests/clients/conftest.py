@@ -9,6 +9,7 @@ import pytest
 
 from fairway.testing.servers import Server
 
+from .hand import Hand
 from .kubectl import Kubectl, find_kubectl
 
 _numbers = count(1)
@@ -22,11 +23,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def namespace(server: Server, request: pytest.FixtureRequest) -> str:
-    """A namespace named after the test."""
+    """A namespace named after the test; also a name for what belongs to no namespace."""
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:40].strip("-")
     name = f"{words}-{next(_numbers)}"
     assert server.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).code == 201
     return name
+
+
+@pytest.fixture
+def hand(server: Server, namespace: str) -> Hand:
+    return Hand(server, namespace)
 
 
 @pytest.fixture(scope="session")

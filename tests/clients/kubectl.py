@@ -51,6 +51,11 @@ class Following:
         assert line is not None, f"the output ended; on standard error: {self._errors()}"
         return line
 
+    def until(self, *texts: str) -> None:
+        """Read on to the first line with all of these in it."""
+        while not _has_all(self.line(), texts):
+            pass
+
     def rest(self) -> list[str]:
         """All lines that are still to come until the command ends by itself."""
         return list(iter(lambda: self._lines.get(timeout=_SECONDS), None))
@@ -119,12 +124,13 @@ class Kubectl:
         return cells(self(command, *arguments))
 
     @contextmanager
-    def following(self, command: str, *arguments: str) -> Iterator[Following]:
+    def following(self, command: str, *arguments: str, tells_requests: bool = False) -> Iterator[Following]:
+        """Starts a command that goes on; `tells_requests` mixes the requests it makes into what it prints."""
         process = subprocess.Popen(
-            self._line(command, arguments),
+            self._line(f"{command} -v=6" if tells_requests else command, arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.STDOUT if tells_requests else subprocess.PIPE,
             text=True,
             env=self._environment(),
         )
@@ -153,6 +159,10 @@ class Kubectl:
             "TZ": "UTC",
             **(self.variables or {}),
         }
+
+
+def _has_all(line: str, texts: Sequence[str]) -> bool:
+    return all(text in line for text in texts)
 
 
 def cells(printed: str) -> list[list[str]]:

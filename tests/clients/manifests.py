@@ -1,4 +1,4 @@
-"""Small manifests that the tests of all clients share, and the paths at which they are served."""
+"""Small manifests that the tests of all clients share, and where they are served."""
 
 from typing import Any
 
@@ -6,6 +6,20 @@ from fairway.kinds.kind import Manifest
 
 KUEUE = "kueue.x-k8s.io"
 V1BETA1, V1BETA2 = f"{KUEUE}/v1beta1", f"{KUEUE}/v1beta2"
+
+_OF_NO_NAMESPACE = {"Namespace", "Node", "ClusterQueue", "ResourceFlavor", "WorkloadPriorityClass", "AdmissionCheck"}
+
+
+def path(manifest: Manifest, namespace: str) -> str:
+    """Where objects of this kind are listed and created."""
+    version, kind = manifest["apiVersion"], manifest["kind"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    plural = f"{kind.lower()}es" if kind.endswith("s") else f"{kind.lower()}s"
+    return f"{root}/{plural}" if kind in _OF_NO_NAMESPACE else f"{root}/namespaces/{namespace}/{plural}"
+
+
+def named(kind: str, name: str, /, version: str = "v1", **parts: Any) -> Manifest:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **parts}
 
 
 def config(name: str, /, data: dict[str, str] | None = None, **metadata: Any) -> Manifest:

@@ -1,4 +1,4 @@
-"""The contract of a revision log, kept by both: what is appended is there, what is dropped is not, nothing goes back."""
+"""The contract of a revision log, kept by both: what is appended is there, what is dropped is gone, nothing goes back."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,8 +24,16 @@ def opened(open_log: OpenLog) -> Iterator[Log]:
         log.close()
 
 
-def row(revision: int, name: str = "", data: bytes = b"{}") -> Row:
-    return Row(revision, "boats", "harbour", name or f"boat-{revision}", False, data)  # noqa: FBT003 - a row's field
+def row(
+    revision: int = 1,
+    *,
+    resource: str = "boats",
+    namespace: str = "harbour",
+    name: str = "boat",
+    deleted: bool = False,
+    data: bytes = b"{}",
+) -> Row:
+    return Row(revision, resource, namespace, name, deleted, data)
 
 
 def rows(first: int, last: int) -> list[Row]:
@@ -44,14 +52,14 @@ def test_a_fresh_log_has_nothing(open_log: OpenLog) -> None:
 @pytest.mark.parametrize(
     "kept",
     [
-        pytest.param(Row(1, "pods", "default", "web", False, b'{"a":1}'), id="an object"),  # noqa: FBT003
-        pytest.param(Row(7, "pods", "default", "web", True, b"{}"), id="a deletion"),  # noqa: FBT003
-        pytest.param(Row(1, "nodes", "", "n1", False, b"{}"), id="an object without a namespace"),  # noqa: FBT003
-        pytest.param(Row(1, "x", "ä'\"", "日本 %_;--", False, "é…".encode()), id="names of any letters"),  # noqa: FBT003
-        pytest.param(Row(1, "x", "a", "b", False, b""), id="no data"),  # noqa: FBT003
-        pytest.param(Row(1, "x", "a", "b", False, bytes(range(256))), id="bytes that are no text"),  # noqa: FBT003
-        pytest.param(Row(2**53, "x", "a", "b", False, b"{}"), id="a revision that a float cannot hold"),  # noqa: FBT003
-        pytest.param(Row(1, "x", "a", "b", False, b"x" * 3_000_000), id="three megabytes"),  # noqa: FBT003
+        pytest.param(row(data=b'{"a":1}'), id="an object"),
+        pytest.param(row(7, deleted=True), id="a deletion"),
+        pytest.param(row(namespace=""), id="an object without a namespace"),
+        pytest.param(row(namespace="ä'\"", name="日本 %_;--", data="é…".encode()), id="names of any letters"),
+        pytest.param(row(data=b""), id="no data"),
+        pytest.param(row(data=bytes(range(256))), id="bytes that are no text"),
+        pytest.param(row(2**53 + 1), id="a revision that a float cannot hold"),
+        pytest.param(row(data=b"x" * 3_000_000), id="three megabytes"),
     ],
 )
 def test_a_row_comes_back_as_it_was_given(open_log: OpenLog, kept: Row) -> None:

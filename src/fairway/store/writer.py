@@ -29,6 +29,10 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._wakeup = threading.Condition(threading.Lock())
         self._work = _Work([], [], 0)
+        self._owed = _Work([], [], 0)
+        """What failed batches should have dropped. It goes with the next one: a later drop without it would bring an
+        old state back to life. It is no reason to write by itself, so that a full disk is not asked again and again."""
+
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="fairway-writer", daemon=True)
         self._thread.start()
@@ -47,7 +51,11 @@ class Writer:
     def give_up_waiting(self) -> None:
         """Forget what is not yet on its way: called in the loop after a failure, before anybody is told."""
         with self._wakeup:
-            self._work = _Work([], self._work.dropped, self._work.floor)
+            self._owe(self._work)
+            self._work = _Work([], [], 0)
+
+    def _owe(self, work: _Work) -> None:
+        self._owed = _Work([], self._owed.dropped + work.dropped, max(self._owed.floor, work.floor))
 
     async def close(self) -> None:
         """Commit what waits, then end."""
@@ -65,6 +73,9 @@ class Writer:
                 error = refused
             except Exception as failed:  # noqa: BLE001 - whatever it is, the writers that wait must hear of it
                 error = StorageFailed(f"the write failed unexpectedly: {failed}")
+            if error:
+                with self._wakeup:
+                    self._owe(work)
             done = threading.Event()
             last = work.rows[-1].revision if work.rows else 0
             try:
@@ -88,5 +99,6 @@ class Writer:
             work = self._work
             if not work.rows and not work.dropped:
                 return None
-            self._work = _Work([], [], 0)
-            return work
+            owed = self._owed
+            self._work, self._owed = _Work([], [], 0), _Work([], [], 0)
+            return _Work(work.rows, owed.dropped + work.dropped, max(owed.floor, work.floor))

@@ -90,7 +90,7 @@ class LocalApi:
 
     def names(self, kind: str) -> set[str]:
         """What is there, by name, in all namespaces."""
-        return {name for _, name in self.store.collection(self.kind(kind).resource).keys()}
+        return {name for _, name in self.store.collection(self.kind(kind).resource).entries}
 
     async def create(self, kind: str, manifest: Manifest, namespace: str = "default", **options: Any) -> Manifest:
         return decoded((await self.written(kind, manifest, namespace, **options)).entry)

@@ -32,7 +32,7 @@ _KEPT: Final = (
 
 async def update(context: Context, target: Target, body: object) -> Written:
     """Replace an object, or its status."""
-    kind, version, key, options, _ = target
+    kind, version, key, *_ = target
     entry = context.head(kind, key)
     manifest = identified(kind, version, body)
     check_place(kind, manifest, *key)
@@ -41,8 +41,8 @@ async def update(context: Context, target: Target, body: object) -> Written:
         wrong = FieldError("metadata.resourceVersion", 0, "FieldValueInvalid", "must be specified for an update")
         raise ValidationError(kind.kind, key[1], [wrong])
     check_preconditions(kind, entry, metadata.get("uid"), metadata.get("resourceVersion"))
-    found = checked(kind, version, manifest, options.field_validation)
     old = decoded(entry)
+    found = _checked(target, manifest, old)
     new = _replacement(target, old, found.manifest)
     return await _replace(context, target, Before(entry, old), new, found)
 
@@ -63,7 +63,7 @@ async def patch(context: Context, target: Target, patch_type: PatchType, body: A
         new = _with_status(old, patched)
         found = Checked(new, *checked_status(kind, new, options.field_validation))
     else:
-        found = checked(kind, version, patched, options.field_validation)
+        found = _checked(target, patched, old)
         new = _replacement(target, old, found.manifest)
     return await _replace(context, target, Before(entry, old), new, found)
 
@@ -129,6 +129,18 @@ async def _store(context: Context, target: Target, before: Before, new: Manifest
     return Written(await put(context, kind, entry.key, new, entry), warnings)
 
 
+def _checked(target: Target, manifest: Manifest, old: Manifest) -> Checked:
+    """Hold a change against the schema; the record of ownership, where it just comes back, is not looked at again."""
+    kind, version, options = target.kind, target.version, target.options
+    managed = old["metadata"].get("managedFields")
+    if not managed or manifest["metadata"].get("managedFields") != managed:
+        return checked(kind, version, manifest, options.field_validation)
+    metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
+    found = checked(kind, version, {**manifest, "metadata": metadata}, options.field_validation)
+    found.manifest["metadata"]["managedFields"] = managed
+    return found
+
+
 def _replacement(target: Target, old: Manifest, given: Manifest) -> Manifest:
     """What a request may change taken from it, all the rest from what is there."""
     return _with_status(old, given) if target.subresource == "status" else _without_status(target.kind, old, given)
@@ -192,9 +204,13 @@ async def _apply(context: Context, target: Target, body: Any) -> Written:
     check_preconditions(kind, entry, metadata.pop("uid", None), metadata.pop("resourceVersion", None))
     old = decoded(entry)
     merged = _merged(context, target, old, applied)
-    managed = merged["metadata"].get("managedFields", [])
-    merged, warnings, missed = checked(kind, kind.stored, merged, options.field_validation)
-    new = _replacement(target, old, merged)
+    managed = merged["metadata"].pop("managedFields", [])
+    if subresource == "status":
+        new = _with_status(old, merged)
+        warnings, missed = checked_status(kind, new, options.field_validation)
+    else:
+        merged, warnings, missed = checked(kind, kind.stored, merged, options.field_validation)
+        new = _without_status(kind, old, merged)
     kind.rules.default(new)
     _obey_rules(kind, version, old, new, missed)
     new["metadata"]["managedFields"] = managed

@@ -132,14 +132,17 @@ class _Request:
         conflicts = [] if force else _conflicts(others, comparisons)
         if conflicts:
             raise ApplyConflict(conflicts)
-        if same_json(unmanaged, merged):
+        unchanged = same_json(unmanaged, merged)
+        if unchanged:
             mine = self._mine(declared, time=(last or {}).get("time") or "")
         entries = without_lost_fields(others, comparisons)
         if mine["fieldsV1"]:
             entries.append(mine)
         entries.sort(key=order)
         result = without_nulls(merged, self.config, self.schema)
-        if same_json(unmanaged, result) and _without_times(entries) == _without_times(entries_of(live)):
+        if result is not merged:
+            unchanged = same_json(unmanaged, result)
+        if unchanged and _without_times(entries) == _without_times(entries_of(live)):
             return live
         return _with_entries(result, entries)
 

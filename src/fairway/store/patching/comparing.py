@@ -31,6 +31,9 @@ def child_schema(schema: Schema, name: str) -> Schema:
 
 def element_of(item: Any, schema: Schema) -> str:
     """The path element of a member of a list that is a map or a set by `schema`; `ValueError` says why it has none."""
+    keys = schema.list_keys
+    if len(keys) == 1 and type(item) is dict and type(value := item.get(keys[0])) is str:
+        return single_key_element(keys[0], value)
     if schema.list_type == "set":
         if item is None or isinstance(item, dict | list):
             raise ValueError("a list of distinct scalars has an element that is not a scalar")
@@ -39,24 +42,20 @@ def element_of(item: Any, schema: Schema) -> str:
         raise ValueError("a list with key fields has an element that is not an object")
     properties = schema.items.properties if schema.items else {}
     found = {}
-    for key in schema.list_keys:
+    for key in keys:
         if key in item:
             found[key] = item[key]
         elif key in properties and properties[key].default is not None:
             found[key] = properties[key].default
     if not found:
-        raise ValueError(f"a list with key fields has an element without any of {', '.join(schema.list_keys)}")
+        raise ValueError(f"a list with key fields has an element without any of {', '.join(keys)}")
     return key_element(found)
 
 
 def elements(items: list[Any], schema: Schema) -> list[tuple[str, Any]]:
     """Each member of a list with its path element; those without one are left out."""
-    key = schema.list_keys[0] if len(schema.list_keys) == 1 else None
     result = []
     for item in items:
-        if key is not None and type(item) is dict and type(value := item.get(key)) is str:
-            result.append((single_key_element(key, value), item))
-            continue
         try:
             result.append((element_of(item, schema), item))
         except ValueError:

@@ -42,6 +42,8 @@ def json_patch(document: Any, operations: object) -> Any:
 
 def same_json(left: Any, right: Any) -> bool:
     """JSON equality: unlike Python's, `true` is not 1."""
+    if left is right:
+        return True
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(same_json(child, right[key]) for key, child in left.items())
     if isinstance(left, list) and isinstance(right, list):

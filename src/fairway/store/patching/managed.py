@@ -138,8 +138,8 @@ def after_write(  # noqa: PLR0913 - one write, described
     entries = without_lost_fields(before, comparisons)
     if changed:
         entries = _with_taken(entries, changed, new_entry(manager, "Update", api_version, now, subresource))
-        entries = _capped(entries)
-        entries.sort(key=order)
+        if len(entries) > 1:
+            entries = sorted(_capped(entries), key=order)
     return before if entries == before else entries
 
 

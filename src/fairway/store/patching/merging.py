@@ -4,6 +4,7 @@ Values in, values out: who owns what is decided elsewhere (`apply`), here it is 
 changed; results share parts with them.
 """
 
+from operator import is_
 from typing import Any
 
 from fairway.kinds.schemas.schema import Schema
@@ -30,16 +31,20 @@ def structured_merge(live: Any, config: Any, schema: Schema) -> Any:
 
 
 def without_nulls(merged: Any, config: Any, schema: Schema) -> Any:
-    """What was merged, without the `null`s of the configuration, which mean nothing but where the schema takes them."""
+    """What was merged, without the `null`s of the configuration, which mean nothing but where the schema takes them.
+
+    The same value if there are none.
+    """
+    if not _has_null(config):
+        return merged
     if isinstance(config, dict) and isinstance(merged, dict) and not schema.atomic:
         return _map_without_nulls(merged, config, schema)
     if isinstance(config, list) and isinstance(merged, list) and schema.list_type != "atomic":
         items = schema.items or ANYTHING
         theirs = dict(elements(config, schema))
-        return [
-            without_nulls(item, theirs.get(element), items)
-            for element, item in _elements_with_positions(merged, schema)
-        ]
+        pairs = _elements_with_positions(merged, schema)
+        result = [without_nulls(item, theirs.get(element), items) for element, item in pairs]
+        return merged if all(map(is_, result, merged)) else result
     return merged
 
 
@@ -52,6 +57,12 @@ def without_fields(value: Any, fields: FieldSet, schema: Schema) -> Any:
     if isinstance(value, list):
         return ABSENT if schema.list_type == "atomic" else _reduced_list(value, fields, schema)
     return value
+
+
+def _has_null(config: Any) -> bool:
+    if isinstance(config, dict):
+        return any(map(_has_null, config.values()))
+    return any(map(_has_null, config)) if isinstance(config, list) else config is None
 
 
 def _holds_fields(live: Any, schema: Schema) -> bool:
@@ -69,14 +80,22 @@ def _merged_maps(live: dict[str, Any], config: dict[str, Any], schema: Schema) -
 
 
 def _map_without_nulls(merged: dict[str, Any], config: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    result = merged.copy()
+    result = merged
     for name, theirs in config.items():
+        if name not in merged:
+            continue
         part = child_schema(schema, name)
-        if theirs is not None:
-            if name in merged:
-                result[name] = without_nulls(merged[name], theirs, part)
-        elif merged.get(name) is None and not (part.nullable or part.open):
-            result.pop(name, None)
+        ours = merged[name]
+        is_void = theirs is None and ours is None and not (part.nullable or part.open)
+        rest = ABSENT if is_void else without_nulls(ours, theirs, part)
+        if rest is ours:
+            continue
+        if result is merged:
+            result = merged.copy()
+        if is_void:
+            del result[name]
+        else:
+            result[name] = rest
     return result
 
 
