@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-quick conformance clean
+.PHONY: help setup demo kubectl test lint format bench bench-quick conformance clean
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ demo: $(READY)   ## quota, waiting, preemption and the way back, told in the ter
 
 test: $(READY)   ## all tests; gets or builds kubectl where there is none
 	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+kubectl: $(READY) ## get or build kubectl, and say where it is
+	@tools/kubectl/get
 
 lint: $(READY)   ## style, types and the direction of imports
 	$(BIN)/ruff check src tests bench examples tools
@@ -45,4 +48,4 @@ conformance: $(READY) ## replay the recorded decisions of Kueue
 	$(BIN)/python -m fairway.testing.conformance tests/conformance/data/*.jsonl.gz
 
 clean:           ## remove what was set up and built
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .venv-go .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

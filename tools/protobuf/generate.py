@@ -12,8 +12,6 @@ the wire, and the tags of the Go structs tell the name in JSON and whether a zer
 What is written (`data/messages.json`) is described in `fairway.server.protobuf.messages`, which reads it.
 """
 
-# ruff: noqa: INP001  a script, not a package
-
 import argparse
 import json
 import pathlib

@@ -2,21 +2,20 @@
 
     python tools/protobuf/record.py --server https://127.0.0.1:6443 --token TOKEN --kubectl FILE [--kubectl FILE ...]
 
-kubectl talks to a proxy that stands before the API server and keeps the bodies of its requests. What a body says in
-JSON, kubectl tells itself for the objects that it makes (`--dry-run=client`); for the questions of `kubectl auth` it is
-what the API server understood. The objects of `objects.yaml` are created in JSON and read again in both forms.
+kubectl talks to a proxy that stands before the API server and keeps the bodies of its requests. What an object that it
+makes would be in JSON, kubectl tells itself (`--dry-run=client`); of the questions of `kubectl auth` only the body is
+kept. The objects of `objects.yaml` are created in JSON (in the namespace `default`) and read again in both forms.
 
-What is written: `tests/server/protobuf/data/kubectl.json` and `objects.json`. What differs each time (uid, revision) is
-kept as it comes. All that was created is deleted again.
+What is written: `tests/server/protobuf/data/kubectl.json` (a recording names all versions that sent the same) and
+`objects.json`. All that was created is deleted again.
 """
-
-# ruff: noqa: INP001  a script, not a package
 
 import argparse
 import base64
 import json
 import os
 import pathlib
+import shlex
 import ssl
 import subprocess
 import tempfile
@@ -31,7 +30,6 @@ import yaml
 DATA: Final = pathlib.Path(__file__).parents[2] / "tests" / "server" / "protobuf" / "data"
 OBJECTS: Final = pathlib.Path(__file__).parent / "objects.yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
-NAMESPACE: Final = "protobuf-recorded"
 
 CREATED: Final = (
     "namespace protobuf-recorded",
@@ -83,12 +81,12 @@ class Server:
 
 
 class Proxy(ThreadingHTTPServer):
-    """Hands requests on, and keeps those with a body in protobuf, with the answer in JSON."""
+    """Hands requests on, and keeps the bodies that are in protobuf."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.server = server
-        self.kept: list[tuple[bytes, Any]] = []
+        self.kept: list[bytes] = []
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -107,13 +105,12 @@ class _Handler(BaseHTTPRequestHandler):
         size = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(size) if size else None
         kind = self.headers.get("Content-Type", "")
-        is_kept = kind.startswith(PROTOBUF)
-        accept = "application/json" if is_kept else self.headers.get("Accept", "")
+        if body is not None and kind.startswith(PROTOBUF):
+            self.server.kept.append(body)
+        accept = self.headers.get("Accept", "")
         code, answer_type, answer = self.server.server.ask(
             self.command, self.path, body, Content_Type=kind, Accept=accept
         )
-        if is_kept and body is not None:
-            self.server.kept.append((body, json.loads(answer)))
         self.send_response(code)
         self.send_header("Content-Type", answer_type)
         self.send_header("Content-Length", str(len(answer)))
@@ -131,7 +128,7 @@ def main() -> None:
     with Proxy(server) as proxy, tempfile.TemporaryDirectory() as folder:
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         kubectls = [Kubectl(program, proxy, pathlib.Path(folder)) for program in arguments.kubectl]
-        _write("kubectl", [one for kubectl in kubectls for one in kubectl.recordings()])
+        _write("kubectl", _merged([one for kubectl in kubectls for one in kubectl.recordings()]))
         proxy.shutdown()
     _write("objects", _objects(server))
 
@@ -148,66 +145,91 @@ class Kubectl:
     def recordings(self) -> list[dict[str, Any]]:
         recordings = []
         for command in CREATED:
-            shown = json.loads(self._run(f"create {command} --dry-run=client -o json"))
-            sent = self._sent(f"create {command} --dry-run=server -o name")
-            recordings += [self._recording(f"create {command}", body, shown) for body, _ in sent]
-        for command in ASKED:
-            recordings += [self._recording(command, body, answer) for body, answer in self._sent(command)]
-        return recordings
+            shown = json.loads(self._run(f"create --dry-run=client -o json {command}"))
+            body = self._sent(f"create --dry-run=server -o name {command}")
+            recordings.append(self._recording(f"create {command}", body) | {"json": _without_unset_times(shown)})
+        return recordings + [self._recording(command, self._sent(command)) for command in ASKED]
 
-    def _recording(self, command: str, body: bytes, shown: Any) -> dict[str, Any]:
-        text = base64.b64encode(body).decode()
-        return {"kubectl": self._version, "command": command, "protobuf": text, "json": shown}
+    def _recording(self, command: str, body: str) -> dict[str, Any]:
+        return {"kubectl": [self._version], "command": command, "protobuf": body}
 
-    def _sent(self, command: str) -> list[tuple[bytes, Any]]:
+    def _sent(self, command: str) -> str:
         self._proxy.kept.clear()
         self._run(command)
         if len(self._proxy.kept) != 1:
             raise SystemExit(f"{command} sent {len(self._proxy.kept)} bodies in protobuf")
-        return list(self._proxy.kept)
+        return base64.b64encode(self._proxy.kept[0]).decode()
 
     def _run(self, command: str) -> str:
         address = f"http://127.0.0.1:{self._proxy.server_port}"
         environment = {"PATH": os.environ["PATH"], "HOME": str(self._folder), "KUBECONFIG": "/dev/null"}
-        # A shell, so that the commands are what somebody would type.
-        done = subprocess.run(
-            f"{self._program} --server={address} --namespace=default {command}",
-            shell=True, cwd=self._folder, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip  # noqa: S602
+        done = subprocess.run(  # noqa: S603  the program is the operator's own
+            [self._program, f"--server={address}", "--namespace=default", *shlex.split(command)],
+            cwd=self._folder, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
         # `auth can-i` answers 1 for no.
         if done.returncode and not command.startswith("auth can-i"):
             raise SystemExit(f"{command}: {done.stderr}")
         return done.stdout
 
 
+def _without_unset_times(value: Any) -> Any:
+    """The same without `creationTimestamp: null`, which kubectl up to 1.33 writes and later versions do not."""
+    if isinstance(value, list):
+        return [_without_unset_times(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _without_unset_times(part) for name, part in value.items() if (name, part) != ("creationTimestamp", None)
+    }
+
+
+def _merged(recordings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The recordings that differ, each with all versions that it is of."""
+    merged: list[dict[str, Any]] = []
+    for one in recordings:
+        same = next((other for other in merged if other | {"kubectl": one["kubectl"]} == one), None)
+        if same is None:
+            merged.append(one)
+        else:
+            same["kubectl"] += one["kubectl"]
+    return merged
+
+
 def _objects(server: Server) -> list[dict[str, Any]]:
     """The objects of `objects.yaml`, read in both forms."""
-    _create(server, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    recordings, made = [], [f"/api/v1/namespaces/{NAMESPACE}"]
-    for case in yaml.safe_load(OBJECTS.read_text(encoding="utf-8")):
-        manifest = case["object"]
-        path = f"{case['path']}/{manifest['metadata']['name']}"
-        created = _create(server, case["path"], manifest)
-        made.append(path)
-        if "status" in manifest:
-            body = json.dumps(created | {"status": manifest["status"]}).encode()
-            code, _, answer = server.ask("PUT", f"{path}/status", body, Content_Type="application/json")
-            if code >= 400:
-                raise SystemExit(f"{path}/status: {answer.decode()}")
-        text, shown = (server.ask("GET", path, Accept=accept)[2] for accept in (PROTOBUF, "application/json"))
-        recordings.append(
-            {"name": case["name"], "protobuf": base64.b64encode(text).decode(), "json": json.loads(shown)}
-        )
-    for path in reversed(made):
-        server.ask("DELETE", f"{path}?gracePeriodSeconds=0&propagationPolicy=Background")
-    return recordings
+    made: list[str] = []
+    try:
+        return [_object(server, case, made) for case in yaml.safe_load(OBJECTS.read_text(encoding="utf-8"))]
+    finally:
+        for path in reversed(made):
+            server.ask("DELETE", f"{path}?gracePeriodSeconds=0&propagationPolicy=Background")
 
 
-def _create(server: Server, path: str, manifest: Any) -> Any:
-    code, _, answer = server.ask("POST", path, json.dumps(manifest).encode(), Content_Type="application/json")
+def _object(server: Server, case: dict[str, Any], made: list[str]) -> dict[str, Any]:
+    manifest = case["object"]
+    created = _create(server, case["path"], manifest, made)
+    path = made[-1]
+    if "status" in manifest:
+        body = json.dumps(created | {"status": manifest["status"]}).encode()
+        _json(server.ask("PUT", f"{path}/status", body, Content_Type="application/json"))
+    text = server.ask("GET", path, Accept=PROTOBUF)[2]
+    shown = _json(server.ask("GET", path, Accept="application/json"))
+    return {"name": case["name"], "protobuf": base64.b64encode(text).decode(), "json": shown}
+
+
+def _create(server: Server, path: str, manifest: Any, made: list[str]) -> Any:
+    body = json.dumps(manifest).encode()
+    created = _json(server.ask("POST", path, body, Content_Type="application/json"))
+    made.append(f"{path}/{created['metadata']['name']}")
+    return created
+
+
+def _json(answer: tuple[int, str, bytes]) -> Any:
+    code, _, content = answer
     if code >= 400:
-        raise SystemExit(f"{path}: {answer.decode()}")
-    return json.loads(answer)
+        raise SystemExit(content.decode())
+    return json.loads(content)
 
 
 def _write(name: str, recordings: list[dict[str, Any]]) -> None:

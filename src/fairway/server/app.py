@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from fairway.errors import ApiError, FairwayError, MethodNotAllowed, TooManyRequests, ValidationError
-from fairway.server import reading, reviewing, visibility, watching, writing
+from fairway.errors import ApiError, FairwayError, Forbidden, MethodNotAllowed, TooManyRequests, ValidationError
+from fairway.server import bodies, reading, reviewing, visibility, watching, writing
 from fairway.server.access.audit import AuditEntry, AuditLog
 from fairway.server.access.authentication import authenticate
 from fairway.server.access.authorization import authorize, authorize_path
@@ -21,11 +21,11 @@ from fairway.server.access.users import Users
 from fairway.server.limits import Limits
 from fairway.server.metrics import Metrics
 from fairway.server.plain import Plain
-from fairway.server.podlogs import pod_log
+from fairway.server.podlogs import Logs, pod_log
 from fairway.server.requests import Receive, Request, Scope, Send
 from fairway.server.responses import Response, encode, failure, ok, status_of
 from fairway.server.routes import Place, Route, place, route
-from fairway.store.objects import Objects, Written
+from fairway.store.objects import Objects, PatchType, Written
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Api:
         self._objects = objects
         self._users = users
         self._audit = audit
-        self._state = state
+        self._logs = Logs(state)
         self.limits = limits or Limits()
         self.metrics = Metrics(objects.store)
         self.not_ready = ""
@@ -96,9 +96,12 @@ class Api:
         """End watches and followed logs: the server is going down, and clients will find the next one."""
         for task in self._streams:
             task.cancel()
+        self._logs.close()
 
     async def _answered(self, request: Request, exchange: _Exchange, send: Send) -> Response | reading.Streamed | None:
         request.user = authenticate(self._users, request.header(b"authorization"))
+        if b"impersonate-user" in request.headers or b"impersonate-group" in request.headers:
+            raise Forbidden("impersonation is not served here; use a token of that user (`fairway users token NAME`)")
         where = place(request.segments)
         if where is None:
             authorize_path(request.user, verb=request.method.lower(), path=request.path)
@@ -115,12 +118,24 @@ class Api:
         asked = route(self._objects.registry, request, where)
         exchange.verb = asked.verb
         self._authorize(request, exchange, where)
+        if asked.verb == "patch" and not where.subresource and self._would_create(request, asked):
+            self._authorize_verb(request, "create", where)
         return await self._carried_out(request, asked, exchange, send)
 
+    def _would_create(self, request: Request, asked: Route) -> bool:
+        """Whether a patch makes a new object, as an apply may."""
+        if bodies.content_type(request) != PatchType.APPLY:
+            return False
+        return self._objects.store.head(asked.kind.resource, (asked.namespace, asked.name)) is None
+
     def _authorize(self, request: Request, exchange: _Exchange, where: Place) -> None:
+        self._authorize_verb(request, exchange.verb, where)
+
+    @staticmethod
+    def _authorize_verb(request: Request, verb: str, where: Place) -> None:
         authorize(
             request.user,
-            verb=exchange.verb,
+            verb=verb,
             group=where.group,
             resource=where.resource,
             subresource=where.subresource,
@@ -138,7 +153,7 @@ class Api:
             return None
         if asked.subresource == "log":
             with self._stream(exchange) as start:
-                return await pod_log(objects, request, asked, self._state, self.limits, start, send)
+                return await pod_log(objects, request, asked, self._logs, self.limits, start, send)
         with self._one_more():
             if asked.subresource == "binding":
                 response, exchange.written = await writing.bind(objects, request, asked)

@@ -1,5 +1,7 @@
 """Listening: uvicorn on a socket that is bound already, ended without waiting for those who watch."""
 
+import asyncio
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from fairway.server.certificates import Certificate
 
 _BACKLOG = 2048
 _GRACE_SECONDS = 5
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class CannotListenError(FairwayError):
@@ -41,6 +44,18 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._api = api
         self._on_ready = on_ready
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End on a signal, and no more than that: uvicorn would raise it again, and nothing could be tidied up."""
+        loop = asyncio.get_running_loop()
+        for number in _ENDING:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in _ENDING:
+                loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

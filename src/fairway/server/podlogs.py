@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from fairway.kinds.kind import Manifest
+from fairway.runtime.inotify import FileChanges
 from fairway.server.limits import Limits
 from fairway.server.logs.reading import log_path, read_log
-from fairway.server.logs.requests import LogOptions, choose_container, choose_restart, parse_options
+from fairway.server.logs.requests import choose_container, choose_restart, parse_options
 from fairway.server.requests import Request, Send
 from fairway.server.responses import Response
 from fairway.server.routes import Route
@@ -20,11 +21,30 @@ from fairway.store.selectors import Selection
 _TEXT = b"text/plain"
 
 
+class Logs:
+    """Where logs are kept, and the one watch on files that all followers share."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self._changes: FileChanges | None = None
+
+    @property
+    def changes(self) -> FileChanges:
+        if self._changes is None:
+            self._changes = FileChanges()
+        return self._changes
+
+    def close(self) -> None:
+        if self._changes is not None:
+            self._changes.close()
+            self._changes = None
+
+
 async def pod_log(
     objects: Objects,
     request: Request,
     route: Route,
-    state: Path,
+    logs: Logs,
     limits: Limits,
     start: Callable[[], None],
     send: Send,
@@ -36,8 +56,8 @@ async def pod_log(
     container = choose_container(pod, options.container)
     restart = choose_restart(pod, container, previous=options.previous)
     if restart is None:
-        return Response(200, b"", _TEXT)  # it is on no node yet, so nothing was written
-    path = log_path(state, route.namespace, entry.meta.uid, container, restart)
+        return Response(204, b"", _TEXT)  # it is on no node yet, so nothing was written
+    path = log_path(logs.state, route.namespace, entry.meta.uid, container, restart)
     finished = asyncio.Event()
     if not options.follow or _has_ended(pod, container, restart):
         finished.set()
@@ -48,7 +68,7 @@ async def pod_log(
     gone = asyncio.ensure_future(request.gone())
     gone.add_done_callback(lambda _: work.cancel() if work is not None and not work.done() else None)
     try:
-        await _send_all(path, options, finished, limits, send)
+        await _send_all(read_log(path, options, finished=finished, changes=logs.changes), limits, send)
     except asyncio.CancelledError:
         if not gone.done():
             raise
@@ -62,9 +82,9 @@ async def pod_log(
     return None
 
 
-async def _send_all(path: Path, options: LogOptions, finished: asyncio.Event, limits: Limits, send: Send) -> None:
+async def _send_all(log: AsyncGenerator[bytes, None], limits: Limits, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": True})
-    async with contextlib.aclosing(read_log(path, options, finished=finished)) as pieces:
+    async with contextlib.aclosing(log) as pieces:
         async for piece in pieces:
             async with asyncio.timeout(limits.send_seconds):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})

@@ -206,11 +206,11 @@ def _compared(old: Any, new: Any, schema: Schema) -> tuple[FieldSet | None, Fiel
             if schema.list_type == "atomic" or (not old and not new):
                 return {}, None
             return _compared_lists(old or [], new or [], schema)
-    elif old is not _MISSING:
+    else:
         return {}, None
-    below = all_fields(old, schema)
-    below.pop(".", None)
-    return all_fields(new, schema), below or None
+    # One kind of value instead of another: what was in the old one is gone, and the new one is written as a whole.
+    inside = {element: node for element, node in all_fields(old, schema).items() if element != "."}
+    return all_fields(new, schema), inside or None
 
 
 def _compared_maps(

@@ -1,0 +1,238 @@
+"""YAML's events to JSON's values, by the rules that an API server follows.
+
+Those rules are of YAML 1.1, but not all of them: `yes` and `010` are a boolean and a number, while dates, `12:30:45` and
+whatever has a tag of its own stay strings. Keys become strings as in JSON. Aliases are written out, so that no two
+places of a manifest are one object; what that would come to is counted before it is done.
+
+The parser hands over one event after another and nothing here calls itself, so depth costs nothing and can be bounded.
+"""
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import yaml
+
+from fairway.errors import BadRequest
+
+_TAG: Final = "tag:yaml.org,2002:"
+_BOOLEANS: Final = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+}
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+_MERGE: Final = "<<"
+_WHOLE: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*|0[oO]?[0-7]+|0[xX][0-9a-fA-F]+|0[bB][01]+)")
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_LONGEST_NUMBER: Final = 400
+_MOST_AS_WHOLE: Final = 1e21
+"""Below this, JSON writes a float without a fraction as a whole number."""
+
+
+class _Part:
+    """A map or a list that is not complete yet."""
+
+    __slots__ = ("anchor", "before", "height", "key", "merged", "value")
+
+    def __init__(self, value: dict[str, Any] | list[Any], anchor: str | None, before: int) -> None:
+        self.value = value
+        self.anchor = anchor
+        self.before = before
+        """How many values there were before it."""
+
+        self.height = 1
+        self.key: str | None = None
+        self.merged: list[dict[str, Any]] = []
+
+
+class Builder:
+    """Makes the values of documents from events."""
+
+    def __init__(self, *, deepest: int, most_values: int) -> None:
+        self._deepest = deepest
+        self._most_values = most_values
+        self._open: list[_Part] = []
+        self._anchored: dict[str, tuple[Any, int, int]] = {}
+        """A value, how many values it is made of, and how high it is."""
+
+        self._count = 0
+        self._root: Any = None
+
+    def documents(self, events: Iterable[yaml.Event]) -> Iterable[Any]:
+        """The value of each document, `None` for one without any."""
+        for event in events:
+            kind = type(event)
+            if kind is yaml.ScalarEvent:
+                self._scalar(event)
+            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+                self._begin({} if kind is yaml.MappingStartEvent else [], event.anchor)
+            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                self._end()
+            elif kind is yaml.AliasEvent:
+                self._alias(event.anchor)
+            elif kind is yaml.DocumentStartEvent:
+                self._root = None
+                self._anchored = {}
+            elif kind is yaml.DocumentEndEvent:
+                yield self._root
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        self._counted(1)
+        part = self._open[-1] if self._open else None
+        if part is not None and part.key is None and type(part.value) is dict:
+            part.key = _MERGE if _is_merge(event) else _key(_resolved(event))
+            if event.anchor:
+                self._anchored[event.anchor] = (part.key, 1, 0)
+            return
+        value = _resolved(event)
+        if event.anchor:
+            self._anchored[event.anchor] = (value, 1, 0)
+        self._put(value, 0)
+
+    def _begin(self, value: dict[str, Any] | list[Any], anchor: str | None) -> None:
+        if self._open and type(self._open[-1].value) is dict and self._open[-1].key is None:
+            raise BadRequest("a list or a map is the key of a map in this YAML; only strings can be")
+        if len(self._open) >= self._deepest:
+            raise self._too_deep()
+        if anchor:
+            self._anchored.pop(anchor, None)  # it stands for nothing before it is complete
+        self._open.append(_Part(value, anchor, self._count))
+        self._counted(1)
+
+    def _end(self) -> None:
+        part = self._open.pop()
+        if type(part.value) is dict:
+            for merged in part.merged:
+                for key, value in merged.items():
+                    part.value.setdefault(key, value)
+        if part.anchor:
+            self._anchored[part.anchor] = (part.value, self._count - part.before, part.height)
+        self._put(part.value, part.height)
+
+    def _alias(self, anchor: str) -> None:
+        if anchor not in self._anchored:
+            raise BadRequest(f"the YAML alias *{anchor[:80]} stands for nothing yet, or for itself")
+        value, weight, height = self._anchored[anchor]
+        if len(self._open) + height > self._deepest:
+            raise self._too_deep()
+        self._counted(weight)
+        part = self._open[-1] if self._open else None
+        if part is not None and part.key is None and type(part.value) is dict:
+            part.key = _key(value)
+        else:
+            self._put(_copied(value), height)
+
+    def _put(self, value: Any, height: int) -> None:
+        if not self._open:
+            self._root = value
+            return
+        part = self._open[-1]
+        part.height = max(part.height, height + 1)
+        if type(part.value) is list:
+            part.value.append(value)
+        elif part.key == _MERGE:
+            part.merged += _mergeable(value)
+            part.key = None
+        elif part.key is not None and type(part.value) is dict:
+            part.value[part.key] = value
+            part.key = None
+
+    def _counted(self, more: int) -> None:
+        self._count += more
+        if self._count > self._most_values:
+            raise BadRequest(f"the YAML stands for more than {self._most_values} values once its aliases are written out")
+
+    def _too_deep(self) -> BadRequest:
+        return BadRequest(f"the YAML is nested deeper than {self._deepest} levels")
+
+
+def _is_merge(event: yaml.ScalarEvent) -> bool:
+    return event.value == _MERGE and (event.implicit[0] or event.tag == f"{_TAG}merge")
+
+
+def _mergeable(value: Any) -> list[dict[str, Any]]:
+    found = value if type(value) is list else [value]
+    if not all(type(one) is dict for one in found):
+        raise BadRequest("what is merged into a map of this YAML (`<<`) must be a map, or a list of maps")
+    return found
+
+
+def _copied(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _copied(one) for key, one in value.items()}
+    return [_copied(one) for one in value] if type(value) is list else value
+
+
+def _key(value: Any) -> str:
+    """A key as JSON has it."""
+    if type(value) is str:
+        return value
+    if value is None or type(value) is dict or type(value) is list:
+        raise BadRequest("null, a list or a map is the key of a map in this YAML; only strings can be")
+    return {True: "true", False: "false"}[value] if type(value) is bool else str(value)
+
+
+def _resolved(event: yaml.ScalarEvent) -> Any:
+    text, tag = event.value, event.tag
+    if tag is None or tag == "!":
+        return plain(text) if event.implicit[0] else text
+    name = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
+    if name == "binary":
+        return _decoded(text)
+    if name not in {"bool", "int", "float", "null"}:
+        return text
+    value = plain(text)
+    fits = {
+        "bool": type(value) is bool,
+        "int": type(value) is int,
+        "float": type(value) is int or type(value) is float,
+        "null": value is None,
+    }
+    if not fits[name]:
+        raise BadRequest(f"{text[:80]!r} is tagged as !!{name} in this YAML, but is none")
+    return value
+
+
+def plain(text: str) -> Any:
+    """What a word without quotes stands for."""
+    if text in _NULLS:
+        return None
+    known = _BOOLEANS.get(text)
+    if known is not None:
+        return known
+    if text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
+        return text
+    if _NOT_FINITE.fullmatch(text):
+        raise BadRequest(f"{text} is not a number that JSON knows")
+    return _number(text.replace("_", ""), text)
+
+
+def _number(digits: str, text: str) -> Any:
+    if _WHOLE.fullmatch(digits):
+        value = _whole(digits)
+        if -(2**63) <= value < 2**64:
+            return value
+    if not _FLOAT.fullmatch(digits):
+        return text
+    number = float(digits)
+    if math.isinf(number):
+        return text
+    return int(number) if number.is_integer() and abs(number) < _MOST_AS_WHOLE else number
+
+
+def _whole(digits: str) -> int:
+    sign, digits = (-1 if digits[0] == "-" else 1), digits.lstrip("+-").lower()
+    if digits[:2] in {"0x", "0b", "0o"}:
+        return sign * int(digits, 0)
+    return sign * int(digits, 8 if len(digits) > 1 and digits[0] == "0" else 10)
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        raise BadRequest("a value that is tagged as !!binary in this YAML is not base64, or no text") from None
