@@ -223,9 +223,9 @@ def _list_lines(subject: _Subject, sizes: Sizes) -> list[Line]:
 
 
 def _start_line(state: Path, sizes: Sizes) -> Line:
-    """The better of the starts on the same directory; the first may still read from the disk."""
-    starts = []
-    for _ in range(RUNS):
+    """The better of the starts on the same directory; a second one only if the first was too slow."""
+    starts: list[tuple[float, float]] = []
+    while len(starts) < RUNS and not any(seconds < 3 for seconds, _ in starts):
         with fairway(state) as server:
             starts.append((server.ready_seconds, server.memory_mb))
     seconds, memory = min(starts)

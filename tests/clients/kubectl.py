@@ -155,6 +155,7 @@ class Kubectl:
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
+            "TMPDIR": str(self.home),
             "KUBECONFIG": str(self.kubeconfig),
             "TZ": "UTC",
             **(self.variables or {}),

@@ -106,7 +106,7 @@ def test_elements_have_one_spelling() -> None:
 
 
 def test_members_are_listed_before_what_is_below_them() -> None:
-    fields = {"f:b": {"f:c": {}}, "f:a": {".": {}, 'v:"x"': {}, "f:z": {}}, "f:d": {}}
+    fields: FieldSet = {"f:b": {"f:c": {}}, "f:a": {".": {}, 'v:"x"': {}, "f:z": {}}, "f:d": {}}
     assert [shown(path) for path in paths(fields)] == [".a", ".d", ".a.z", '.a[="x"]', ".b.c"]
 
 

@@ -1,5 +1,6 @@
 """JSON Patch: the operations, their refusals, and that nothing given is changed."""
 
+import contextlib
 import copy
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_operation_has_its_effect(operations: list[dict[str, Any]], path: str, w
         pytest.param(op("add", "/list/4", value=1), Invalid, id="add far behind the end"),
         pytest.param(op("add", "/list/01", value=1), Invalid, id="leading zero"),
         pytest.param(op("add", "/list/-1", value=1), Invalid, id="negative position"),
-        pytest.param(op("add", "/list/١", value=1), Invalid, id="digits of other scripts"),
+        pytest.param(op("add", "/list/\u0661", value=1), Invalid, id="digits of other scripts"),
         pytest.param(op("add", "/list/9999999999999999999999", value=1), Invalid, id="huge position"),
         pytest.param(op("add", "/list/x/y", value=1), Invalid, id="a name in a list"),
         pytest.param(op("add", "/x/y", value=1), Invalid, id="add below nothing"),
@@ -173,8 +174,6 @@ def test_any_patch_is_carried_out_or_refused(document: Any, pointers: list[str])
         {"op": names[(index + len(pointers)) % 6], "path": path, "from": origin, "value": {"a": [index]}}
         for index, (path, origin) in enumerate(zip(pointers, reversed(pointers), strict=True))
     ]
-    try:
+    with contextlib.suppress(BadRequest, Invalid):
         json_patch(document, operations)
-    except (BadRequest, Invalid):
-        pass
     assert document == before

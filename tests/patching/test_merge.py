@@ -70,7 +70,7 @@ def test_target_is_reached_by_its_difference(old: dict[str, Any], new: dict[str,
 
 
 def test_what_the_patch_does_not_touch_is_shared() -> None:
-    document = {"spec": {"large": [1, 2, 3]}, "status": {"conditions": [], "other": {"x": 1}}}
+    document: dict[str, Any] = {"spec": {"large": [1, 2, 3]}, "status": {"conditions": [], "other": {"x": 1}}}
     result = merge_patch(document, {"status": {"conditions": [1]}})
     assert result["spec"] is document["spec"]
     assert result["status"]["other"] is document["status"]["other"]

@@ -11,6 +11,7 @@ from fairway.store import store as stores
 from fairway.store.entries import Change
 from fairway.store.store import History, Store
 from fairway.testing.stores import OpenLog
+
 from .harbour import BOATS, CREWS, HeldLog, boat, load_of, put, put_together, remove, running, there, told
 
 

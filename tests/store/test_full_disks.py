@@ -1,28 +1,29 @@
 """Disks that are full and files that cannot be written: a clear answer, nothing half done, and back to work after.
 
-The failures are real: SQLite's own limit on pages, the operating system's limit on a file's size, files without the
-permission to write. Only root needs telling to be nobody.
+The failures are real: SQLite's own limit on pages, its refusal to write, the system's limit on a file's size, and files
+that may not be written (where the tests run as root, by a process that has become nobody).
 """
 
 import asyncio
-import os
-import resource
+import json
+import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from fairway.errors import StorageFailed
-from fairway.store.log import Batch
-from fairway.store.sqlite import SqliteLog, UnusableFileError
-from fairway.store.store import History, Store
+from fairway.store.log import Batch, Row
+from fairway.store.sqlite import SqliteLog
+from fairway.store.store import History
 from fairway.testing.stores import local_api, log_on_a_file
 
-from .harbour import BOATS, CREWS, boat, load_of, put, remove, running, there, told
+from .harbour import BOATS, boat, put, remove, running, there, told
 
 LARGE = "x" * 100_000
 
@@ -173,12 +174,10 @@ asyncio.run(grow())
 
 def test_a_file_that_may_not_grow_keeps_what_was_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "fairway.db"
-    told = subprocess.run(  # noqa: S603 - this interpreter
+    ended = subprocess.run(  # noqa: S603 - this interpreter
         [sys.executable, "-c", GROW, str(path)], check=True, capture_output=True, text=True
     )
-    import json
-
-    answer = json.loads(told.stdout)
+    answer = json.loads(ended.stdout)
     assert f"{path} could not be written to (disk I/O error); nothing was written." in answer["message"]
     assert 0 < len(answer["kept"]) < 100
 
@@ -187,4 +186,59 @@ def test_a_file_that_may_not_grow_keeps_what_was_acknowledged(tmp_path: Path) ->
             assert set(there(store)) == {*map(str, answer["kept"]), "after"}
 
     asyncio.run(again())
+    assert is_sound(path)
+
+
+WRITE_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from fairway.errors import FairwayError
+from fairway.store.log import Batch, Row
+from fairway.store.sqlite import SqliteLog
+
+if os.getuid() == 0:
+    os.setuid(65534)
+try:
+    log = SqliteLog(Path(sys.argv[1]))
+    log.append(Batch([Row(log.last() + 1, "boats", "harbour", "late", False, b"{}")]))
+except FairwayError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that everybody can reach, unlike pytest's own."""
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        yield directory
+
+
+@pytest.mark.parametrize(
+    ("mode", "directory_mode", "want"),
+    [
+        pytest.param(0o444, 0o555, "UnusableFileError .*fairway.db: ", id="neither the file nor its directory"),
+        pytest.param(0o666, 0o555, "UnusableFileError .*fairway.db: ", id="not the directory"),
+        pytest.param(0o600, 0o755, "UnusableFileError .*fairway.db: Permission denied", id="somebody else's file"),
+    ],
+)
+def test_a_file_that_may_not_be_written_is_refused_and_left_as_it_is(
+    open_directory: Path, mode: int, directory_mode: int, want: str
+) -> None:
+    path = open_directory / "fairway.db"
+    log = SqliteLog(path)
+    log.append(Batch([Row(1, "boats", "harbour", "arc", deleted=False, data=b"{}")]))
+    log.close()
+    before = path.read_bytes()
+    path.chmod(mode)
+    open_directory.chmod(directory_mode)
+    try:
+        ended = subprocess.run(  # noqa: S603 - this interpreter
+            [sys.executable, "-c", WRITE_AS_NOBODY, str(path)], check=True, capture_output=True, text=True
+        )
+    finally:
+        open_directory.chmod(0o755)
+    assert re.match(want, ended.stdout)
+    assert path.read_bytes() == before
     assert is_sound(path)

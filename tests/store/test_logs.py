@@ -1,4 +1,4 @@
-"""The contract of a revision log, kept by both: what is appended is there, what is dropped is gone, nothing goes back."""
+"""The contract of a revision log, kept by both: what is appended stays, what is dropped goes, nothing goes back."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -13,8 +13,6 @@ sentences are not kept. The server needs no controllers, and its ServiceAccount 
 that was created is deleted again.
 """
 
-# ruff: noqa: INP001  a script, not a package
-
 import argparse
 import copy
 import json

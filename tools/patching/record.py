@@ -10,8 +10,6 @@ whole seconds and decides the order of managers, so that no two steps of a scena
 the time of a step is its number. Fields that admission plugins fill in behind the back of ownership are left out.
 """
 
-# ruff: noqa: INP001 - scripts, not a package
-
 import copy
 import json
 import ssl

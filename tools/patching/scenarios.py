@@ -4,8 +4,6 @@ A scenario has a kind (a key of `KINDS`) and steps, each made by `create`, `upda
 `apply`.
 """
 
-# ruff: noqa: INP001 - scripts, not a package
-
 from dataclasses import dataclass, field
 from typing import Any
 

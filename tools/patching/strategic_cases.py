@@ -1,7 +1,5 @@
 """Strategic merge patches that `record.py` plays on one `PodTemplate`, each on a fresh copy of it."""
 
-# ruff: noqa: INP001 - scripts, not a package
-
 from typing import Any
 
 Json = dict[str, Any]
@@ -76,7 +74,7 @@ CASES: dict[str, Json] = {
     ),
     "order of containers": _spec(
         **{"$setElementOrder/containers": [{"name": "side"}, {"name": "main"}]},
-        containers=[{"name": "side", "image": "i"}]
+        containers=[{"name": "side", "image": "i"}],
     ),
     "order of a list that is not there": _spec(**{"$setElementOrder/initContainers": [{"name": "i"}]}),
     "retained keys": _spec(volumes=[{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]),

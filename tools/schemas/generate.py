@@ -11,8 +11,6 @@ needs it at run time. It keeps structure alone (names, types, limits, how lists 
 What is written (`data/*.json`): one definition per line, its nodes as `fairway.kinds.schemas.definitions` reads them.
 """
 
-# ruff: noqa: INP001  a script, not a package
-
 import argparse
 import json
 import pathlib

@@ -4,7 +4,8 @@ What comes from outside may be anything, so whatever is not a tree of JSON value
 with `BadRequest`. What YAML's words stand for is in `yaml_values`.
 """
 
-from collections.abc import Iterator
+import re
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -14,8 +15,13 @@ from fairway.errors import BadRequest
 from fairway.kinds.yaml_values import Builder
 
 DEEPEST: Final = 200
-MOST_VALUES: Final = 1_000_000
-"""How many values a YAML text may have once its aliases are written out."""
+MOST_VALUES: Final = 300_000
+"""How many values a YAML text may have once its aliases are written out: what is read in less than a second."""
+
+_MOST_DIRECTIVES: Final = 20
+"""The time that the parser takes grows with the square of these."""
+
+_DIRECTIVE: Final = re.compile(rb"^%", re.MULTILINE)
 
 _decode = msgspec.json.Decoder().decode
 
@@ -35,21 +41,21 @@ def from_json(data: bytes) -> Any:
 
 def from_yaml(data: bytes) -> Any:
     """The one document of a YAML text; `None` if it is empty."""
-    documents = list(all_from_yaml(data))
-    if len(documents) > 1:
-        raise BadRequest(f"the body holds {len(documents)} YAML documents; send one object at a time")
-    return documents[0] if documents else None
-
-
-def all_from_yaml(data: bytes) -> Iterator[Any]:
-    """The documents of a YAML text that are not empty."""
     builder = Builder(deepest=DEEPEST, most_values=MOST_VALUES)
+    found = None
     try:
+        data.decode()
+        if sum(1 for _ in islice(_DIRECTIVE.finditer(data), _MOST_DIRECTIVES + 1)) > _MOST_DIRECTIVES:
+            raise BadRequest(f"the YAML has more than {_MOST_DIRECTIVES} lines that begin with %")
         for document in builder.documents(yaml.parse(data, Loader=yaml.CSafeLoader)):
-            if document is not None:
-                yield document
+            if document is not None and found is not None:
+                raise BadRequest("the body holds several YAML documents; send one object at a time")
+            found = document if found is None else found
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the text is not UTF-8: {error}") from None
     except yaml.YAMLError as error:
         raise BadRequest(f"the text is not valid YAML: {_one_line(error)}") from None
+    return found
 
 
 def _check_depth(value: Any) -> None:

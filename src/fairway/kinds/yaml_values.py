@@ -1,7 +1,7 @@
 """YAML's events to JSON's values, by the rules that an API server follows.
 
-Those rules are of YAML 1.1, but not all of them: `yes` and `010` are a boolean and a number, while dates, `12:30:45` and
-whatever has a tag of its own stay strings. Keys become strings as in JSON. Aliases are written out, so that no two
+Those rules are of YAML 1.1, but not all of them: `yes` and `010` are a boolean and a number, while dates, `12:30:45`
+and whatever has a tag of its own stay strings. Keys become strings as in JSON. Aliases are written out, so that no two
 places of a manifest are one object; what that would come to is counted before it is done.
 
 The parser hands over one event after another and nothing here calls itself, so depth costs nothing and can be bounded.
@@ -36,7 +36,7 @@ _MOST_AS_WHOLE: Final = 1e21
 class _Part:
     """A map or a list that is not complete yet."""
 
-    __slots__ = ("anchor", "before", "height", "key", "merged", "value")
+    __slots__ = ("anchor", "before", "height", "key", "merged", "merging", "value")
 
     def __init__(self, value: dict[str, Any] | list[Any], anchor: str | None, before: int) -> None:
         self.value = value
@@ -46,6 +46,9 @@ class _Part:
 
         self.height = 1
         self.key: str | None = None
+        """Of a map: the key whose value comes next."""
+
+        self.merging = False
         self.merged: list[dict[str, Any]] = []
 
 
@@ -77,6 +80,7 @@ class Builder:
             elif kind is yaml.DocumentStartEvent:
                 self._root = None
                 self._anchored = {}
+                self._counted(1)
             elif kind is yaml.DocumentEndEvent:
                 yield self._root
 
@@ -84,7 +88,8 @@ class Builder:
         self._counted(1)
         part = self._open[-1] if self._open else None
         if part is not None and part.key is None and type(part.value) is dict:
-            part.key = _MERGE if _is_merge(event) else _key(_resolved(event))
+            part.merging = _is_merge(event)
+            part.key = _MERGE if part.merging else _key(_resolved(event))
             if event.anchor:
                 self._anchored[event.anchor] = (part.key, 1, 0)
             return
@@ -134,9 +139,9 @@ class Builder:
         part.height = max(part.height, height + 1)
         if type(part.value) is list:
             part.value.append(value)
-        elif part.key == _MERGE:
+        elif part.merging:
             part.merged += _mergeable(value)
-            part.key = None
+            part.key, part.merging = None, False
         elif part.key is not None and type(part.value) is dict:
             part.value[part.key] = value
             part.key = None
@@ -144,7 +149,9 @@ class Builder:
     def _counted(self, more: int) -> None:
         self._count += more
         if self._count > self._most_values:
-            raise BadRequest(f"the YAML stands for more than {self._most_values} values once its aliases are written out")
+            raise BadRequest(
+                f"the YAML stands for more than {self._most_values} values once its aliases are written out"
+            )
 
     def _too_deep(self) -> BadRequest:
         return BadRequest(f"the YAML is nested deeper than {self._deepest} levels")

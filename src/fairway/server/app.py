@@ -70,6 +70,7 @@ class Api:
 
         self._plain = Plain(objects.registry, self.metrics, lambda: self.not_ready)
         self._streams: set[asyncio.Task[Any]] = set()
+        self._ending = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -85,7 +86,10 @@ class Api:
         except FairwayError as error:
             response = _refusal(failure(500, "InternalError", str(error)))
         except asyncio.CancelledError:
-            raise
+            if not self._ending:
+                raise
+            response = None
+            await send({"type": "http.response.body", "body": b""})
         except Exception:  # noqa: BLE001 - whoever asked must get an answer
             _log.exception("%s %s failed", scope.get("method"), scope.get("path"))
             response = _refusal(failure(500, "InternalError", "an internal error occurred; the server's log has it"))
@@ -94,6 +98,7 @@ class Api:
 
     def end_streams(self) -> None:
         """End watches and followed logs: the server is going down, and clients will find the next one."""
+        self._ending = True
         for task in self._streams:
             task.cancel()
         self._logs.close()

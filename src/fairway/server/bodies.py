@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from fairway.errors import BadRequest, UnsupportedMediaType
 from fairway.kinds.documents import from_json, from_yaml
+from fairway.server import protobuf
 from fairway.server.requests import Request
 from fairway.store.objects import DeleteOptions, PatchType, WriteOptions
 
@@ -19,19 +20,16 @@ def content_type(request: Request) -> str:
 
 
 def parsed(media_type: str, data: bytes) -> Any:
-    """The value of a JSON or YAML body."""
+    """The value of a body in JSON, in YAML or, if it is of one of Kubernetes' own kinds, in protobuf."""
     if media_type in {"application/json", ""}:
         return from_json(data)
     if media_type in _YAML:
         return from_yaml(data)
-    if "protobuf" in media_type or "cbor" in media_type:
-        raise UnsupportedMediaType(
-            f"{media_type} is not understood here; send application/json or application/yaml (with kubectl: write the "
-            "object to a file and use `kubectl apply -f`)"
-        )
+    if media_type == protobuf.CONTENT_TYPE:
+        return protobuf.decode(data)
     raise UnsupportedMediaType(
         f"the body of the request was in an unknown format ({media_type[:80]!r}) - accepted media types include: "
-        "application/json, application/yaml"
+        f"application/json, application/yaml, {protobuf.CONTENT_TYPE}"
     )
 
 

@@ -6,7 +6,6 @@ from fairway.errors import BadRequest, NotFound
 from fairway.kinds.kind import Manifest
 from fairway.server import bodies
 from fairway.server.access import reviews
-from fairway.server.access.protobuf import CONTENT_TYPE, decode_review
 from fairway.server.access.users import Users
 from fairway.server.requests import Request
 from fairway.server.routes import Place
@@ -14,10 +13,7 @@ from fairway.server.routes import Place
 
 async def answer(request: Request, where: Place, users: Users, now: datetime) -> Manifest:
     """The review in the body, with its answer."""
-    if bodies.content_type(request) == CONTENT_TYPE:
-        body: object = decode_review(await request.body())
-    else:
-        body = await bodies.manifest(request)
+    body = await bodies.manifest(request)
     if not isinstance(body, dict):
         raise BadRequest("the body must be a review object")
     match where.group, where.version, where.resource:

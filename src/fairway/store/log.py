@@ -8,6 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from fairway.errors import FairwayError
+
+
+class UnusableFileError(FairwayError):
+    """What is there is not a log that this version can read; it is left as it is."""
+
 
 class Row(NamedTuple):
     """One revision of one object."""

@@ -7,14 +7,15 @@ commit that has returned survives the loss of power.
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from fairway.errors import FairwayError, StorageFailed
-from fairway.store.log import Batch, Row
+from fairway.errors import StorageFailed
+from fairway.store.log import Batch, Row, UnusableFileError
 
 SCHEMA_VERSION: Final = 2
 _APPLICATION_ID: Final = 0x46574159
@@ -26,10 +27,6 @@ _CHECKPOINT_PAGES: Final = 8000
 
 _AT_ONCE: Final = 64
 """Rows to one statement."""
-
-
-class UnusableFileError(FairwayError):
-    """The file is not one that this version can open; it is left as it is."""
 
 
 def _create_log(db: sqlite3.Connection) -> None:
@@ -55,27 +52,26 @@ class SqliteLog:
         self.path = path
         try:
             self._db = _opened(path)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
             raise UnusableFileError(
-                f"{path}: {error}. If the disk is full or the file is not yours to write, put that right and start "
+                f"{path}: {reason}. If the disk is full or the file is not yours to write, put that right and start "
                 "again; otherwise move the file aside and restore a backup."
             ) from error
 
     def rows(self) -> Iterator[Row]:
         query = "SELECT revision, resource, namespace, name, deleted, data FROM revisions ORDER BY revision"
-        try:
+        with self._reading():
             yield from map(Row._make, self._db.execute(query))
-        except sqlite3.Error as error:
-            raise UnusableFileError(
-                f"{self.path}: {error}. Move the file aside and restore a backup (`fairway backup` makes them)."
-            ) from error
 
     def floor(self) -> int:
-        return self._fact("floor")
+        with self._reading():
+            return self._fact("floor")
 
     def last(self) -> int:
-        (newest,) = self._db.execute("SELECT coalesce(max(revision), 0) FROM revisions").fetchone()
-        return max(int(newest), self._fact("last"))
+        with self._reading():
+            (newest,) = self._db.execute("SELECT coalesce(max(revision), 0) FROM revisions").fetchone()
+            return max(int(newest), self._fact("last"))
 
     def append(self, batch: Batch) -> None:
         try:
@@ -86,10 +82,19 @@ class SqliteLog:
             raise StorageFailed(_explained(error, self.path)) from error
 
     def backup(self, target: Path) -> None:
-        _copy(self._db, target)
+        back_up(self.path, target)
 
     def close(self) -> None:
         self._db.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise UnusableFileError(
+                f"{self.path}: {error}. Move the file aside and restore a backup (`fairway backup` makes them)."
+            ) from error
 
     def _fact(self, name: str) -> int:
         (value,) = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
@@ -123,12 +128,14 @@ class SqliteLog:
         self._db.execute(_insertion(len(rows)), list(chain.from_iterable(rows)))
 
     def _is_there(self, batch: Batch) -> bool:
-        if not batch.rows:
+        if not batch.rows or self._db.in_transaction:
             return False
+        query = "SELECT revision, resource, namespace, name, deleted, data FROM revisions WHERE revision = ?"
         try:
-            return self.last() >= batch.rows[-1].revision
+            found = self._db.execute(query, (batch.rows[-1].revision,)).fetchone()
         except sqlite3.Error:
             return False
+        return bool(found == batch.rows[-1])
 
 
 @cache
@@ -160,7 +167,7 @@ def _copy(db: sqlite3.Connection, target: Path) -> None:
     try:
         copy = sqlite3.connect(target)
         try:
-            db.backup(copy, pages=2000)
+            db.backup(copy)  # in one step: a step after a write by somebody else would start from the beginning
         finally:
             copy.close()
     except sqlite3.Error as error:

@@ -10,11 +10,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from fairway.errors import ApiError, TooManyRequests, Unavailable
 from fairway.store.collection import Collection
 from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key
 from fairway.store.feed import Watch
-from fairway.store.log import Log, Row
+from fairway.store.log import Log, Row, UnusableFileError
 from fairway.store.writer import Writer
 
 MAX_STAGED: Final = 20_000
@@ -207,7 +209,7 @@ class Store:
             entries = found.setdefault(resource, {})
             key = (namespace, name)
             previous = entries.get(key)
-            entry = Entry(resource, key, revision, data)
+            entry = _loaded(resource, key, revision, data)
             if deleted:
                 entries.pop(key, None)
             else:
@@ -222,6 +224,16 @@ class Store:
         for change in recent:
             self.collection(change.entry.resource).feed.append(change)
             self._remember(change.entry.resource, change)
+
+
+def _loaded(resource: str, key: Key, revision: int, data: bytes) -> Entry:
+    try:
+        return Entry(resource, key, revision, data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UnusableFileError(
+            f"revision {revision} ({resource} {'/'.join(key)}) is damaged: {error}. Move the state aside and restore a "
+            "backup (`fairway backup` makes them)."
+        ) from error
 
 
 def _unneeded(change: Change) -> list[int]:

@@ -13,7 +13,7 @@ LENGTH: Final = 2
 FIXED32: Final = 5
 
 _FIXED_SIZES: Final = {FIXED64: 8, FIXED32: 4}
-_LONGEST_VARINT: Final = 10
+_LONGEST_VARINT_BITS: Final = 70
 
 
 class Malformed(Exception):
@@ -81,15 +81,16 @@ class Reader:
 
     def _varint(self, position: int, end: int) -> tuple[int, int]:
         """The number at a position, as 64 bits without sign, and the position behind it."""
-        value = 0
-        for index in range(_LONGEST_VARINT):
+        value = shift = 0
+        while shift < _LONGEST_VARINT_BITS:
             if position >= end:
                 raise Malformed("a number reaches beyond the end of its message")
             byte = self.data[position]
             position += 1
-            value |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
-                return value & 0xFFFF_FFFF_FFFF_FFFF, position
+                return (value | byte << shift) & 0xFFFF_FFFF_FFFF_FFFF, position
+            value |= (byte & 0x7F) << shift
+            shift += 7
         raise Malformed("a number has more than 64 bits")
 
 

@@ -3,7 +3,7 @@
 from fairway.kinds.kind import Kind
 from fairway.store.entries import DELETED, Change
 from fairway.store.keeping.chores import Chores
-from fairway.store.objects import Objects, PatchType
+from fairway.store.objects import Objects
 from fairway.store.selectors import Selection
 
 NAMESPACES = "namespaces"
@@ -62,5 +62,4 @@ class NamespaceKeeper:
                 if any(not entries[key].meta.deletion_timestamp for key in keys):
                     await self._objects.delete_collection(Selection(kind, name))
         if empty:
-            patch = {"spec": {"finalizers": None}}
-            await self._objects.patch(self._kind, self._kind.stored, ("", name), PatchType.MERGE, patch)
+            await self._objects.let_go(self._kind, ("", name))

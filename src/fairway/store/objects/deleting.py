@@ -61,6 +61,30 @@ async def delete(context: Context, kind: Kind, key: Key, options: DeleteOptions)
     return Written(await put(context, kind, key, manifest, entry))
 
 
+async def let_go(context: Context, kind: Kind, key: Key) -> Written:
+    """Take away what holds a namespace until it is empty, `spec.finalizers`, which no update or patch can."""
+    entry = context.head(kind, key)
+    before = decoded(entry)
+    spec = {field: value for field, value in (before.get("spec") or {}).items() if field != "finalizers"}
+    manifest = {**before, "metadata": dict(before["metadata"]), "spec": spec}
+    if is_finished(manifest):
+        return Written(await remove(context, kind, key, manifest, entry), removed=True)
+    return Written(await put(context, kind, key, manifest, entry))
+
+
+async def release(context: Context, kind: Kind, key: Key) -> Written:
+    """Take away what holds a namespace that is marked for deletion; it goes, unless finalizers of others hold it too."""
+    entry = context.head(kind, key)
+    before = decoded(entry)
+    spec = {name: value for name, value in (before.get("spec") or {}).items() if name != "finalizers"}
+    manifest = {**before, "metadata": dict(before["metadata"]), "spec": spec}
+    if is_finished(manifest):
+        return Written(await remove(context, kind, key, manifest, entry), removed=True)
+    if manifest == before:
+        return Written(entry)
+    return Written(await put(context, kind, key, manifest, entry))
+
+
 async def delete_collection(context: Context, selection: Selection, options: DeleteOptions) -> list[Written]:
     """Delete all that are meant; those that vanish meanwhile are nobody's concern."""
     collection = context.store.collection(selection.kind.resource)

@@ -118,6 +118,14 @@ class Objects:
         """Delete an object, or mark it for deletion where somebody must finish first."""
         return await deleting.delete(self._context, kind, key, options)
 
+    async def let_go(self, kind: Kind, key: Key) -> Written:
+        """Let a namespace go that is empty."""
+        return await deleting.let_go(self._context, kind, key)
+
+    async def release(self, kind: Kind, key: Key) -> Written:
+        """Let a namespace go that is marked for deletion and empty; a plain write cannot do that."""
+        return await deleting.release(self._context, kind, key)
+
     async def delete_collection(self, selection: Selection, options: DeleteOptions = PLAIN_DELETE) -> list[Written]:
         """Delete all that are meant, each as `delete` would."""
         return await deleting.delete_collection(self._context, selection, options)

@@ -127,7 +127,10 @@ class _Request:
         merged: Manifest = structured_merge(unmanaged, self.config, self.schema)
         if last is not None:
             wanted = {**mine, "fieldsV1": union(declared, _IDENTITY)}
-            merged = without_given_up(merged, last, [*others, wanted], self.versions)
+            pruned = without_given_up(merged, last, [*others, wanted], self.versions)
+            if pruned is not merged:
+                # Empty containers are no fields, so they went with what was around them; but they are declared.
+                merged = structured_merge(pruned, self.config, self.schema)
         comparisons = Comparisons(unmanaged, merged, self.version, self.schema, self.versions)
         conflicts = [] if force else _conflicts(others, comparisons)
         if conflicts:

@@ -64,13 +64,15 @@ class _Patching:
 
     def carry_out(self, operation: dict[str, Any], index: int) -> None:
         name = operation.get("op")
+        if not isinstance(name, str):
+            raise BadRequest(f"operation {index} of the JSON patch does not say which one it is")
         path = _pointer(operation, "path", index)
         value = operation.get("value", _MISSING)
         if name in _WITH_VALUE and value is _MISSING:
             raise BadRequest(f"operation {index} of the JSON patch ({name}) has no value")
         if name in _WITH_FROM:
             origin = _pointer(operation, "from", index)
-            self._carry_from(str(name), origin, path)
+            self._carry_from(name, origin, path)
         elif name == "test":
             self._test(path, value)
         elif name in {"add", "replace"}:

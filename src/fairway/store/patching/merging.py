@@ -9,7 +9,7 @@ from typing import Any
 
 from fairway.kinds.schemas.schema import Schema
 from fairway.store.patching.comparing import ANYTHING, child_schema, element_of, elements
-from fairway.store.patching.fieldsets import FieldSet, below, is_member
+from fairway.store.patching.fieldsets import FieldSet, is_member
 
 ABSENT: Any = object()
 """In place of a value: there is none."""
@@ -49,13 +49,11 @@ def without_nulls(merged: Any, config: Any, schema: Schema) -> Any:
 
 
 def without_fields(value: Any, fields: FieldSet, schema: Schema) -> Any:
-    """The value without these fields and without containers that they leave empty; `ABSENT` if nothing is left."""
-    if not fields:
-        return value
-    if isinstance(value, dict):
-        return ABSENT if schema.atomic else _reduced_map(value, fields, schema)
-    if isinstance(value, list):
-        return ABSENT if schema.list_type == "atomic" else _reduced_list(value, fields, schema)
+    """The value without these fields. What has no fields of its own stays whole, containers stay even if empty."""
+    if isinstance(value, dict) and fields and not schema.atomic:
+        return _reduced_map(value, fields, schema)
+    if isinstance(value, list) and fields and schema.list_type != "atomic":
+        return _reduced_list(value, fields, schema)
     return value
 
 
@@ -150,27 +148,23 @@ def _elements_with_positions(live: list[Any], schema: Schema) -> list[tuple[str,
     return result
 
 
-def _reduced_map(value: dict[str, Any], fields: FieldSet, schema: Schema) -> Any:
+def _reduced_map(value: dict[str, Any], fields: FieldSet, schema: Schema) -> dict[str, Any]:
     result = {}
     for name, child in value.items():
         node = fields.get(f"f:{name}")
         if node is None:
             result[name] = child
         elif not is_member(node):
-            rest = without_fields(child, below(fields, f"f:{name}"), child_schema(schema, name))
-            if rest is not ABSENT:
-                result[name] = rest
-    return result or ABSENT
+            result[name] = without_fields(child, node, child_schema(schema, name))
+    return result
 
 
-def _reduced_list(value: list[Any], fields: FieldSet, schema: Schema) -> Any:
+def _reduced_list(value: list[Any], fields: FieldSet, schema: Schema) -> list[Any]:
     result = []
     for element, item in _elements_with_positions(value, schema):
         node = fields.get(element)
         if node is None:
             result.append(item)
         elif not is_member(node):
-            rest = without_fields(item, below(fields, element), schema.items or ANYTHING)
-            if rest is not ABSENT:
-                result.append(rest)
-    return result or ABSENT
+            result.append(without_fields(item, node, schema.items or ANYTHING))
+    return result

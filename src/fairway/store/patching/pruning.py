@@ -29,7 +29,7 @@ def without_given_up(merged: Manifest, last: Entry, entries: list[Entry], versio
     given_up = difference(intersection(present, declared), with_named_fields(owned.pop(version, {}), schema))
     if not given_up:
         return merged
-    pruned = without_fields(seen, given_up, schema)
+    pruned: Manifest = without_fields(seen, given_up, schema)
     if owned:
         for other, fields in owned.items():
             pruned = _with_owned(pruned, seen, other, fields, versions)

@@ -1,0 +1,128 @@
+"""What kubectl finds out about the server: kinds, versions, documentation, and what there is not."""
+
+import json
+
+import pytest
+
+from .kubectl import Kubectl
+
+
+def test_api_resources_lists_every_kind(kubectl: Kubectl) -> None:
+    head, *rows = kubectl.table("api-resources")
+
+    assert head == ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]
+    assert {row[0]: row[1:] for row in rows} == {
+        "configmaps": ["cm", "v1", "true", "ConfigMap"],
+        "events": ["ev", "v1", "true", "Event"],
+        "namespaces": ["ns", "v1", "false", "Namespace"],
+        "nodes": ["no", "v1", "false", "Node"],
+        "pods": ["po", "v1", "true", "Pod"],
+        "podtemplates": ["", "v1", "true", "PodTemplate"],
+        "secrets": ["", "v1", "true", "Secret"],
+        "serviceaccounts": ["sa", "v1", "true", "ServiceAccount"],
+        "selfsubjectreviews": ["", "authentication.k8s.io/v1", "false", "SelfSubjectReview"],
+        "selfsubjectaccessreviews": ["", "authorization.k8s.io/v1", "false", "SelfSubjectAccessReview"],
+        "selfsubjectrulesreviews": ["", "authorization.k8s.io/v1", "false", "SelfSubjectRulesReview"],
+        "subjectaccessreviews": ["", "authorization.k8s.io/v1", "false", "SubjectAccessReview"],
+        "provisioningrequests": ["provreq,provreqs", "autoscaling.x-k8s.io/v1", "true", "ProvisioningRequest"],
+        "jobs": ["", "batch/v1", "true", "Job"],
+        "leases": ["", "coordination.k8s.io/v1", "true", "Lease"],
+        "managedjobs": ["mj", "fairway.dev/v1alpha1", "true", "ManagedJob"],
+        "admissionchecks": ["ac", "kueue.x-k8s.io/v1beta2", "false", "AdmissionCheck"],
+        "clusterqueues": ["cq", "kueue.x-k8s.io/v1beta2", "false", "ClusterQueue"],
+        "cohorts": ["co", "kueue.x-k8s.io/v1beta2", "false", "Cohort"],
+        "localqueues": ["queue,queues,lq", "kueue.x-k8s.io/v1beta2", "true", "LocalQueue"],
+        "provisioningrequestconfigs": ["prc", "kueue.x-k8s.io/v1beta2", "false", "ProvisioningRequestConfig"],
+        "resourceflavors": ["flavor,flavors,rf", "kueue.x-k8s.io/v1beta2", "false", "ResourceFlavor"],
+        "topologies": ["topo", "kueue.x-k8s.io/v1beta2", "false", "Topology"],
+        "workloadpriorityclasses": ["wpc", "kueue.x-k8s.io/v1beta2", "false", "WorkloadPriorityClass"],
+        "workloads": ["kwl,kueueworkload,kueueworkloads,wl", "kueue.x-k8s.io/v1beta2", "true", "Workload"],
+        "rayclusters": ["", "ray.io/v1", "true", "RayCluster"],
+        "rayjobs": ["", "ray.io/v1", "true", "RayJob"],
+        "priorityclasses": ["pc", "scheduling.k8s.io/v1", "false", "PriorityClass"],
+    }
+
+
+def test_api_resources_can_be_narrowed(kubectl: Kubectl) -> None:
+    assert kubectl("api-resources --api-group=ray.io -o name").split() == ["rayclusters.ray.io", "rayjobs.ray.io"]
+    assert "nodes" not in kubectl("api-resources --namespaced=true -o name").split()
+    assert "selfsubjectreviews.authentication.k8s.io" not in kubectl("api-resources --verbs=list -o name").split()
+    wide = {row[0]: row[5] for row in kubectl.table("api-resources -o wide")[1:]}
+    assert wide["workloads"] == "create,delete,deletecollection,get,list,patch,update,watch"
+
+
+def test_api_versions(kubectl: Kubectl) -> None:
+    assert kubectl("api-versions").split() == [
+        "authentication.k8s.io/v1",
+        "authorization.k8s.io/v1",
+        "autoscaling.x-k8s.io/v1",
+        "autoscaling.x-k8s.io/v1beta1",
+        "batch/v1",
+        "coordination.k8s.io/v1",
+        "fairway.dev/v1alpha1",
+        "kueue.x-k8s.io/v1beta1",
+        "kueue.x-k8s.io/v1beta2",
+        "ray.io/v1",
+        "scheduling.k8s.io/v1",
+        "v1",
+        "visibility.kueue.x-k8s.io/v1beta1",
+        "visibility.kueue.x-k8s.io/v1beta2",
+    ]
+
+
+def test_version_names_the_server(kubectl: Kubectl) -> None:
+    server = json.loads(kubectl("version -o json"))["serverVersion"]
+
+    assert (server["major"], server["gitVersion"].partition("+")[2]) == ("1", "fairway-0.1.0")
+
+
+@pytest.mark.parametrize(
+    ("asked", "want"),
+    [
+        pytest.param("pod", ["KIND:       Pod", "VERSION:    v1", "spec\t<PodSpec>"], id="a kind"),
+        pytest.param(
+            "job.spec.template.spec.containers.resources",
+            ["GROUP:      batch", "KIND:       Job", "limits\t<map[string]Quantity>"],
+            id="a nested field",
+        ),
+        pytest.param(
+            "clusterqueue.spec.preemption",
+            ["GROUP:      kueue.x-k8s.io", "VERSION:    v1beta2", "withinClusterQueue\t<string>", "LowerPriority"],
+            id="a field of Kueue's",
+        ),
+        pytest.param(
+            "clusterqueue.spec.cohort --api-version=kueue.x-k8s.io/v1beta1",
+            ["VERSION:    v1beta1", "FIELD: cohort <string>"],
+            id="a field of the older version",
+        ),
+        pytest.param("rayjob.spec.rayClusterSpec", ["KIND:       RayJob", "headGroupSpec\t<Object>"], id="KubeRay's"),
+        pytest.param(
+            "workload --recursive", ["podSets\t<[]Object>", "topologyRequest\t<Object>"], id="everything below"
+        ),
+    ],
+)
+def test_explain(kubectl: Kubectl, asked: str, want: list[str]) -> None:
+    said = kubectl(f"explain {asked}")
+
+    assert [text for text in want if text not in said] == [], said
+
+
+def test_explain_of_no_field(kubectl: Kubectl) -> None:
+    assert 'field "nothing" does not exist' in kubectl.refused("explain pod.spec.nothing")
+
+
+@pytest.mark.parametrize(
+    ("command", "want"),
+    [
+        pytest.param("rollout status deployment/x", 'doesn\'t have a resource type "deployment"', id="rollout"),
+        pytest.param("scale job x --replicas=2", "no matches for kind|could not find|not found", id="scale"),
+        pytest.param("expose pod x --port=80", 'no matches for kind "Service"|not found', id="expose"),
+        pytest.param("create deployment x --image=y", "could not find the requested resource", id="deployment"),
+        pytest.param("top pods", "Metrics API not available", id="top"),
+        pytest.param("get crd", 'doesn\'t have a resource type "crd"', id="custom kinds"),
+    ],
+)
+def test_what_is_not_served_is_said_plainly(kubectl: Kubectl, command: str, want: str) -> None:
+    said = kubectl.refused(command)
+
+    assert any(text in said for text in want.split("|")), said

@@ -1,0 +1,158 @@
+"""One rich, valid manifest of each kind in its stored version: what the fuzzing starts from."""
+
+import copy
+from typing import Any, Final
+
+from fairway.kinds.kind import Kind, Manifest
+from fairway.kinds.registry import default_registry
+from model.samples import full_samples
+
+TIME: Final = "2026-01-02T03:04:05Z"
+NAMESPACE: Final = "fuzz"
+KINDS: Final = default_registry().kinds
+
+_POD_SPEC: Final[Manifest] = {
+    "restartPolicy": "Never",
+    "terminationGracePeriodSeconds": 10,
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]},
+                ]
+            }
+        }
+    },
+    "volumes": [
+        {"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}},
+        {"name": "settings", "configMap": {"name": "settings", "items": [{"key": "a", "path": "a.txt"}]}},
+    ],
+    "initContainers": [{"name": "setup", "image": "busybox", "command": ["true"]}],
+    "containers": [
+        {
+            "name": "main",
+            "image": "busybox:1.36",
+            "command": ["sh", "-c"],
+            "args": ["echo hello"],
+            "env": [
+                {"name": "A", "value": "1"},
+                {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            ],
+            "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
+            "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}, "limits": {"nvidia.com/gpu": 1}},
+            "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+            "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5},
+            "securityContext": {"runAsUser": 1000, "capabilities": {"drop": ["ALL"]}},
+        }
+    ],
+}
+_TEMPLATE: Final[Manifest] = {"metadata": {"labels": {"app": "a"}, "annotations": {"n": "v"}}, "spec": _POD_SPEC}
+_RAY_GROUP: Final[Manifest] = {"rayStartParams": {"num-cpus": "1"}, "template": _TEMPLATE}
+_RAY_SPEC: Final[Manifest] = {
+    "rayVersion": "2.46.0",
+    "headGroupSpec": _RAY_GROUP,
+    "workerGroupSpecs": [{"groupName": "small", "replicas": 1, "minReplicas": 0, "maxReplicas": 3, **_RAY_GROUP}],
+}
+
+_PARTS: Final[dict[str, Manifest]] = {
+    "ConfigMap": {"data": {"a": "b", "text": "line\nline"}, "binaryData": {"bin": "AAEC"}, "immutable": False},
+    "Event": {
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": NAMESPACE, "name": "p", "uid": "u"},
+        "reason": "Started",
+        "message": "it has",
+        "type": "Normal",
+        "count": 2,
+        "firstTimestamp": TIME,
+        "lastTimestamp": TIME,
+        "source": {"component": "runner", "host": "here"},
+    },
+    "Namespace": {},
+    "Node": {
+        "spec": {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}], "unschedulable": False},
+        "status": {
+            "capacity": {"cpu": "8", "memory": "32Gi"},
+            "conditions": [{"type": "Ready", "status": "True", "reason": "Up", "lastTransitionTime": TIME}],
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+        },
+    },
+    "Pod": {
+        "spec": _POD_SPEC,
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": TIME}],
+            "containerStatuses": [
+                {
+                    "name": "main",
+                    "image": "busybox",
+                    "imageID": "",
+                    "ready": True,
+                    "restartCount": 1,
+                    "state": {"running": {"startedAt": TIME}},
+                    "lastState": {"terminated": {"exitCode": 1, "finishedAt": TIME}},
+                }
+            ],
+        },
+    },
+    "PodTemplate": {"template": _TEMPLATE},
+    "Secret": {"data": {"token": "c2VjcmV0"}, "type": "Opaque"},
+    "ServiceAccount": {"secrets": [{"name": "a"}], "automountServiceAccountToken": False},
+    "Job": {
+        "spec": {
+            "parallelism": 2,
+            "completions": 4,
+            "completionMode": "Indexed",
+            "backoffLimitPerIndex": 1,
+            "suspend": True,
+            "podFailurePolicy": {
+                "rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [1, 2]}}],
+            },
+            "template": _TEMPLATE,
+        },
+        "status": {"active": 1, "startTime": TIME, "ready": 1},
+    },
+    "PriorityClass": {"value": 100, "description": "first", "preemptionPolicy": "Never"},
+    "Lease": {"spec": {"holderIdentity": "me", "leaseDurationSeconds": 15, "renewTime": "2026-01-02T03:04:05.000006Z"}},
+    "ProvisioningRequest": {
+        "spec": {
+            "provisioningClassName": "check-capacity.autoscaling.x-k8s.io",
+            "podSets": [{"count": 2, "podTemplateRef": {"name": "t"}}],
+            "parameters": {"a": "b"},
+        },
+        "status": {
+            "conditions": [
+                {"type": "Accepted", "status": "True", "reason": "Ok", "message": "", "lastTransitionTime": TIME}
+            ]
+        },
+    },
+    "RayCluster": {
+        "spec": _RAY_SPEC,
+        "status": {"state": "ready", "desiredCPU": "3", "availableWorkerReplicas": 1, "lastUpdateTime": TIME},
+    },
+    "RayJob": {
+        "spec": {"entrypoint": "python a.py", "rayClusterSpec": _RAY_SPEC, "shutdownAfterJobFinishes": True},
+        "status": {"jobStatus": "RUNNING", "jobDeploymentStatus": "Running", "startTime": TIME},
+    },
+    "ManagedJob": {"spec": {"task": {"run": "true"}}, "status": {"phase": "Running", "recoveries": 1}},
+}
+
+
+def valid(kind: Kind) -> Manifest:
+    """A fresh copy, without a name."""
+    sample = full_samples().get(kind.kind)
+    parts: dict[str, Any] = sample if sample is not None else copy.deepcopy(_PARTS[kind.kind])
+    parts = {name: part for name, part in parts.items() if name not in {"apiVersion", "kind", "metadata"}}
+    metadata: Manifest = {
+        "labels": {"fuzz": "true", "example.com/team": "a"},
+        "annotations": {"example.com/note": "any text at all"},
+    }
+    if kind.namespaced:
+        metadata["namespace"] = NAMESPACE
+    return {"apiVersion": kind.api_version(kind.stored), "kind": kind.kind, "metadata": metadata, **parts}
+
+
+def collection(kind: Kind, version: str, namespace: str = NAMESPACE) -> str:
+    """The path of a kind's objects."""
+    root = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
+    return f"{root}/namespaces/{namespace}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"

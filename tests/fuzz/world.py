@@ -1,0 +1,284 @@
+"""The whole API without a network: a store in memory and everything that keeps it tidy, called as a web server would.
+
+    with World(tmp_path) as world:
+        answer = world.ask("GET", "/api/v1/namespaces/default")
+
+Whatever is asked, `ask` checks what must always hold of an answer: no code of a broken server, an error that explains
+itself, nothing in the log that nobody expected.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Coroutine, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+from fairway.kinds.registry import default_registry
+from fairway.runtime.clock import SystemClock
+from fairway.server.access.audit import AuditLog
+from fairway.server.access.roles import Binding, Role
+from fairway.server.access.users import Users
+from fairway.server.app import Api
+from fairway.server.limits import Limits
+from fairway.store.keeping import Collector, EventExpiry, NamespaceKeeper
+from fairway.store.memory import MemoryLog
+from fairway.store.objects import Objects
+from fairway.store.store import History, Store
+
+T = TypeVar("T")
+
+_SECONDS_TO_ANSWER = 20.0
+_CANARY = "/api/v1/namespaces/canary/configmaps/canary"
+_READABLE = ("application/json", "application/vnd.kubernetes.protobuf", "application/com.github.proto-openapi")
+
+
+class Answer(NamedTuple):
+    """What came back for a request."""
+
+    code: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def header(self, name: bytes) -> bytes:
+        return next((value for known, value in self.headers if known == name), b"")
+
+
+class Exchange:
+    """One request on its way: both ends of what ASGI calls `receive` and `send`."""
+
+    def __init__(
+        self, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], pieces: Iterable[bytes]
+    ) -> None:
+        path, _, query = target.partition(b"?")
+        self.scope: dict[str, Any] = {
+            "type": "http",
+            "method": method,
+            "path": path.decode("latin-1"),
+            "raw_path": path,
+            "query_string": query,
+            "headers": list(headers),
+            "client": ("127.0.0.1", 12345),
+        }
+        self._pieces = list(pieces) or [b""]
+        self._gone = asyncio.Event()
+        self._may_send = asyncio.Event()
+        self._may_send.set()
+        self._news = asyncio.Event()
+        self.code = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.sent = bytearray()
+        self.complete = False
+        self.hang_up_when_told = False
+        """A client that listens only to what is there already."""
+
+        self.task: asyncio.Task[None] | None = None
+
+    async def receive(self) -> dict[str, Any]:
+        if self._pieces:
+            piece = self._pieces.pop(0)
+            return {"type": "http.request", "body": piece, "more_body": bool(self._pieces)}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        await self._may_send.wait()
+        if message["type"] == "http.response.start":
+            assert not self.code, "the answer began twice"
+            self.code, self.headers = message["status"], list(message["headers"])
+        else:
+            assert self.code, "a body before its headers"
+            assert not self.complete, "more after the end"
+            self.sent += message.get("body", b"")
+            self.complete = not message.get("more_body", False)
+            if self.hang_up_when_told and not self.complete:
+                self.hang_up()
+        self._news.set()
+
+    def stop_reading(self) -> None:
+        """The client takes nothing any more: the next `send` waits for ever."""
+        self._may_send.clear()
+
+    def read_again(self) -> None:
+        self._may_send.set()
+
+    def hang_up(self) -> None:
+        self._gone.set()
+
+    async def until_said(self, text: bytes) -> None:
+        """Wait until this is in the answer."""
+        async with asyncio.timeout(_SECONDS_TO_ANSWER):
+            while text not in self.sent:
+                self._news.clear()
+                await self._news.wait()
+
+    async def until_begun(self) -> None:
+        async with asyncio.timeout(_SECONDS_TO_ANSWER):
+            while not self.code:
+                self._news.clear()
+                await self._news.wait()
+
+    async def until_ended(self) -> None:
+        assert self.task is not None
+        async with asyncio.timeout(_SECONDS_TO_ANSWER):
+            await self.task
+
+    def events(self) -> list[dict[str, Any]]:
+        """Of a watch: what was told, line by line."""
+        return [json.loads(line) for line in self.sent.decode().splitlines()]
+
+
+class _Listener(logging.Handler):
+    """Keeps what should not have happened."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append(self.format(record))
+
+
+class World:
+    """An API, an event loop to run it in, and an administrator who asks."""
+
+    def __init__(self, state: Path, *, limits: Limits | None = None, history: History | None = None) -> None:
+        self.state = state
+        self._limits = limits
+        self._history = history
+        self._runner = asyncio.Runner()
+        self._listener = _Listener()
+        self._keepers: list[asyncio.Task[None]] = []
+        self.token = ""
+
+    def __enter__(self) -> Self:
+        logging.getLogger().addHandler(self._listener)
+        self.run(self._start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.run(self._end())
+        self._runner.close()
+        logging.getLogger().removeHandler(self._listener)
+
+    async def _start(self) -> None:
+        clock = SystemClock()
+        self.store = Store(MemoryLog(), self._history)
+        await self.store.start()
+        self.objects = Objects(self.store, default_registry(), clock.now)
+        namespaces = NamespaceKeeper(self.objects)
+        keepers = (Collector(self.objects), namespaces, EventExpiry(self.objects))
+        await namespaces.make_defaults()
+        self._keepers = [asyncio.create_task(keeper.run()) for keeper in keepers]
+        self.users = Users(self.state)
+        self.token = self.add_user("admin", Binding(Role.ADMIN))
+        self.audit = AuditLog(self.state)
+        self.api = Api(self.objects, self.users, self.audit, self.state, self._limits)
+
+    async def _end(self) -> None:
+        for keeper in self._keepers:
+            keeper.cancel()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
+        self.audit.close()
+        await self.store.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+    def add_user(self, name: str, *bindings: Binding) -> str:
+        """A new user's token."""
+        return self.users.add(name, bindings)
+
+    def begin(
+        self,
+        method: str,
+        target: str | bytes,
+        body: Any = None,
+        *,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        pieces: Iterable[bytes] = (),
+        token: str | None = None,
+        content_type: str = "application/json",
+    ) -> Exchange:
+        """Send a request; inside the loop only. `pieces` is the body as it arrives, `body` one that is sent as JSON."""
+        sent: list[tuple[bytes, bytes]] = [(b"content-type", content_type.encode("latin-1"))]
+        token = self.token if token is None else token
+        if token:
+            sent.append((b"authorization", b"Bearer " + token.encode()))
+        if body is not None:
+            pieces = [body if isinstance(body, bytes) else json.dumps(body).encode()]
+        target = target if isinstance(target, bytes) else target.encode()
+        exchange = Exchange(method, target, [*sent, *headers], pieces)
+        exchange.task = asyncio.create_task(self.api(exchange.scope, exchange.receive, exchange.send))
+        return exchange
+
+    async def answer(self, method: str, target: str | bytes, body: Any = None, **how: Any) -> Answer:
+        """The whole answer to a request; a stream is hung up on when it has nothing more to say for now."""
+        exchange = self.begin(method, target, body, **how)
+        exchange.hang_up_when_told = True
+        await exchange.until_ended()
+        answer = Answer(exchange.code, exchange.headers, bytes(exchange.sent))
+        check(answer, method)
+        return answer
+
+    def ask(self, method: str, target: str | bytes, body: Any = None, **how: Any) -> Answer:
+        """The same, from outside the loop, with a look at the log and at those who keep the store tidy."""
+        answer = self.run(self.answer(method, target, body, **how))
+        self.check_calm()
+        return answer
+
+    def check_calm(self) -> None:
+        """Nothing was logged that somebody would have to look at, and everybody is still at work."""
+        heard, self._listener.heard = self._listener.heard, []
+        assert heard == []
+        assert not any(keeper.done() for keeper in self._keepers)
+
+    def place_canary(self) -> None:
+        """An object that nobody touches: `check_canary` sees whether it sings as before."""
+        self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "canary"}})
+        manifest = {"metadata": {"name": "canary", "labels": {"a": "b"}}, "data": {"song": "tweet"}}
+        self.ask("POST", _CANARY.rpartition("/")[0], manifest)
+        self._song = self.ask("GET", _CANARY).body
+
+    def check_canary(self) -> None:
+        assert self.ask("GET", _CANARY).body == self._song
+        made = self.ask("POST", "/api/v1/namespaces/canary/configmaps", {"metadata": {"generateName": "egg-"}})
+        assert made.code == 201
+        egg = f"/api/v1/namespaces/canary/configmaps/{made.json['metadata']['name']}"
+        assert self.ask("DELETE", egg).code == 200
+
+
+def check(answer: Answer, method: str) -> None:
+    """What holds of every answer."""
+    assert 200 <= answer.code < 300 or 400 <= answer.code < 500 or answer.code == 504, answer
+    if method == "HEAD":
+        assert answer.body == b""
+        return
+    if answer.code >= 400:
+        check_status(answer)
+
+
+def check_status(answer: Answer) -> None:
+    """An error explains itself, in Kubernetes' way."""
+    assert answer.header(b"content-type") == b"application/json", answer
+    status = answer.json
+    assert status["kind"] == "Status"
+    assert status["apiVersion"] == "v1"
+    assert status["status"] == "Failure"
+    assert status["code"] == answer.code
+    assert isinstance(status["reason"], str)
+    assert status["reason"]
+    assert isinstance(status["message"], str)
+    assert status["message"]
+    assert isinstance(status.get("details", {}), dict)
+    if answer.code == 504:
+        assert "Too large resource version" in status["message"]
+    if answer.code == 429:
+        assert answer.header(b"retry-after") == b"1"

@@ -1,0 +1,1 @@
+"""Bodies in protobuf: what real programs send, and what nobody should."""
