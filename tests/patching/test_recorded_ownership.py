@@ -50,10 +50,10 @@ def _check_write(
 ) -> None:
     answer = step["answer"]
     assert answer["kind"] != "Status", f"{context} was refused: {answer}"
-    sent = step["body"].get("metadata", {}).get("managedFields") if isinstance(step["body"], dict) else None
-    written = {**answer, "metadata": {**answer["metadata"]}}
-    del_or_set = sent if sent is not None else (live or {}).get("metadata", {}).get("managedFields")
-    written["metadata"]["managedFields"] = del_or_set
+    entries = (live or {}).get("metadata", {}).get("managedFields")
+    if isinstance(step["body"], dict):
+        entries = step["body"].get("metadata", {}).get("managedFields", entries)
+    written = {**answer, "metadata": {**answer["metadata"], "managedFields": entries}}
     entries = after_write(
         live, written, schema=schema, manager=step["manager"], subresource=step["subresource"],
         api_version=answer["apiVersion"], now=now, reset=reset,

@@ -196,9 +196,9 @@ def test_a_secret_is_not_quoted_back() -> None:
         ),
         pytest.param(
             MANAGED_JOB,
-            {"status": {"conditions": [], "restarts": 1, "foo": 1}, "extra": 1},
+            {"status": {"conditions": [], "recoveries": 1, "foo": 1}, "extra": 1},
             ["extra"],
-            {"status": {"conditions": [], "restarts": 1, "foo": 1}},
+            {"status": {"conditions": [], "recoveries": 1, "foo": 1}},
             id="removed beside an open part",
         ),
     ],

@@ -16,7 +16,15 @@ from typing import Any
 
 from fairway.errors import BadRequest
 from fairway.kinds.schemas.schema import Schema
-from fairway.store.patching.fieldsets import FieldSet, Path, key_element, shown, single_key_element, spelled
+from fairway.store.patching.fieldsets import (
+    FieldSet,
+    Path,
+    key_element,
+    shown,
+    single_key_element,
+    spelled,
+    value_element,
+)
 
 ANYTHING = Schema(open=True)
 """What stands where the schema says nothing."""
@@ -37,7 +45,7 @@ def element_of(item: Any, schema: Schema) -> str:
     if schema.list_type == "set":
         if item is None or isinstance(item, dict | list):
             raise ValueError("a list of distinct scalars has an element that is not a scalar")
-        return f"v:{spelled(item)}"
+        return value_element(item)
     if type(item) is not dict:
         raise ValueError("a list with key fields has an element that is not an object")
     properties = schema.items.properties if schema.items else {}
@@ -54,8 +62,13 @@ def element_of(item: Any, schema: Schema) -> str:
 
 def elements(items: list[Any], schema: Schema) -> list[tuple[str, Any]]:
     """Each member of a list with its path element; those without one are left out."""
+    key = schema.list_keys[0] if len(schema.list_keys) == 1 else None
     result = []
     for item in items:
+        # What `element_of` does for nearly all lists, without the call.
+        if key is not None and type(item) is dict and type(value := item.get(key)) is str:
+            result.append((single_key_element(key, value), item))
+            continue
         try:
             result.append((element_of(item, schema), item))
         except ValueError:
@@ -69,13 +82,13 @@ def all_fields(value: Any, schema: Schema) -> FieldSet:
         if not value or schema.atomic:
             return {}
         node: FieldSet = {".": {}}
-        known, unknown = _children(schema)
+        known, properties, others = _children(schema)
         for name, child in value.items():
-            element, part = known.get(name) or (f"f:{name}", unknown)
-            if type(child) is dict or type(child) is list:
-                node[element] = all_fields(child, part)
+            kind = type(child)
+            if (kind is dict or kind is list) and child:
+                node[known.get(name) or f"f:{name}"] = all_fields(child, properties.get(name) or others)
             else:
-                node[element] = {}
+                node[known.get(name) or f"f:{name}"] = {}
         return node
     if type(value) is list and value and schema.list_type != "atomic":
         node = {".": {}}
@@ -88,24 +101,23 @@ def all_fields(value: Any, schema: Schema) -> FieldSet:
 
 
 @lru_cache(maxsize=16384)
-def _children(schema: Schema) -> tuple[dict[str, tuple[str, Schema]], Schema]:
-    """The path element and the schema of each described field, and the schema of all others."""
-    return {name: (f"f:{name}", part) for name, part in schema.properties.items()}, schema.values or ANYTHING
+def _children(schema: Schema) -> tuple[dict[str, str], dict[str, Schema], Schema]:
+    """The path elements of the described fields, made once; their schemas; and the schema of all others."""
+    return {name: f"f:{name}" for name in schema.properties}, schema.properties, schema.values or ANYTHING
 
 
 def configured_fields(value: dict[str, Any] | list[Any], schema: Schema) -> FieldSet:
     """The fields in a value that somebody declares; the value itself is not among them."""
     result: FieldSet = {}
     if isinstance(value, dict):
-        known, unknown = _children(schema)
+        known, properties, others = _children(schema)
         for name, child in value.items():
             if name in known:
-                element, part = known[name]
-                node = _configured(child, part)
+                node = _configured(child, properties[name])
                 if node is not None:
-                    result[element] = node
+                    result[known[name]] = node
             else:
-                node = _configured(child, unknown)
+                node = _configured(child, others)
                 result[f"f:{name}"] = {".": {}, **node} if node else {}
         return result
     items = schema.items or ANYTHING
@@ -148,10 +160,8 @@ def check_configuration(value: Any, schema: Schema, path: Path = ()) -> None:
     if isinstance(value, dict):
         if schema.type not in {"", "object"} or schema.format:
             raise BadRequest(f"{shown(path)}: expected {_expected(schema)}, got an object")
-        known, unknown = _children(schema)
         for name, child in value.items():
-            element, part = known.get(name) or (f"f:{name}", unknown)
-            check_configuration(child, part, (*path, element))
+            check_configuration(child, child_schema(schema, name), (*path, f"f:{name}"))
     elif isinstance(value, list):
         if schema.type not in {"", "array"} or schema.format:
             raise BadRequest(f"{shown(path)}: expected {_expected(schema)}, got a list")

@@ -104,16 +104,6 @@ def contains(fields: FieldSet, path: Path) -> bool:
     return bool(path) and is_member(node)
 
 
-def below(fields: FieldSet, element: str) -> FieldSet:
-    """The set of what is below an element, seen from there."""
-    node: FieldSet | None = fields.get(element)
-    if not node:
-        return {}
-    if "." not in node:
-        return node
-    return {child: value for child, value in node.items() if child != "."}
-
-
 def is_member(node: FieldSet) -> bool:
     """Whether the path that leads to this node is itself in the set."""
     return not node or "." in node
@@ -128,25 +118,6 @@ def paths(fields: FieldSet, prefix: Path = ()) -> Iterator[Path]:
     for element in elements:
         if fields[element]:
             yield from paths(fields[element], (*prefix, element))
-
-
-def from_paths(given: Iterator[Path] | list[Path]) -> FieldSet:
-    """The set of these paths."""
-    result: FieldSet = {}
-    for path in given:
-        single: FieldSet = {}
-        for element in reversed(path):
-            single = {element: single}
-        result = union(result, single)
-    return result
-
-
-def serialise(fields: FieldSet) -> FieldSet:
-    """The same set in the order that an API server writes: the member itself, then its children by name."""
-    ordered: FieldSet = {".": {}} if "." in fields else {}
-    for element in sorted((element for element in fields if element != "."), key=_order):
-        ordered[element] = serialise(fields[element])
-    return ordered
 
 
 def parse(data: object) -> FieldSet:

@@ -87,11 +87,12 @@ def _retained(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]
     keys = patch[_RETAIN_KEYS]
     if not isinstance(keys, list):
         raise BadRequest("$retainKeys is a list of field names")
+    retained = {key for key in keys if isinstance(key, str)}
     for name, value in patch.items():
-        if value is None or name.startswith("$") or name in keys:
+        if value is None or name.startswith("$") or name in retained:
             continue
         raise BadRequest(f"the patch sets {name!r}, which its $retainKeys does not have")
-    return {name: value for name, value in original.items() if name in keys}
+    return {name: value for name, value in original.items() if name in retained}
 
 
 def _delete_scalars(result: dict[str, Any], name: str, scalars: object) -> None:
