@@ -45,6 +45,10 @@ class Server:
         self._measured = psutil.Process(process.pid)
 
     @property
+    def database(self) -> Path:
+        return self.state / "fairway.db"
+
+    @property
     def memory_mb(self) -> float:
         return float(self._measured.memory_info().rss) / 2**20
 

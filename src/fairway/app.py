@@ -4,6 +4,7 @@ It opens the state directory, puts the parts together, listens, and takes them a
 """
 
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -17,7 +18,7 @@ from fairway.runtime.lease import Hold
 from fairway.server.access.audit import AuditLog
 from fairway.server.access.users import Users
 from fairway.server.app import Api
-from fairway.server.certificates import Certificate, own_certificate
+from fairway.server.certificates import Certificate, given_certificate, own_certificate
 from fairway.server.kubeconfig import admin_token, write_kubeconfig
 from fairway.server.limits import Limits
 from fairway.server.listening import Listener, bound_socket
@@ -39,6 +40,7 @@ async def serve(settings: Settings, announce: Callable[[str], None], limits: Lim
         async with _running_api(settings, limits) as api:
             token = admin_token(settings.kubeconfig, Users(settings.state))
             write_kubeconfig(settings.kubeconfig, url, token, certificate.authority if certificate else None)
+            _spare_the_collector()
             await Listener(api, listening, certificate).run(lambda: _ready(api, url, announce))
 
 
@@ -47,10 +49,17 @@ def prepare_directory(state: Path) -> None:
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
+def _spare_the_collector() -> None:
+    """Look for cycles rarely: requests leave none behind, and going through all that is stored takes long."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
+
+
 def _certificate(settings: Settings) -> Certificate | None:
     """What the server shows its clients; `None` if it speaks plain HTTP."""
     if settings.tls_cert and settings.tls_key:
-        return Certificate(settings.tls_cert, settings.tls_key, settings.tls_cert)
+        return given_certificate(settings.tls_cert, settings.tls_key)
     if settings.insecure:
         return None
     return own_certificate(settings.own_tls, settings.host, SystemClock().now())

@@ -15,7 +15,11 @@ import pytest
 import uvloop
 from bench.api import bare, manifests, watching
 from bench.api.load import LOST, Report, drive
+from bench.api.stuffing import stuff
 from bench.api.wire import JSON, Refused, Session, Target
+
+from fairway.store.log import Batch, Row
+from fairway.store.sqlite import SqliteLog
 
 EVENTS = 5
 PLACE = manifests.Place("team", "6d1f9a3e-5b7c-4222-8333-0a1b2c3d4e5f")
@@ -227,3 +231,25 @@ def test_a_session_raises_what_it_was_refused_with(answering: Target) -> None:
         with pytest.raises(Refused, match="GET /sized/404: 404"):
             session.ask("GET", "/sized/404")
         assert session.ask("GET", "/chunked/200") == b"x" * 6000
+
+
+def test_a_stuffed_state_holds_as_many_different_workloads_as_asked_for(tmp_path: Path) -> None:
+    database = tmp_path / "fairway.db"
+    manifest = manifests.workload(PLACE)
+    manifest["metadata"] |= {"name": manifests.name(0), "uid": "first", "resourceVersion": "7"}
+    log = SqliteLog(database)
+    data = manifests.encoded(manifest)
+    log.append(Batch([Row(7, "workloads", PLACE.namespace, manifests.name(0), deleted=False, data=data)]))
+    log.close()
+
+    stuff(database, PLACE, 2_500)
+
+    log = SqliteLog(database)
+    rows = list(log.rows())
+    log.close()
+    stored = [json.loads(row.data)["metadata"] for row in rows]
+    assert [row.revision for row in rows] == list(range(7, 2_507))
+    assert [metadata["resourceVersion"] for metadata in stored] == [str(row.revision) for row in rows]
+    assert [row.name for row in rows] == [metadata["name"] for metadata in stored]
+    assert [row.name for row in rows] == [manifests.name(number) for number in range(2_500)]
+    assert len({metadata["uid"] for metadata in stored}) == 2_500

@@ -1,4 +1,4 @@
-"""A real server and real clients. The server is shared by the tests of a worker; each test has a namespace of its own."""
+"""A real server and real clients. The tests of a worker share the server; each test has a namespace of its own."""
 
 import re
 from collections.abc import Iterator

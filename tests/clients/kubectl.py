@@ -103,7 +103,7 @@ class Kubectl:
         return result.errors.strip()
 
     def run(self, command: str, *arguments: str, given: Any = None) -> Result:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - kubectl with the arguments of a test
             self._line(command, arguments),
             input=_text(given),
             stdin=subprocess.DEVNULL if given is None else None,
@@ -126,7 +126,7 @@ class Kubectl:
     @contextmanager
     def following(self, command: str, *arguments: str, tells_requests: bool = False) -> Iterator[Following]:
         """Starts a command that goes on; `tells_requests` mixes the requests it makes into what it prints."""
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - the same
             self._line(f"{command} -v=6" if tells_requests else command, arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -94,7 +94,9 @@ def test_a_patch_of_the_status_changes_nothing_else(kubectl: Kubectl, hand: Hand
     ("command", "patch", "want"),
     [
         pytest.param("--type=json", [{"op": "remove", "path": "/data/x"}], "/data/x", id="json: nothing there"),
-        pytest.param("--type=json", [{"op": "test", "path": "/data/a", "value": "2"}], "/data/a", id="json: test fails"),
+        pytest.param(
+            "--type=json", [{"op": "test", "path": "/data/a", "value": "2"}], "/data/a", id="json: test fails"
+        ),
         pytest.param("--type=merge", {"data": {"a": 1}}, "data[a]", id="merge: wrong type"),
         pytest.param("--type=merge", {"metadata": {"name": "d"}}, "the name of the object", id="merge: another name"),
         pytest.param(

@@ -1,5 +1,7 @@
 """The columns of Kueue's and KubeRay's kinds, exactly: their guides show them, and people's scripts cut them."""
 
+import json
+
 import pytest
 
 from .hand import Hand
@@ -126,3 +128,14 @@ def test_ray_clusters(kubectl: Kubectl, hand: Hand) -> None:
     assert row[:7] == ["ray", "2", "1", "3", "6Gi", "0", "ready"]
     wide = dict(zip(*kubectl.table("get rayclusters -o wide"), strict=True))
     assert (wide["TPUS"], wide["HEAD POD IP"], wide["HEAD SERVICE IP"]) == ("0", "10.0.0.1", "10.0.0.2")
+
+
+def test_who_waits_in_a_queue(kubectl: Kubectl, hand: Hand) -> None:
+    name = kubectl.namespace
+    hand.make(cluster_queue(name), local_queue("queue", name), workload("second"), workload("first", priority=5))
+    path = f"/apis/visibility.{KUEUE}/v1beta2/clusterqueues/{name}/pendingworkloads"
+
+    waiting = json.loads(kubectl(f"get --raw {path}"))["items"]
+
+    assert [one["metadata"]["name"] for one in waiting] == ["first", "second"]
+    assert [one["positionInClusterQueue"] for one in waiting] == [0, 1]

@@ -1,6 +1,7 @@
 """`kubectl create` from files and from flags, dry runs, and the refusals that people meet."""
 
 import base64
+import json
 
 import pytest
 
@@ -30,13 +31,18 @@ def test_create_makes_up_names(kubectl: Kubectl) -> None:
     names = {kubectl("create -o name -f -", given=ray_job(generateName="dev-train-")).strip() for _ in range(2)}
 
     assert len(names) == 2
-    assert all(name.startswith("rayjob.ray.io/dev-train-") and len(name) == len("rayjob.ray.io/dev-train-") + 5 for name in names)
+    assert all(
+        name.startswith("rayjob.ray.io/dev-train-") and len(name) == len("rayjob.ray.io/dev-train-") + 5
+        for name in names
+    )
 
 
 @pytest.mark.parametrize(
     ("flags", "want"),
     [
-        pytest.param("configmap made --from-literal=a=1 --from-literal=b=2", {"data": {"a": "1", "b": "2"}}, id="configmap"),
+        pytest.param(
+            "configmap made --from-literal=a=1 --from-literal=b=2", {"data": {"a": "1", "b": "2"}}, id="configmap"
+        ),
         pytest.param(
             "secret generic made --from-literal=word=open",
             {"type": "Opaque", "data": {"word": base64.b64encode(b"open").decode()}},
@@ -54,7 +60,7 @@ def test_create_from_flags(kubectl: Kubectl, flags: str, want: dict[str, object]
 
 
 def test_create_a_job_from_flags(kubectl: Kubectl) -> None:
-    made = kubectl.json("create job sum --image=calc:1 -- add 1 2")
+    made = json.loads(kubectl("create job sum --image=calc:1 -o json -- add 1 2"))
 
     container = made["spec"]["template"]["spec"]["containers"][0]
     assert (container["image"], container["command"]) == ("calc:1", ["add", "1", "2"])
@@ -90,7 +96,9 @@ def test_a_dry_run_on_the_server_changes_nothing(kubectl: Kubectl) -> None:
 @pytest.mark.parametrize(
     ("manifest", "want"),
     [
-        pytest.param(config("Not_Good"), ['The ConfigMap "Not_Good" is invalid: metadata.name: Invalid value'], id="name"),
+        pytest.param(
+            config("Not_Good"), ['The ConfigMap "Not_Good" is invalid: metadata.name: Invalid value'], id="name"
+        ),
         pytest.param(
             named("Pod", "x", spec={"containers": []}),
             ['The Pod "x" is invalid: spec.containers: Required value'],
@@ -106,9 +114,7 @@ def test_a_dry_run_on_the_server_changes_nothing(kubectl: Kubectl) -> None:
             ["spec.queueingStrategy", 'Unsupported value: "Fastest"', '"StrictFIFO"'],
             id="value not known",
         ),
-        pytest.param(
-            workload("x", cpu="much"), ["requests", '"much"', "quantities must match"], id="not a quantity"
-        ),
+        pytest.param(workload("x", cpu="much"), ["requests", '"much"', "quantities must match"], id="not a quantity"),
         pytest.param(
             named("Deployment", "x", version="apps/v1"),
             ['no matches for kind "Deployment" in version "apps/v1"'],

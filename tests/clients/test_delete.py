@@ -2,22 +2,32 @@
 
 import pytest
 
+from fairway.kinds.kind import Manifest
+
 from .hand import Hand
 from .kubectl import Kubectl
 from .manifests import config, job, named, pod, workload
 
 
-def owned(name: str, owner: dict[str, object], kind: str = "ConfigMap", version: str = "v1") -> dict[str, object]:
-    metadata = owner["metadata"]
-    assert isinstance(metadata, dict)
-    reference = {
-        "apiVersion": version,
-        "kind": kind,
-        "name": metadata["name"],
-        "uid": metadata["uid"],
+def owner_reference(owner: Manifest) -> Manifest:
+    """What names an object, as it is stored, as somebody's owner."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
         "blockOwnerDeletion": True,
     }
-    return config(name, ownerReferences=[reference])
+
+
+@pytest.fixture
+def family(hand: Hand) -> tuple[Manifest, Manifest]:
+    """A config map and another that it owns."""
+    owner = config("owner")
+    hand.make(owner)
+    child = config("child", ownerReferences=[owner_reference(hand.look(owner))])
+    hand.make(child)
+    return owner, child
 
 
 def test_delete_says_what_went(kubectl: Kubectl, hand: Hand) -> None:
@@ -102,10 +112,8 @@ def test_a_pod_on_a_node_has_its_grace_period_unless_forced(kubectl: Kubectl, ha
     assert hand.look(running) is None
 
 
-def test_dependents_go_in_the_background(kubectl: Kubectl, hand: Hand) -> None:
-    owner, child = config("owner"), config("child")
-    hand.make(owner)
-    hand.make(owned("child", hand.look(owner)))
+def test_dependents_go_in_the_background(kubectl: Kubectl, hand: Hand, family: tuple[Manifest, Manifest]) -> None:
+    owner, child = family
 
     kubectl("delete cm owner --cascade=background")
     kubectl("wait cm/child --for=delete --timeout=60s")
@@ -114,10 +122,8 @@ def test_dependents_go_in_the_background(kubectl: Kubectl, hand: Hand) -> None:
     assert hand.look(child) is None
 
 
-def test_in_the_foreground_the_owner_goes_last(kubectl: Kubectl, hand: Hand) -> None:
-    owner, child = config("owner"), config("child")
-    hand.make(owner)
-    hand.make(owned("child", hand.look(owner)))
+def test_in_the_foreground_the_owner_goes_last(kubectl: Kubectl, hand: Hand, family: tuple[Manifest, Manifest]) -> None:
+    owner, child = family
     hand.change(child, {"metadata": {"finalizers": ["example.com/hold"]}})
 
     with kubectl.following("delete cm owner --cascade=foreground", tells_requests=True) as deleting:
@@ -130,10 +136,8 @@ def test_in_the_foreground_the_owner_goes_last(kubectl: Kubectl, hand: Hand) -> 
     assert (hand.look(owner), hand.look(child)) == (None, None)
 
 
-def test_orphans_stay_and_forget_their_owner(kubectl: Kubectl, hand: Hand) -> None:
-    owner, child = config("owner"), config("child")
-    hand.make(owner)
-    hand.make(owned("child", hand.look(owner)))
+def test_orphans_stay_and_forget_their_owner(kubectl: Kubectl, hand: Hand, family: tuple[Manifest, Manifest]) -> None:
+    owner, child = family
 
     kubectl("delete cm owner --cascade=orphan")
 
@@ -143,9 +147,8 @@ def test_orphans_stay_and_forget_their_owner(kubectl: Kubectl, hand: Hand) -> No
 
 def test_the_workload_of_a_job_goes_with_it(kubectl: Kubectl, hand: Hand) -> None:
     hand.make(job("j", suspend=True))
-    reference = owned("x", hand.look(job("j")), "Job", "batch/v1")["metadata"]
     mine = workload("job-j")
-    mine["metadata"] |= {"ownerReferences": reference["ownerReferences"]}
+    mine["metadata"]["ownerReferences"] = [owner_reference(hand.look(job("j")))]
     hand.make(mine)
 
     assert kubectl("delete job j").startswith('job.batch "j" deleted')
@@ -170,7 +173,7 @@ def test_a_namespace_waits_for_what_holds_on(kubectl: Kubectl, hand: Hand) -> No
         deleting.until("watch=true", "200 OK")
         assert kubectl(f"get ns {kubectl.namespace} -o", "jsonpath={.status.phase}") == "Terminating"
         said = kubectl.refused("create -f -", given=config("late"))
-        assert f"because it is being terminated" in said
+        assert "because it is being terminated" in said
         hand.change(config("held"), {"metadata": {"finalizers": None}})
         deleting.rest()
 

@@ -75,7 +75,7 @@ def test_describe_a_job_counts_its_pods(kubectl: Kubectl, hand: Hand) -> None:
     said = kubectl("describe job calc")
 
     shown = fields(said)
-    assert (shown["Parallelism"], shown["Completions"], shown["Suspend"]) == ("2", "4", "true")
+    assert (shown["Parallelism"], shown["Completions"], shown["Backoff Limit"]) == ("2", "4", "6")
     assert shown["Pods Statuses"] == "2 Active (1 Ready) / 1 Succeeded / 0 Failed"
     assert re.search(r"Normal +Suspended .* Job suspended", said)
 
@@ -89,9 +89,12 @@ def test_describe_a_node_adds_up_its_pods(kubectl: Kubectl, hand: Hand) -> None:
         "allocatable": resources,
         "conditions": [{"type": "Ready", "status": "True", "reason": "Fine", "message": "it runs"}],
     }
-    assert hand.server.call(
-        "PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, content_type="application/merge-patch+json"
-    ).code == 200
+    assert (
+        hand.server.call(
+            "PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, content_type="application/merge-patch+json"
+        ).code
+        == 200
+    )
     placed = pod("busy")
     placed["spec"] |= {"nodeName": name}
     placed["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1", "memory": "2Gi"}}

@@ -87,7 +87,7 @@ def test_version_names_the_server(kubectl: Kubectl) -> None:
         ),
         pytest.param(
             "clusterqueue.spec.preemption",
-            ["GROUP:      kueue.x-k8s.io", "VERSION:    v1beta2", "withinClusterQueue\t<string>", "LowerPriority"],
+            ["GROUP:      kueue.x-k8s.io", "VERSION:    v1beta2", "withinClusterQueue\t<string>"],
             id="a field of Kueue's",
         ),
         pytest.param(
@@ -115,14 +115,11 @@ def test_explain_of_no_field(kubectl: Kubectl) -> None:
     ("command", "want"),
     [
         pytest.param("rollout status deployment/x", 'doesn\'t have a resource type "deployment"', id="rollout"),
-        pytest.param("scale job x --replicas=2", "no matches for kind|could not find|not found", id="scale"),
-        pytest.param("expose pod x --port=80", 'no matches for kind "Service"|not found', id="expose"),
+        pytest.param("get services", 'doesn\'t have a resource type "services"', id="services"),
         pytest.param("create deployment x --image=y", "could not find the requested resource", id="deployment"),
         pytest.param("top pods", "Metrics API not available", id="top"),
         pytest.param("get crd", 'doesn\'t have a resource type "crd"', id="custom kinds"),
     ],
 )
 def test_what_is_not_served_is_said_plainly(kubectl: Kubectl, command: str, want: str) -> None:
-    said = kubectl.refused(command)
-
-    assert any(text in said for text in want.split("|")), said
+    assert want in kubectl.refused(command)

@@ -86,7 +86,11 @@ def test_get_as_json_and_yaml_is_the_whole_object(three_pods: Kubectl) -> None:
     as_json = json.loads(three_pods("get pod carl -o json"))
 
     assert yaml.safe_load(three_pods("get pod carl -o yaml")) == as_json
-    assert (as_json["apiVersion"], as_json["kind"], as_json["spec"]["containers"][0]["image"]) == ("v1", "Pod", "main:1")
+    assert (as_json["apiVersion"], as_json["kind"], as_json["spec"]["containers"][0]["image"]) == (
+        "v1",
+        "Pod",
+        "main:1",
+    )
     assert "managedFields" not in as_json["metadata"]
     assert json.loads(three_pods("get pod carl -o json --show-managed-fields"))["metadata"]["managedFields"]
 

@@ -5,21 +5,15 @@ import json
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.kinds.kind import Kind, Manifest
+from fuzz.effort import examples
 from fuzz.manifests import KINDS, collection, valid
 from fuzz.strategies import spoilt
 from fuzz.world import Answer, World
 
-EXAMPLES: Final = 25
-FUZZ: Final = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
-)
 EVERY_KIND: Final = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 
 FORMS: Final = (
@@ -93,7 +87,7 @@ def in_version(world: World, kind: Kind, version: str, name: str) -> Manifest:
 
 
 @EVERY_KIND
-@FUZZ
+@examples(10)
 @given(data=st.data())
 def test_a_spoilt_manifest_is_refused_or_can_be_read(world: World, kind: Kind, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(kind.versions))
@@ -112,7 +106,7 @@ def test_a_spoilt_manifest_is_refused_or_can_be_read(world: World, kind: Kind, d
 
 
 @EVERY_KIND
-@FUZZ
+@examples(10)
 @given(data=st.data())
 def test_a_spoilt_update_leaves_the_object_readable(world: World, kind: Kind, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(kind.versions))

@@ -183,6 +183,7 @@ class World:
         self.api = Api(self.objects, self.users, self.audit, self.state, self._limits)
 
     async def _end(self) -> None:
+        self.api.end_streams()
         for keeper in self._keepers:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
@@ -230,14 +231,14 @@ class World:
 
     def ask(self, method: str, target: str | bytes, body: Any = None, **how: Any) -> Answer:
         """The same, from outside the loop, with a look at the log and at those who keep the store tidy."""
+        self._listener.heard.clear()
         answer = self.run(self.answer(method, target, body, **how))
         self.check_calm()
         return answer
 
     def check_calm(self) -> None:
         """Nothing was logged that somebody would have to look at, and everybody is still at work."""
-        heard, self._listener.heard = self._listener.heard, []
-        assert heard == []
+        assert self._listener.heard == []
         assert not any(keeper.done() for keeper in self._keepers)
 
     def place_canary(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from fairway.errors import BadRequest, Conflict, NotFound, ValidationError
 from fairway.kinds.kind import Manifest
-from fairway.store.objects import DeleteOptions
+from fairway.store.objects import DeleteOptions, PatchType
 from fairway.store.objects.reading import decoded
 from fairway.store.selectors import Selection
 from fairway.testing.stores import LocalApi, local_api
@@ -68,7 +68,7 @@ def test_finalizers_hold_an_object_until_the_last_is_taken_away() -> None:
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("how", ["update", "patch", "json"])
+@pytest.mark.parametrize("how", ["update", "merge patch", "json patch"])
 def test_the_last_finalizer_may_be_taken_away_in_any_way(how: str) -> None:
     async def story() -> None:
         async with local_api() as api:
@@ -79,8 +79,11 @@ def test_the_last_finalizer_may_be_taken_away_in_any_way(how: str) -> None:
             if how == "update":
                 manifest["metadata"]["finalizers"] = []
                 await api.update("configmaps", manifest)
-            else:
+            elif how == "merge patch":
                 await api.patch("configmaps", "settings", {"metadata": {"finalizers": []}})
+            else:
+                patch = [{"op": "remove", "path": "/metadata/finalizers/0"}]
+                await api.patch("configmaps", "settings", patch, patch_type=PatchType.JSON)
             assert api.names("configmaps") == set()
 
     asyncio.run(story())

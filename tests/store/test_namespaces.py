@@ -2,7 +2,6 @@
 
 import asyncio
 
-from fairway.errors import Conflict, NotFound
 from fairway.store.keeping.namespaces import DEFAULT_NAMESPACES
 from fairway.testing.stores import LocalApi, OpenLog, local_api
 
@@ -154,18 +153,5 @@ def test_events_go_with_their_namespace() -> None:
             await api.delete("namespaces", "lab")
             await api.until(lambda: api.get("namespaces", "lab") is None)
             assert api.names("events") == set()
-
-    asyncio.run(story())
-
-
-def test_what_is_gone_cannot_be_deleted_and_what_changed_is_a_conflict() -> None:
-    async def story() -> None:
-        async with local_api(keepers=True) as api:
-            for want, name, options in ((NotFound, "nowhere", {}), (Conflict, "default", {"uid": "another"})):
-                try:
-                    await api.delete("namespaces", name, **options)
-                except want:
-                    continue
-                raise AssertionError(f"{name} was deleted")
 
     asyncio.run(story())

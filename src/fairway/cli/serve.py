@@ -46,9 +46,9 @@ def serve(**options: Any) -> None:
 
 
 def _announce(settings: Settings, url: str) -> None:
+    click.echo(f"Fairway is serving at {url}")
+    click.echo(f"export KUBECONFIG={settings.kubeconfig}")
     descriptor = os.environ.pop(READY_FD, "")
     if descriptor:
         with os.fdopen(int(descriptor), "w") as waiting:
             waiting.write(f"{url}\n")
-    click.echo(f"Fairway is serving at {url}")
-    click.echo(f"export KUBECONFIG={settings.kubeconfig}")

@@ -163,7 +163,9 @@ def token(*, name: str, expires: datetime | None, revoke: str | None, kubeconfig
 
 
 @users.command("list", epilog="\b\nExamples:\n  fairway users list\n  fairway users list -o json\n")
-@click.option("--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True, help="In which form."
+)
 @_state
 def list_users(*, output: str, directory: Path) -> None:
     """Show everybody with their roles and the ids of their tokens."""

@@ -8,7 +8,9 @@ import fairway
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="In which form."
+)
 def version(output: str) -> None:
     """Print the version."""
     if output == "json":

@@ -68,20 +68,19 @@ class Builder:
     def documents(self, events: Iterable[yaml.Event]) -> Iterable[Any]:
         """The value of each document, `None` for one without any."""
         for event in events:
-            kind = type(event)
-            if kind is yaml.ScalarEvent:
+            if isinstance(event, yaml.ScalarEvent):
                 self._scalar(event)
-            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-                self._begin({} if kind is yaml.MappingStartEvent else [], event.anchor)
-            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            elif isinstance(event, yaml.CollectionStartEvent):
+                self._begin({} if isinstance(event, yaml.MappingStartEvent) else [], event.anchor)
+            elif isinstance(event, yaml.CollectionEndEvent):
                 self._end()
-            elif kind is yaml.AliasEvent:
-                self._alias(event.anchor)
-            elif kind is yaml.DocumentStartEvent:
+            elif isinstance(event, yaml.AliasEvent):
+                self._alias(event.anchor or "")
+            elif isinstance(event, yaml.DocumentStartEvent):
                 self._root = None
                 self._anchored = {}
                 self._counted(1)
-            elif kind is yaml.DocumentEndEvent:
+            elif isinstance(event, yaml.DocumentEndEvent):
                 yield self._root
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
@@ -185,7 +184,7 @@ def _key(value: Any) -> str:
 
 def _resolved(event: yaml.ScalarEvent) -> Any:
     text, tag = event.value, event.tag
-    if tag is None or tag == "!":
+    if tag is None:
         return plain(text) if event.implicit[0] else text
     name = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
     if name == "binary":

@@ -24,7 +24,7 @@ from fairway.server.plain import Plain
 from fairway.server.podlogs import Logs, pod_log
 from fairway.server.requests import Receive, Request, Scope, Send
 from fairway.server.responses import Response, encode, failure, ok, status_of
-from fairway.server.routes import Place, Route, place, route
+from fairway.server.routes import Place, Route, attempted, place, route
 from fairway.store.objects import Objects, PatchType, Written
 
 _log = logging.getLogger(__name__)
@@ -69,6 +69,9 @@ class Api:
         """What is still missing before requests should come; empty when nothing is."""
 
         self._plain = Plain(objects.registry, self.metrics, lambda: self.not_ready)
+        self._resources = frozenset(kind.plural for kind in objects.registry.kinds)
+        """What metrics are told by: not by whatever clients make up."""
+
         self._streams: set[asyncio.Task[Any]] = set()
         self._ending = False
 
@@ -78,7 +81,8 @@ class Api:
         exchange = _Exchange()
         response: Response | reading.Streamed | None
         try:
-            request = exchange.request = Request(scope, receive, self.limits.body_bytes)
+            limits = self.limits
+            request = exchange.request = Request(scope, receive, limits.body_bytes, limits.body_seconds)
             response = await self._answered(request, exchange, send)
         except (ApiError, ValidationError) as error:
             body = status_of(error, self._objects.registry)
@@ -104,14 +108,13 @@ class Api:
         self._logs.close()
 
     async def _answered(self, request: Request, exchange: _Exchange, send: Send) -> Response | reading.Streamed | None:
+        where = exchange.route = place(request.segments)
         request.user = authenticate(self._users, request.header(b"authorization"))
         if b"impersonate-user" in request.headers or b"impersonate-group" in request.headers:
             raise Forbidden("impersonation is not served here; use a token of that user (`fairway users token NAME`)")
-        where = place(request.segments)
         if where is None:
             authorize_path(request.user, verb=request.method.lower(), path=request.path)
             return self._plain.answer(request)
-        exchange.route = where
         if where.group in _REVIEWS:
             return await self._review(request, where, exchange)
         if where.group == visibility.GROUP:
@@ -237,25 +240,30 @@ class Api:
     def _note(self, scope: Scope, exchange: _Exchange) -> None:
         seconds = time.perf_counter() - exchange.started
         where, verb = exchange.route, exchange.verb
-        known = where if where is not None and verb else None
-        self.metrics.count(verb or scope["method"].lower(), known.resource if known else "", exchange.code, seconds)
+        resource = where.resource if where is not None and verb and where.resource in self._resources else ""
+        self.metrics.count(verb or scope["method"].lower(), resource, exchange.code, seconds)
         request = exchange.request
-        if known is None or request is None or verb not in _AUDITED or known.group in _REVIEWS:
+        if where is None or request is None or where.group in _REVIEWS:
             return
+        verb = verb or attempted(request.method, where)
+        if verb in _AUDITED:
+            self._record(request, where, verb, exchange, seconds)
+
+    def _record(self, request: Request, where: Place, verb: str, exchange: _Exchange, seconds: float) -> None:
         entry = exchange.written.entry if exchange.written is not None else None
         self._audit.record(
             AuditEntry(
                 time=self._objects.now(),
                 user=request.user.name if request.user is not None else "",
                 verb=verb,
-                group=known.group,
-                resource=known.resource,
+                group=where.group,
+                resource=where.resource,
                 code=exchange.code,
-                subresource=known.subresource,
-                namespace=known.namespace,
-                name=entry.name if entry is not None else known.name,
+                subresource=where.subresource,
+                namespace=where.namespace,
+                name=entry.name if entry is not None else where.name,
                 source=request.client,
-                dry_run="dryRun" in request.query,
+                dry_run=bool(request.query.get("dryRun")) or (entry is not None and not entry.revision),
                 resource_version=str(entry.revision) if entry is not None and entry.revision else "",
                 duration=round(seconds, 6),
             )

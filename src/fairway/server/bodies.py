@@ -96,7 +96,7 @@ async def delete_options(request: Request) -> DeleteOptions:
     grace = body.get("gracePeriodSeconds")
     if grace is None:
         grace = request.number("gracePeriodSeconds")
-    if grace is not None and type(grace) is not int:
+    if grace is not None and (type(grace) is not int or abs(grace) >= 2**63):
         raise BadRequest(f"gracePeriodSeconds: Invalid value: {str(grace)[:80]!r}: must be a whole number")
     return DeleteOptions(
         uid=_text(preconditions, "uid"),

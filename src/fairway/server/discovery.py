@@ -22,7 +22,7 @@ AGGREGATED_VERSIONS: Final = ("v2", "v2beta1")
 _KUBERNETES_MINOR: Final = "34"
 _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")
-_ONE_BY_ONE: Final = frozenset({"namespaces"})
+ONE_BY_ONE: Final = frozenset({"namespaces"})
 """Resources that are never deleted as a collection."""
 
 
@@ -208,7 +208,7 @@ def _stored(kind: Kind) -> _Resource:
         namespaced=kind.namespaced,
         kind=kind.kind,
         singular=kind.singular_name,
-        verbs=tuple(verb for verb in _VERBS if verb != "deletecollection" or kind.plural not in _ONE_BY_ONE),
+        verbs=tuple(verb for verb in _VERBS if verb != "deletecollection" or kind.plural not in ONE_BY_ONE),
         short_names=kind.short_names,
         categories=kind.categories,
         storage_hash=_storage_hash(kind),

@@ -10,6 +10,9 @@ class Limits:
     body_bytes: int = 3 << 20
     """As kube-apiserver's: no request may be larger."""
 
+    body_seconds: float = 60.0
+    """A body that takes longer to arrive is not waited for."""
+
     requests: int = 1000
     """Requests that are being answered at the same time, watches and followed logs not counted."""
 

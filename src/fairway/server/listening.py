@@ -5,15 +5,18 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import uvicorn
 
 from fairway.errors import FairwayError
 from fairway.server.app import Api
 from fairway.server.certificates import Certificate
+from fairway.server.connections import GuardedProtocol, allow_many
 
 _BACKLOG = 2048
 _GRACE_SECONDS = 5
+_GATHERED_BYTES = 64 << 10
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -37,6 +40,47 @@ def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
         yield listening
     finally:
         listening.close()
+
+
+class _Gathering:
+    """A transport that sends what is written in one go together: a response's head and body are one packet, one call.
+
+    Whatever else is asked of it, the transport itself answers.
+    """
+
+    __slots__ = ("_loop", "_parts", "_size", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size > _GATHERED_BYTES:
+            self._flush()  # not later: whoever writes much must feel it when the other side is slow
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._parts:
+            data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+            self._parts, self._size = [], 0
+            self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class _Protocol(GuardedProtocol):
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(cast("asyncio.Transport", _Gathering(transport)))
 
 
 class _Server(uvicorn.Server):
@@ -75,7 +119,8 @@ class Listener:
         self._socket = listening
         self._config = uvicorn.Config(
             api,
-            http="httptools",
+            http=_Protocol,
+            proxy_headers=False,
             ws="none",
             lifespan="off",
             access_log=False,
@@ -92,4 +137,5 @@ class Listener:
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Serve; `on_ready` is called when connections are taken."""
+        allow_many()
         await _Server(self._config, self._api, on_ready).serve([self._socket])

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
+from fairway.errors import Expired
 from fairway.kinds.kind import Manifest
 from fairway.runtime.inotify import FileChanges
 from fairway.server.limits import Limits
@@ -13,6 +14,7 @@ from fairway.server.logs.requests import choose_container, choose_restart, parse
 from fairway.server.requests import Request, Send
 from fairway.server.responses import Response
 from fairway.server.routes import Route
+from fairway.server.streaming import send_piece, stream
 from fairway.store.entries import DELETED
 from fairway.store.objects import Objects
 from fairway.store.objects.reading import decoded
@@ -63,22 +65,12 @@ async def pod_log(
         finished.set()
     start()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _TEXT)]})
-    helpers = [asyncio.create_task(_notice_end(objects, route, entry.revision, container, restart, finished))]
-    work = asyncio.current_task()
-    gone = asyncio.ensure_future(request.gone())
-    gone.add_done_callback(lambda _: work.cancel() if work is not None and not work.done() else None)
+    noticing = asyncio.create_task(_notice_end(objects, route, entry.meta.uid, container, restart, finished))
     try:
-        await _send_all(read_log(path, options, finished=finished, changes=logs.changes), limits, send)
-    except asyncio.CancelledError:
-        if not gone.done():
-            raise
-    except TimeoutError:
-        return None
+        log = read_log(path, options, finished=finished, changes=logs.changes)
+        await stream(request, send, _send_all(log, limits, send))
     finally:
-        for helper in (*helpers, gone):
-            helper.cancel()
-    with contextlib.suppress(Exception):
-        await send({"type": "http.response.body", "body": b""})
+        noticing.cancel()
     return None
 
 
@@ -86,19 +78,27 @@ async def _send_all(log: AsyncGenerator[bytes, None], limits: Limits, send: Send
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     async with contextlib.aclosing(log) as pieces:
         async for piece in pieces:
-            async with asyncio.timeout(limits.send_seconds):
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send_piece(send, piece, limits.send_seconds)
 
 
 async def _notice_end(
-    objects: Objects, route: Route, since: int, container: str, restart: int, finished: asyncio.Event
+    objects: Objects, route: Route, uid: str, container: str, restart: int, finished: asyncio.Event
 ) -> None:
     """Follow the pod until this start of the container is over or the pod is gone."""
-    events = objects.watch(Selection(route.kind, route.namespace, fields=f"metadata.name={route.name}"), since)
+    selection = Selection(route.kind, route.namespace, fields=f"metadata.name={route.name}")
     while not finished.is_set():
-        for event in await events.next():
-            if event.type == DELETED or _has_ended(decoded(event.entry), container, restart):
-                finished.set()
+        # From now on, not from when the pod last changed: that may be longer ago than changes are remembered.
+        events = objects.watch(selection, objects.store.revision)
+        entry = objects.store.get(route.kind.resource, (route.namespace, route.name))
+        if entry is None or entry.meta.uid != uid or _has_ended(decoded(entry), container, restart):
+            finished.set()
+        try:
+            while not finished.is_set():
+                for event in await events.next():
+                    if event.type == DELETED or _has_ended(decoded(event.entry), container, restart):
+                        finished.set()
+        except Expired:
+            continue
 
 
 def _has_ended(pod: Manifest, container: str, restart: int) -> bool:

@@ -1,5 +1,6 @@
 """What comes in: one HTTP request, taken apart but not yet understood."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
@@ -10,6 +11,9 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+CUT_OFF: Final = "fairway.cut_off"
+"""The extension by which the web server lets a connection be ended at once."""
+
 _MOST_PARAMETERS: Final = 100
 _LONGEST_PATH: Final = 4096
 
@@ -17,13 +21,18 @@ _LONGEST_PATH: Final = 4096
 class Request:
     """One HTTP request."""
 
-    __slots__ = ("_receive", "client", "headers", "max_body", "method", "path", "query", "segments", "user")
+    __slots__ = (
+        "_cut_off", "_receive", "body_seconds", "client", "headers", "max_body", "method", "path", "query", "segments",
+        "user",
+    )  # fmt: skip
 
-    def __init__(self, scope: Scope, receive: Receive, max_body: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, max_body: int, body_seconds: float = 60.0) -> None:
         self.method: str = scope["method"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.client: str = scope["client"][0] if scope.get("client") else ""
         self.max_body = max_body
+        self.body_seconds = body_seconds
+        self._cut_off: Callable[[], None] | None = (scope.get("extensions") or {}).get(CUT_OFF)
         self._receive = receive
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         self.path, self.segments = _taken_apart(raw)
@@ -49,16 +58,23 @@ class Request:
         value = self.query.get(name, "")
         if not value:
             return None
-        if len(value) > 19 or not (value.isascii() and value.lstrip("-").isdigit()):
+        if len(value) > 19 or not (value.isascii() and value.removeprefix("-").isdigit()):
             raise BadRequest(f"{name}: Invalid value: {value[:80]!r}: it is a whole number")
         return int(value)
 
     async def body(self) -> bytes:
-        """The whole body; `TooLarge` beyond the limit."""
+        """The whole body; `TooLarge` beyond the limit, `BadRequest` if it does not come."""
+        try:
+            async with asyncio.timeout(self.body_seconds):
+                return await self._whole_body()
+        except TimeoutError:
+            raise BadRequest(f"the body did not arrive within {self.body_seconds:g} seconds") from None
+
+    async def _whole_body(self) -> bytes:
         length = self.headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self.max_body:
             raise self._too_large()
-        message = await self._receive()
+        message = await self._next()
         data: bytes = message.get("body", b"")
         if not message.get("more_body"):
             if len(data) > self.max_body:
@@ -66,14 +82,25 @@ class Request:
             return data
         chunks, size = [data], len(data)
         while message.get("more_body"):
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise BadRequest("the connection ended before the body did")
+            message = await self._next()
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             if size > self.max_body:
                 raise self._too_large()
         return b"".join(chunks)
+
+    async def _next(self) -> MutableMapping[str, Any]:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise BadRequest("the connection ended before the body did")
+        return message
+
+    def cut_off(self) -> bool:
+        """End the connection at once, whatever is still to be sent; false if that is not possible."""
+        if self._cut_off is None:
+            return False
+        self._cut_off()
+        return True
 
     async def gone(self) -> None:
         """Returns when the client has hung up."""
@@ -89,7 +116,10 @@ def _taken_apart(raw: bytes) -> tuple[str, list[str]]:
         raise BadRequest(f"the path is longer than {_LONGEST_PATH} bytes")
     path = raw.partition(b"?")[0].decode("latin-1")
     if "%" in path:
-        segments = [unquote(part, errors="strict") if "%" in part else part for part in path.split("/")]
+        try:
+            segments = [unquote(part, errors="strict") if "%" in part else part for part in path.split("/")]
+        except UnicodeDecodeError:
+            raise BadRequest("the path has escaped bytes in it that are not UTF-8") from None
         if any("/" in part or "\x00" in part for part in segments):
             raise BadRequest("the path has an escaped slash or a zero byte in it")
         path = "/".join(segments)

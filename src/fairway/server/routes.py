@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from fairway.errors import MethodNotAllowed, NotFound
 from fairway.kinds.kind import Kind
 from fairway.kinds.registry import Registry
+from fairway.server.discovery import ONE_BY_ONE
 from fairway.server.requests import Request
 
 
@@ -39,6 +40,7 @@ _PARTS: Final = {
     "log": {"GET": "get", "HEAD": "get"},
     "binding": {"POST": "create"},
 }
+_ATTEMPTS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
 def place(segments: list[str]) -> Place | None:
@@ -73,11 +75,20 @@ def route(registry: Registry, request: Request, where: Place) -> Route:
     verb = verbs.get(request.method)
     if verb is None:
         raise _not_allowed(request, kind)
+    if verb == "deletecollection" and (kind.plural in ONE_BY_ONE or (kind.namespaced and not namespace)):
+        raise _not_allowed(request, kind)
     if kind.namespaced and not namespace and (name or verb == "create"):
         raise NotFound(f"{kind.resource} belong to a namespace: the path must name it")
-    if verb in {"list", "get"} and not subresource and request.query.get("watch") and request.flag("watch"):
+    if request.method == "GET" and not subresource and request.query.get("watch") and request.flag("watch"):
         verb = "watch"
     return Route(verb, kind, version, namespace, name, subresource)
+
+
+def attempted(method: str, where: Place) -> str:
+    """The write that a request was meant to be that was refused before it was understood; empty if it was none."""
+    if method == "DELETE":
+        return "delete" if where.name else "deletecollection"
+    return _ATTEMPTS.get(method, "")
 
 
 def _not_allowed(request: Request, kind: Kind) -> MethodNotAllowed:

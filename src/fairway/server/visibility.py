@@ -29,7 +29,7 @@ def pending_workloads(objects: Objects, request: Request, place: Place) -> Manif
         raise NotFound(
             f'{place.resource} "{place.name}" not found', details={"name": place.name, "kind": place.resource}
         )
-    cluster_queue = decoded(queue)["spec"]["clusterQueue"] if local else place.name
+    cluster_queue = _cluster_queue_of(decoded(queue)) if local else place.name
     offset, limit = request.number("offset") or 0, request.number("limit")
     limit = _DEFAULT_LIMIT if limit is None else limit
     if offset < 0 or limit < 0:
@@ -51,12 +51,12 @@ def _ranked(objects: Objects, cluster_queue: str) -> list[Manifest]:
     queues = {
         key
         for key, entry in store.collection(_LOCAL_QUEUES).entries.items()
-        if decoded(entry)["spec"].get("clusterQueue") == cluster_queue
+        if _cluster_queue_of(decoded(entry)) == cluster_queue
     }
     waiting = []
     for entry in store.collection(_WORKLOADS).entries.values():
         manifest = decoded(entry)
-        spec = manifest["spec"]
+        spec = manifest.get("spec") or {}
         if (entry.namespace, spec.get("queueName", "")) in queues and _is_waiting(manifest):
             waiting.append(((-spec.get("priority", 0), _queued_since(manifest), manifest["metadata"]["uid"]), manifest))
     waiting.sort(key=lambda one: one[0])
@@ -80,6 +80,11 @@ def _ranked(objects: Objects, cluster_queue: str) -> list[Manifest]:
         )
         places[queue] += 1
     return items
+
+
+def _cluster_queue_of(local_queue: Manifest) -> str:
+    """Where a LocalQueue leads; it may be stored before anybody has said."""
+    return str((local_queue.get("spec") or {}).get("clusterQueue") or "")
 
 
 def _conditions(manifest: Manifest) -> dict[str, Any]:

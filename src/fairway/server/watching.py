@@ -5,9 +5,8 @@ that its next change is forgotten, is let go; it lists again and goes on from th
 """
 
 import asyncio
-import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -19,16 +18,17 @@ from fairway.server.reading import revision_of, selected
 from fairway.server.requests import Request, Send
 from fairway.server.responses import encode, status_of
 from fairway.server.routes import Route
+from fairway.server.streaming import send_piece, stream
 from fairway.server.tables import Page, bookmark, included, partial_metadata, table
 from fairway.store.entries import ADDED, Entry
 from fairway.store.objects import Objects
 from fairway.store.objects.listing import check_not_too_new
-from fairway.store.objects.watching import Event, Events
+from fairway.store.objects.watching import Events
 
 _FLUSH_BYTES = 256 << 10
 
 
-class _Stream:
+class _Watcher:
     """One watcher: what it asked for, and how its lines are written."""
 
     def __init__(self, objects: Objects, request: Request, route: Route, limits: Limits) -> None:
@@ -98,8 +98,8 @@ async def watch(
 
     `start` is called right before the first byte: from there on the answer is 200, whatever comes.
     """
-    stream = _Stream(objects, request, route, limits)
-    present, events = stream.events()
+    watcher = _Watcher(objects, request, route, limits)
+    present, events = watcher.events()
     start()
     await send(
         {
@@ -108,76 +108,63 @@ async def watch(
             "headers": [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")],
         }
     )
-    work = asyncio.current_task()
-    gone = asyncio.ensure_future(request.gone())
-    gone.add_done_callback(lambda _: work.cancel() if work is not None and not work.done() else None)
-    try:
-        await _run(stream, present, events, send)
-    except asyncio.CancelledError:
-        if not gone.done():
-            raise
-    except TimeoutError:
-        return  # it takes nothing any more: the connection is dropped, not ended
-    finally:
-        gone.cancel()
-    with contextlib.suppress(Exception):
-        await send({"type": "http.response.body", "body": b""})
+    await stream(request, send, _run(watcher, present, events, send))
 
 
-async def _run(stream: _Stream, present: list[Entry], events: Events, send: Send) -> None:
-    await _tell_initial(stream, present, send)
+async def _run(watcher: _Watcher, present: list[Entry], events: Events, send: Send) -> None:
+    await _tell_initial(watcher, present, send)
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + stream.seconds
+    deadline = loop.time() + watcher.seconds
     while True:
-        ends = min(deadline, loop.time() + stream.limits.bookmark_seconds)
+        ends = min(deadline, loop.time() + watcher.limits.bookmark_seconds)
         try:
             async with asyncio.timeout_at(ends):
                 seen = await events.next()
         except TimeoutError:
-            if stream.bookmarks:
-                stream.since = max(stream.since, stream.objects.store.revision)
-                await _send(stream, send, stream.bookmark())
+            if events.is_behind:
+                continue  # something came at the last moment; a bookmark must not promise that it was told
+            if watcher.bookmarks:
+                watcher.since = max(watcher.since, watcher.objects.store.revision)
+                await _send(watcher, send, watcher.bookmark())
             if loop.time() >= deadline:
                 return
             continue
         except Expired as error:
-            await _send(stream, send, _error_line(stream, error))
+            await _send(watcher, send, _error_line(watcher, error))
             return
         if seen:
-            await _tell(stream, seen, send)
+            await _tell(watcher, ((event.type, event.entry) for event in seen), send)
+            watcher.since = seen[-1].entry.revision
 
 
-async def _tell_initial(stream: _Stream, present: list[Entry], send: Send) -> None:
+async def _tell_initial(watcher: _Watcher, present: list[Entry], send: Send) -> None:
+    await _tell(watcher, ((ADDED, entry) for entry in present), send)
+    # Even an empty piece makes the headers leave at once, so that the client knows that it is watching.
+    initial_end = watcher.initial_end and watcher.bookmarks
+    await _send(watcher, send, watcher.bookmark(initial_end=True) if initial_end else b"")
+
+
+async def _tell(watcher: _Watcher, changes: Iterable[tuple[str, Entry]], send: Send) -> None:
+    """Send changes in pieces of bounded size, so that a slow client is noticed before much is waiting for it."""
     lines: list[bytes] = []
     size = 0
-    for entry in present:
-        line = stream.line(ADDED, entry)
+    for change_type, entry in changes:
+        line = watcher.line(change_type, entry)
         lines.append(line)
         size += len(line)
         if size > _FLUSH_BYTES:
-            await _send(stream, send, b"".join(lines))
+            await _send(watcher, send, b"".join(lines))
             lines, size = [], 0
-    if stream.initial_end and stream.bookmarks:
-        lines.append(stream.bookmark(initial_end=True))
-    # An empty piece makes the headers leave at once, so that the client knows that it is watching.
-    await _send(stream, send, b"".join(lines))
+    if lines:
+        await _send(watcher, send, lines[0] if len(lines) == 1 else b"".join(lines))
 
 
-async def _tell(stream: _Stream, events: list[Event], send: Send) -> None:
-    if len(events) == 1:
-        await _send(stream, send, stream.line(events[0].type, events[0].entry))
-    else:
-        await _send(stream, send, b"".join(stream.line(event.type, event.entry) for event in events))
-    stream.since = events[-1].entry.revision
+async def _send(watcher: _Watcher, send: Send, body: bytes) -> None:
+    await send_piece(send, body, watcher.limits.send_seconds)
 
 
-async def _send(stream: _Stream, send: Send, body: bytes) -> None:
-    async with asyncio.timeout(stream.limits.send_seconds):
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-
-
-def _error_line(stream: _Stream, error: ApiError) -> bytes:
-    return b'{"type":"ERROR","object":%b}\n' % encode(status_of(error, stream.objects.registry))
+def _error_line(watcher: _Watcher, error: ApiError) -> bytes:
+    return b'{"type":"ERROR","object":%b}\n' % encode(status_of(error, watcher.objects.registry))
 
 
 def _start(objects: Objects, request: Request) -> tuple[int, bool]:

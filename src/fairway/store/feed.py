@@ -88,6 +88,11 @@ class Watch:
         await self._feed.more(self._place)
         return self.ready(limit)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are changes that it has not taken yet."""
+        return self._place < self._feed.end
+
     def ready(self, limit: int = 1000) -> list[Change]:
         """The changes that are there already, perhaps none."""
         changes = self._feed.since(self._place, limit)

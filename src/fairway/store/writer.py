@@ -1,8 +1,13 @@
-"""Group commit: whatever waits while one commit is on its way to the disk goes into the next one together."""
+"""Group commit: whatever waits while one commit is on its way to the disk goes into the next one together.
+
+The event loop forms the batches, one thread commits them. The two meet twice a batch, not once a write: each meeting
+costs both a wait for Python's interpreter lock.
+"""
 
 import asyncio
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from fairway.errors import ApiError, StorageFailed, Unavailable
@@ -15,90 +20,95 @@ class _Work(NamedTuple):
     floor: int
 
 
-class Writer:
-    """Owns the log's writing side: one thread, one batch at a time, in the order of `submit`.
+_NOTHING = _Work([], [], 0)
 
-    `on_done(last_revision, error)` is called in the event loop after each batch, with the revision up to which all is
-    durable, or with what went wrong. After a failure everything submitted meanwhile fails too: it was decided on top of
-    what is now not there.
+
+class Writer:
+    """Owns the log's writing side: one batch at a time, in the order of `submit`. Its methods belong to the event loop.
+
+    `on_done(last_revision, error)` is called after each batch, with the revision up to which all is durable, or with
+    what went wrong. After a failure everything submitted meanwhile fails too: it was decided on top of what is now not
+    there.
     """
 
     def __init__(self, log: Log, on_done: Callable[[int, ApiError | None], None]) -> None:
         self._log = log
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
-        self._wakeup = threading.Condition(threading.Lock())
-        self._work = _Work([], [], 0)
-        self._owed = _Work([], [], 0)
+        self._batches: SimpleQueue[_Work | None] = SimpleQueue()
+        self._waiting = _Work([], [], 0)
+        self._owed = _NOTHING
         """What failed batches should have dropped. It goes with the next one: a later drop without it would bring an
         old state back to life. It is no reason to write by itself, so that a full disk is not asked again and again."""
 
+        self._busy = False
+        self._called = False
         self._closing = False
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._thread = threading.Thread(target=self._run, name="fairway-writer", daemon=True)
         self._thread.start()
 
     def submit(self, rows: list[Row], dropped: list[int], floor: int) -> None:
         """Add to the next batch."""
-        with self._wakeup:
-            if self._closing:
-                raise Unavailable("the server is shutting down; try again when it is up")
-            work = self._work
-            work.rows.extend(rows)
-            work.dropped.extend(dropped)
-            self._work = _Work(work.rows, work.dropped, max(floor, work.floor))
-            self._wakeup.notify()
+        if self._closing:
+            raise Unavailable("the server is shutting down; try again when it is up")
+        waiting = self._waiting
+        waiting.rows.extend(rows)
+        waiting.dropped.extend(dropped)
+        if floor > waiting.floor:
+            self._waiting = waiting._replace(floor=floor)
+        if not self._busy and not self._called:
+            # Not at once: the requests that came in together should leave together.
+            self._called = True
+            self._idle.clear()
+            self._loop.call_soon(self._hand_over)
 
     def give_up_waiting(self) -> None:
-        """Forget what is not yet on its way: called in the loop after a failure, before anybody is told."""
-        with self._wakeup:
-            self._owe(self._work)
-            self._work = _Work([], [], 0)
+        """Forget what is not yet on its way: called after a failure, before anybody is told."""
+        self._owe(self._waiting)
+        self._waiting = _Work([], [], 0)
+
+    async def close(self) -> None:
+        """Commit what waits, then end."""
+        self._closing = True
+        await self._idle.wait()
+        self._batches.put(None)
+        await asyncio.to_thread(self._thread.join)
 
     def _owe(self, work: _Work) -> None:
         self._owed = _Work([], self._owed.dropped + work.dropped, max(self._owed.floor, work.floor))
 
-    async def close(self) -> None:
-        """Commit what waits, then end."""
-        with self._wakeup:
-            self._closing = True
-            self._wakeup.notify()
-        await asyncio.to_thread(self._thread.join)
+    def _hand_over(self) -> None:
+        self._called = False
+        work, owed = self._waiting, self._owed
+        if not work.rows and not work.dropped:
+            self._idle.set()
+            return
+        self._busy = True
+        self._waiting, self._owed = _Work([], [], 0), _NOTHING
+        self._batches.put(_Work(work.rows, owed.dropped + work.dropped, max(owed.floor, work.floor)))
+
+    def _finish(self, work: _Work, error: ApiError | None) -> None:
+        self._busy = False
+        if error is not None:
+            self._owe(work)
+        try:
+            self._on_done(work.rows[-1].revision if work.rows else 0, error)
+        finally:
+            self._hand_over()
 
     def _run(self) -> None:
-        while (work := self._next()) is not None:
+        """The thread: commit what it is handed until there is no more."""
+        while (work := self._batches.get()) is not None:
             error: ApiError | None = None
             try:
                 self._log.append(Batch(*work))
             except ApiError as refused:
                 error = refused
-            except Exception as failed:  # noqa: BLE001 - whatever it is, the writers that wait must hear of it
+            except Exception as failed:  # noqa: BLE001 - whatever it is, those who wait must hear of it
                 error = StorageFailed(f"the write failed unexpectedly: {failed}")
-            if error:
-                with self._wakeup:
-                    self._owe(work)
-            done = threading.Event()
-            last = work.rows[-1].revision if work.rows else 0
             try:
-                self._loop.call_soon_threadsafe(self._finish, last, error, done if error else None)
+                self._loop.call_soon_threadsafe(self._finish, work, error)
             except RuntimeError:  # the loop is gone, and with it everybody who waits
                 return
-            if error:
-                done.wait()  # nothing more is committed until the loop has taken back what failed
-
-    def _finish(self, last: int, error: ApiError | None, done: threading.Event | None) -> None:
-        try:
-            self._on_done(last, error)
-        finally:
-            if done:
-                done.set()
-
-    def _next(self) -> _Work | None:
-        with self._wakeup:
-            while not (self._work.rows or self._work.dropped or self._closing):
-                self._wakeup.wait()
-            work = self._work
-            if not work.rows and not work.dropped:
-                return None
-            owed = self._owed
-            self._work, self._owed = _Work([], [], 0), _Work([], [], 0)
-            return _Work(work.rows, owed.dropped + work.dropped, max(owed.floor, work.floor))

@@ -10,7 +10,7 @@ custom resources, which it checks against their schema and keeps as they were wr
 import binascii
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -23,9 +23,10 @@ from fairway.model.quantities import Quantity
 
 @dataclass(slots=True, eq=False)
 class Instead:
-    """The value is right, and the server keeps it in this form."""
+    """The server keeps this form of the value, which is right but for what is said."""
 
     value: Any
+    wrong: list[FieldError] = field(default_factory=list)
 
 
 Outcome = None | Instead | list[FieldError]

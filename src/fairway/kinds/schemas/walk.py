@@ -255,14 +255,15 @@ def _for_null(part: Schema, *, builtin: bool) -> Outcome:
     if part.default is None and not builtin:
         return check(None)
     made = zero(part) if part.default is None else _copied(part.default)
-    return check(made) or Instead(made)
+    outcome = check(made)
+    return Instead(made, outcome) if isinstance(outcome, list) else outcome or Instead(made)
 
 
 def _settled(holder: Any, key: Any, outcome: Outcome, wrong: list[FieldError] | None) -> list[FieldError] | None:
     """Write what is kept instead of an element or value, or add what is wrong with it."""
     if isinstance(outcome, Instead):
         holder[key] = _copied(outcome.value)
-        return wrong
+        return _added(wrong, f"[{key}]", outcome.wrong) if outcome.wrong else wrong
     return _added(wrong, f"[{key}]", outcome or [])
 
 

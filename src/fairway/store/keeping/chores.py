@@ -1,6 +1,7 @@
 """A list of things to look at, each once, by one task."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
@@ -16,8 +17,10 @@ Chore = TypeVar("Chore", bound=Hashable)
 class Chores(Generic[Chore]):
     """Hands each chore to `do` in the order they came; one that is added twice before its turn is done once."""
 
-    def __init__(self, do: Callable[[Chore], Awaitable[None]]) -> None:
+    def __init__(self, do: Callable[[Chore], Awaitable[None]], settled: Callable[[], Awaitable[None]]) -> None:
+        """`settled` waits until what is on its way to the disk is there: a conflict is with a state yet to be seen."""
         self._do = do
+        self._settled = settled
         self._waiting: dict[Chore, None] = {}
         self._more = asyncio.Event()
 
@@ -26,8 +29,9 @@ class Chores(Generic[Chore]):
         self._more.set()
 
     async def run(self) -> None:
-        """Work until cancelled. What fails is tried again: after a conflict at once, else after a pause."""
+        """Work until cancelled. What fails is tried again: after a conflict soon, else after a pause."""
         while True:
+            await asyncio.sleep(0)  # a long list must not keep everybody else from running
             await self._more.wait()
             if not self._waiting:
                 self._more.clear()
@@ -40,6 +44,8 @@ class Chores(Generic[Chore]):
                 continue  # somebody else was faster
             except Conflict:
                 self.add(chore)
+                with contextlib.suppress(ApiError):
+                    await self._settled()
             except ApiError as error:
                 _log.warning("%s: %s; trying again", chore, error)
                 self.add(chore)

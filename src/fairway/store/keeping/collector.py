@@ -27,7 +27,7 @@ class Collector:
         self._store = objects.store
         self._kinds = {kind.resource: kind for kind in objects.registry.kinds}
         self._dependents: dict[str, set[_Place]] = defaultdict(set)
-        self._chores: Chores[_Place] = Chores(self._look_at)
+        self._chores: Chores[_Place] = Chores(self._look_at, self._store.settled)
         for resource in self._kinds:
             for entry in self._store.collection(resource).entries.values():
                 self._found(entry)
@@ -61,7 +61,7 @@ class Collector:
             self._dependents[uid].add(place)
         if now != before or (entry.meta.deletion_timestamp and self._has_own_finalizer(entry)):
             self._chores.add(place)
-        if before - now and previous is not None:
+        if previous is not None and previous.meta.owner_references != entry.meta.owner_references:
             self._wake_owners(previous)
 
     def _forget(self, uid: str, place: _Place) -> None:
@@ -92,7 +92,7 @@ class Collector:
             await self._judge(kind, entry)
 
     async def _judge(self, kind: Kind, entry: Entry) -> None:
-        """Delete an object whose owners are all gone; drop references to those that are."""
+        """Delete an object whose owners are all gone or waiting for it; drop references to those if others remain."""
         gone, waiting, solid = [], [], []
         for owner in entry.meta.owner_references:
             found = self._owner(owner, entry.namespace)
@@ -103,8 +103,8 @@ class Collector:
             else:
                 waiting.append(owner)
         if solid:
-            if gone:
-                await self._drop_references(kind, entry, {owner.uid for owner in gone})
+            if gone or waiting:
+                await self._drop_references(kind, entry, {owner.uid for owner in (*gone, *waiting)})
         elif waiting and any(owner.block_owner_deletion for owner in waiting) and self._dependents.get(entry.meta.uid):
             await self._delete(kind, entry, "Foreground")
         else:
@@ -122,14 +122,26 @@ class Collector:
             await self._drop_finalizer(kind, entry, ORPHAN)
             return
         for dependent_kind, dependent in dependents:
-            self._chores.add((dependent_kind.resource, dependent.key))
+            if not dependent.meta.deletion_timestamp:
+                self._chores.add((dependent_kind.resource, dependent.key))
         blocking = [
             dependent
             for _, dependent in dependents
-            if any(o.uid == entry.meta.uid and o.block_owner_deletion for o in dependent.meta.owner_references)
+            if _blocks(dependent, entry) and not self._waits_for(dependent, entry, set())
         ]
         if not blocking:
             await self._drop_finalizer(kind, entry, FOREGROUND)
+
+    def _waits_for(self, waiting: Entry, owner: Entry, seen: set[str]) -> bool:
+        """Whether an object waits, through its dependents, for this one: in a circle somebody must go first."""
+        if not _waits_for_dependents(waiting) or waiting.meta.uid in seen:
+            return False
+        seen.add(waiting.meta.uid)
+        return any(
+            dependent.meta.uid == owner.meta.uid or self._waits_for(dependent, owner, seen)
+            for _, dependent in self._living_dependents(waiting)
+            if _blocks(dependent, waiting)
+        )
 
     def _living_dependents(self, owner: Entry) -> list[tuple[Kind, Entry]]:
         found = []
@@ -140,10 +152,13 @@ class Collector:
         return found
 
     def _owner(self, owner: Owner, namespace: str) -> tuple[Kind, Entry | None] | None:
-        """The kind of an owner, and the owner if it is there; `None` if its kind is not served here."""
+        """The kind of an owner, and the owner if it is there; `None` if that cannot be known.
+
+        It cannot where the kind is not served here, nor for a dependent outside of all namespaces with an owner in one.
+        """
         group, _, _ = owner.api_version.rpartition("/")
         kind = self._objects.registry.by_kind(group, owner.kind)
-        if kind is None:
+        if kind is None or (kind.namespaced and not namespace):
             return None
         entry = self._store.get(kind.resource, (namespace if kind.namespaced else "", owner.name))
         return kind, entry if entry is not None and entry.meta.uid == owner.uid else None
@@ -160,6 +175,11 @@ class Collector:
     async def _change(self, kind: Kind, entry: Entry, metadata: dict[str, Any]) -> None:
         patch: Manifest = {"metadata": {"resourceVersion": str(entry.revision), **metadata}}
         await self._objects.patch(kind, kind.stored, entry.key, _MERGE, patch)
+
+
+def _blocks(dependent: Entry, owner: Entry) -> bool:
+    """Whether an owner must not go before this dependent."""
+    return any(one.uid == owner.meta.uid and one.block_owner_deletion for one in dependent.meta.owner_references)
 
 
 def _waits_for_dependents(owner: Entry) -> bool:

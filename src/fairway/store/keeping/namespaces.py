@@ -19,7 +19,7 @@ class NamespaceKeeper:
         kinds = objects.registry.kinds
         self._namespaced = [kind for kind in kinds if kind.namespaced]
         self._kind: Kind = next(kind for kind in kinds if kind.resource == NAMESPACES)
-        self._chores: Chores[str] = Chores(self._look_at)
+        self._chores: Chores[str] = Chores(self._look_at, self._store.settled)
         self._terminating: set[str] = set()
         for entry in self._store.collection(NAMESPACES).entries.values():
             if entry.meta.deletion_timestamp:

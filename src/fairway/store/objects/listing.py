@@ -76,6 +76,8 @@ def page(store: Store, selection: Selection, paging: Paging) -> Page:
     if paging.token:
         token = _read_token(paging.token)
         revision, after = token.revision, (token.namespace, token.name)
+        if revision > store.revision:
+            raise _bad_token(paging.token)
         at = _as_of(collection, revision)
     elif paging.revision:
         check_not_too_new(store, paging.revision)
@@ -117,4 +119,8 @@ def _read_token(text: str) -> _Token:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         return msgspec.json.decode(data, type=_Token)
     except (binascii.Error, ValueError, msgspec.MsgspecError):
-        raise BadRequest(f"continue key is not valid: {text[:80]!r}; use the one that the last page gave") from None
+        raise _bad_token(text) from None
+
+
+def _bad_token(text: str) -> BadRequest:
+    return BadRequest(f"continue key is not valid: {text[:80]!r}; use the one that the last page gave")

@@ -29,6 +29,11 @@ class Events:
         """The events that come next; perhaps none, if what changed is not meant. `Expired` if it was too slow."""
         return self._seen(await self._watch.next())
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are changes, meant or not, that it has not looked at yet."""
+        return self._watch.is_behind
+
     def _seen(self, changes: list[Change]) -> list[Event]:
         selection = self._selection
         if not selection.filters:

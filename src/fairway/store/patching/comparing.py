@@ -223,9 +223,7 @@ def _compared(old: Any, new: Any, schema: Schema) -> tuple[FieldSet | None, Fiel
     return all_fields(new, schema), inside or None
 
 
-def _compared_maps(
-    old: dict[str, Any], new: dict[str, Any], schema: Schema
-) -> tuple[FieldSet | None, FieldSet | None]:
+def _compared_maps(old: dict[str, Any], new: dict[str, Any], schema: Schema) -> tuple[FieldSet | None, FieldSet | None]:
     changed: FieldSet = {}
     gone: FieldSet = {}
     for name, theirs in new.items():

@@ -1,0 +1,81 @@
+"""`--help` of every command, and what is said to those who mistype."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from fairway.cli.main import fairway
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The words that lead to every command, groups included."""
+    found = []
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        found.append((*path, name))
+        if isinstance(command, click.Group):
+            found += commands(command, (*path, name))
+    return found
+
+
+COMMANDS = commands(fairway)
+
+
+def test_all_commands_are_known() -> None:
+    assert [words[0] for words in COMMANDS if len(words) == 1] == [
+        "serve",
+        "up",
+        "shutdown",
+        "users",
+        "backup",
+        "version",
+    ]
+    assert {words for words in COMMANDS if words[0] == "users"} == {
+        ("users",),
+        ("users", "add"),
+        ("users", "remove"),
+        ("users", "token"),
+        ("users", "list"),
+    }
+
+
+@pytest.mark.parametrize("words", [(), *COMMANDS], ids=lambda words: " ".join(words) or "fairway")
+def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(fairway, [*words, "--help"])
+
+    assert result.exit_code == 0
+    usage, explanation = result.stdout.split("\n\n", 1)
+    assert usage.startswith("Usage: ")
+    assert explanation.strip()[0].isupper()
+    assert max(len(line) for line in result.stdout.splitlines()) <= 110
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_option_explains_itself(words: tuple[str, ...]) -> None:
+    command: click.Command | None = fairway
+    for word in words:
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
+    assert command is not None
+
+    silent = [option.name for option in command.params if isinstance(option, click.Option) and not option.help]
+
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "want"),
+    [
+        pytest.param(["serv"], "Did you mean `fairway serve`?", id="nearly a command"),
+        pytest.param(["frobnicate"], "`fairway --help` lists what there is", id="no command"),
+        pytest.param(["serve", "--prot", "1"], "--port", id="nearly an option"),
+        pytest.param(["users", "add", "x", "--role", "king"], "'admin', 'editor', 'viewer'", id="no role"),
+    ],
+)
+def test_who_mistypes_is_helped(typed: list[str], want: str) -> None:
+    result = CliRunner().invoke(fairway, typed)
+
+    assert result.exit_code == 2
+    assert want in result.output
