@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from bench.api import bare, baseline, manifests, scenarios
 from bench.api.load import Report, drive, percentile
 from bench.api.manifests import Place
@@ -75,9 +77,11 @@ def for_another(target: Target, scale: int) -> list[Line]:
 
 def _surroundings(directory: Path, sizes: Sizes) -> list[Line]:
     """What the machine and the generator themselves allow."""
+    busy = psutil.cpu_percent(1.0)
     body = manifests.encoded(manifests.workload(manifests.Place("bench", "6d1f9a3e-5b7c-4222-8333-0a1b2c3d4e5f")))
     ceiling = bare.measure(32, sizes.run_seconds, body)
     return [
+        Line("cores that others use (ratios mean something near 0)", f"{busy:.0f} %", "", None, 0),
         Line("durable write of 4 KB to this disk", f"{_write_seconds(directory) * 1e3:.2f} ms", "", None, 0),
         Line(
             f"load generator against a bare server, {len(body)} bytes",

@@ -87,7 +87,7 @@ def in_version(world: World, kind: Kind, version: str, name: str) -> Manifest:
 
 
 @EVERY_KIND
-@examples(10)
+@examples(6)
 @given(data=st.data())
 def test_a_spoilt_manifest_is_refused_or_can_be_read(world: World, kind: Kind, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(kind.versions))
@@ -106,7 +106,7 @@ def test_a_spoilt_manifest_is_refused_or_can_be_read(world: World, kind: Kind, d
 
 
 @EVERY_KIND
-@examples(10)
+@examples(6)
 @given(data=st.data())
 def test_a_spoilt_update_leaves_the_object_readable(world: World, kind: Kind, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(kind.versions))

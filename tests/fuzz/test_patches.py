@@ -107,13 +107,13 @@ def send(world: World, kind: Kind, patch_type: str, patch: Any, *, version: str 
 TABLE: Final = [(b"accept", b"application/json;as=Table;v=v1;g=meta.k8s.io")]
 
 
-@examples(250)
+@examples(80)
 @given(st.sampled_from(SOME), JSON_PATCHES, st.booleans())
 def test_any_json_patch(world: World, kind: Kind, patch: Any, old: bool) -> None:  # noqa: FBT001
     send(world, kind, "json-patch+json", patch, version=kind.versions[-1] if old else "")
 
 
-@examples(150)
+@examples(60)
 @given(st.data())
 def test_any_merge_patch(world: World, data: st.DataObject) -> None:
     kind: Kind = data.draw(st.sampled_from(SOME))
@@ -121,7 +121,7 @@ def test_any_merge_patch(world: World, data: st.DataObject) -> None:
     send(world, kind, data.draw(st.sampled_from(["merge-patch+json", "strategic-merge-patch+json"])), patch)
 
 
-@examples(250)
+@examples(80)
 @given(st.data())
 def test_any_directives(world: World, data: st.DataObject) -> None:
     kind: Kind = data.draw(st.sampled_from(SOME))
@@ -144,7 +144,7 @@ def test_any_directives(world: World, data: st.DataObject) -> None:
     send(world, kind, "strategic-merge-patch+json", patch)
 
 
-@examples(250)
+@examples(80)
 @given(st.data())
 def test_any_applied_configuration(world: World, data: st.DataObject) -> None:
     kind: Kind = data.draw(st.sampled_from(SOME))
@@ -156,7 +156,7 @@ def test_any_applied_configuration(world: World, data: st.DataObject) -> None:
     send(world, kind, "apply-patch+yaml", patch, version=version, query=f"?fieldManager={manager}{force}")
 
 
-@examples(150)
+@examples(60)
 @given(st.sampled_from(SOME), FIELDS)
 def test_any_managed_fields(world: World, kind: Kind, fields: Any) -> None:
     send(world, kind, "merge-patch+json", {"metadata": {"managedFields": fields}})

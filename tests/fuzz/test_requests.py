@@ -47,7 +47,7 @@ def population(world: World) -> None:
         assert world.ask("POST", collection(kind, kind.stored), manifest).code in {201, 409}
 
 
-@examples(400)
+@examples(120)
 @given(st.data())
 def test_any_request_for_objects(world: World, data: st.DataObject) -> None:
     kind: Kind = data.draw(st.sampled_from(KINDS))
@@ -62,7 +62,7 @@ def test_any_request_for_objects(world: World, data: st.DataObject) -> None:
     world.check_canary()
 
 
-@examples(300)
+@examples(100)
 @given(ROOTS, st.lists(NAMES, max_size=5), METHODS, QUERIES, BODIES, HEADERS)
 def test_any_path(
     world: World, root: str, segments: list[str], method: str, query: str, body: bytes, headers: dict[str, str]
@@ -72,7 +72,7 @@ def test_any_path(
     world.check_canary()
 
 
-@examples(300)
+@examples(100)
 @given(st.data())
 def test_any_value_of_any_parameter(world: World, data: st.DataObject) -> None:
     kind: Kind = data.draw(st.sampled_from(KINDS))
@@ -94,14 +94,14 @@ def test_any_question_about_access(world: World, path: str, spec: Any, content_t
         world.ask("POST", path, body, content_type=content_type)
 
 
-@examples(150)
+@examples(60)
 @given(REVIEWS | st.just("/api/v1/namespaces/fuzz/configmaps"), st.binary(max_size=80), st.booleans())
 def test_any_bytes_in_place_of_protobuf(world: World, path: str, data: bytes, enveloped: bool) -> None:  # noqa: FBT001
     body = b"k8s\x00" + data if enveloped else data
     world.ask("POST", path, body, content_type="application/vnd.kubernetes.protobuf")
 
 
-@examples(100)
+@examples(25)
 @given(JUNK, QUERIES)
 def test_any_options_of_a_delete(world: World, options: Any, query: str) -> None:
     names = ("preconditions", "gracePeriodSeconds", "propagationPolicy", "orphanDependents", "dryRun", "kind")

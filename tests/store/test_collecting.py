@@ -24,8 +24,8 @@ async def collecting(open_log: OpenLog | None = None) -> AsyncIterator[LocalApi]
 async def quiet(api: LocalApi) -> None:
     """Wait until the collector has looked at everything that it was told of.
 
-    It looks at one object after another, so whatever it was told of before a marker is looked at before the marker goes.
-    A look may tell it of more; three markers in a row that cause no other change mean that there is no more.
+    It looks at one object after another: whatever it was told of before a marker is looked at before the marker goes. A
+    look may tell it of more; three markers in a row that cause no other change mean that there is no more.
     """
     rounds = 0
     while rounds < 3:

@@ -52,7 +52,7 @@ def test_a_new_object_gets_an_identity_and_a_revision() -> None:
         ("selfLink", "/somewhere"),
     ],
 )
-def test_what_only_the_server_sets_is_not_taken_from_a_request(field: str, given: object) -> None:
+def test_what_only_the_server_sets_is_not_taken_from_a_request(field: str, given: Any) -> None:
     plain, forged = created("managedjobs", job()), created("managedjobs", job(**{field: given}))
 
     if field == "uid":

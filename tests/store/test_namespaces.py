@@ -96,6 +96,10 @@ def test_a_namespace_with_a_finalizer_of_somebody_else_waits_for_that_one_too() 
             await api.delete("namespaces", "lab")
             await api.until(lambda: "finalizers" not in ((api.get("namespaces", "lab") or {}).get("spec") or {}))
             assert contents(api, "lab") == []
+            revision = api.store.revision
+            for number in range(5):
+                await api.create("configmaps", config_map(f"marker-{number}"))
+            assert api.store.revision == revision + 5  # it is not written to while it waits
             assert (await api.patch("namespaces", "lab", {"metadata": {"finalizers": None}})).removed
 
     asyncio.run(story())

@@ -53,13 +53,14 @@ class Informer:
         """Follow the kind until cancelled."""
         backoff, failures = Backoff(), 0
         while True:
+            began = self._clock.monotonic()
             try:
-                since = await self._list()
-                failures = 0
-                await self._follow(since)
+                await self._follow(await self._list())
             except Expired:
                 continue
             except ApiError as error:
+                if self._clock.monotonic() - began > backoff.cap:
+                    failures = 0  # it went well for a while, so this is another trouble than the last one
                 _log.warning("watching %s: %s; listing again", self._kind.resource, error)
                 await self._clock.sleep(backoff.delay(failures))
                 failures += 1

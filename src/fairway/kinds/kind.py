@@ -70,6 +70,10 @@ class Rules:
     """`(old, new)`: what the server keeps or sets on a change, in `new`, in place."""
 
     validate: Callable[[Manifest], list[FieldError]] = _all_right
+    validate_metadata: Callable[[Manifest], list[FieldError]] | None = None
+    """What `validate` asks of the metadata; given only where it judges the spec by the spec alone, and where neither
+    `default` nor `prepare_create` touches it."""
+
     validate_update: Callable[[Manifest, Manifest], list[FieldError]] = _all_right_update
     """`(old, new)`; paths of the stored version."""
 

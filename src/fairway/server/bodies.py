@@ -33,12 +33,17 @@ def parsed(media_type: str, data: bytes) -> Any:
     )
 
 
-async def manifest(request: Request) -> Any:
-    """The object in the body."""
+async def some(request: Request) -> bytes:
+    """The body, which must not be empty."""
     data = await request.body()
     if not data:
         raise BadRequest("the body is empty; an object is expected")
-    return parsed(content_type(request), data)
+    return data
+
+
+async def manifest(request: Request) -> Any:
+    """The object in the body."""
+    return parsed(content_type(request), await some(request))
 
 
 async def patch(request: Request) -> tuple[PatchType, Any]:

@@ -16,6 +16,7 @@ from fairway.server.connections import GuardedProtocol, allow_many
 
 _BACKLOG = 2048
 _GRACE_SECONDS = 5
+_GOODBYE_SECONDS = 0.3
 _GATHERED_BYTES = 64 << 10
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
@@ -107,7 +108,19 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._api.end_streams()
-        await super().shutdown(sockets)
+        hanging_up = asyncio.create_task(self._hang_up())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            hanging_up.cancel()
+
+    async def _hang_up(self) -> None:
+        """Once every request is answered, cut the lines: a client that does nothing does not say goodbye over TLS."""
+        while running := set(self.server_state.tasks):
+            await asyncio.wait(running)
+        await asyncio.sleep(_GOODBYE_SECONDS)
+        for connection in tuple(self.server_state.connections):
+            cast("_Protocol", connection).transport.abort()
 
 
 class Listener:

@@ -14,8 +14,12 @@ from fairway.store.objects import Objects, PatchType, Written
 async def create(objects: Objects, request: Request, route: Route) -> tuple[Response, Written]:
     """A new object."""
     options = bodies.write_options(request)
-    manifest = await bodies.manifest(request)
-    written = await objects.create(route.kind, route.version, route.namespace, manifest, options)
+    if bodies.content_type(request) == "application/json":
+        data = await bodies.some(request)
+        written = await objects.create_from(route.kind, route.version, route.namespace, data, options)
+    else:
+        manifest = await bodies.manifest(request)
+        written = await objects.create(route.kind, route.version, route.namespace, manifest, options)
     return _answer(objects, request, route, written, 201), written
 
 

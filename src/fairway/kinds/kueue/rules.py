@@ -18,6 +18,7 @@ from fairway.model.metadata import GROUP
 from fairway.model.objects import KINDS as TYPES
 from fairway.model.objects import AnyObject
 from fairway.model.validation import wrong, wrong_update
+from fairway.model.validation.metadata import wrong_metadata
 
 _TYPE_FIELDS: Final = frozenset({"apiVersion", "kind"})
 
@@ -26,6 +27,7 @@ def rules_of(kind: str) -> Rules:
     """The rules of one of Kueue's kinds."""
     return Rules(
         validate=_validator(kind),
+        validate_metadata=_metadata_validator(kind),
         validate_update=_update_validator(kind),
         convert=convert,
         request_path=partial(conversion.old_path, kind),
@@ -57,6 +59,16 @@ def _validator(kind: str) -> Callable[[Manifest], list[FieldError]]:
         return errors if value is None else wrong(value)
 
     return validate
+
+
+def _metadata_validator(kind: str) -> Callable[[Manifest], list[FieldError]]:
+    expected = TYPES[kind]
+
+    def validate_metadata(manifest: Manifest) -> list[FieldError]:
+        value, errors = shapes.read({"metadata": manifest["metadata"]}, expected)
+        return errors if value is None else wrong_metadata(value)
+
+    return validate_metadata
 
 
 def _update_validator(kind: str) -> Callable[[Manifest, Manifest], list[FieldError]]:

@@ -177,9 +177,13 @@ class Collector:
         await self._objects.patch(kind, kind.stored, entry.key, _MERGE, patch)
 
 
+def _blocked_by(dependent: Entry) -> set[str]:
+    """The owners that must not go before this dependent."""
+    return {owner.uid for owner in dependent.meta.owner_references if owner.block_owner_deletion}
+
+
 def _blocks(dependent: Entry, owner: Entry) -> bool:
-    """Whether an owner must not go before this dependent."""
-    return any(one.uid == owner.meta.uid and one.block_owner_deletion for one in dependent.meta.owner_references)
+    return owner.meta.uid in _blocked_by(dependent)
 
 
 def _waits_for_dependents(owner: Entry) -> bool:

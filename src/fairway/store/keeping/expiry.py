@@ -43,9 +43,9 @@ class EventExpiry:
     async def run(self) -> None:
         """Delete what is due until cancelled."""
         while True:
+            self._more.clear()  # before the look: what comes meanwhile is looked at once more
             await self.delete_due()
             wait = self._due[0][0] - self._now().timestamp() if self._due else None
-            self._more.clear()
             try:
                 async with asyncio.timeout(wait):
                     await self._more.wait()

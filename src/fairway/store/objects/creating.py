@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from fairway.errors import AlreadyExists, BadRequest, FieldError, Forbidden, NotFound, ValidationError
 from fairway.kinds.kind import Kind, Manifest
@@ -36,11 +36,7 @@ async def create(
         manifest.pop("status", None)
     check_namespace(context, kind, key[0])
     finish(context, kind, version, manifest, options, missed)
-    if context.store.head(kind.resource, key) is not None:
-        raise AlreadyExists(
-            f'{kind.resource} "{key[1]}" already exists',
-            details={"name": key[1], "group": kind.group, "kind": kind.plural},
-        )
+    exists_already(context, kind, key)
     if options.dry_run:
         return Written(drafted(kind, key, manifest), warnings, created=True)
     return Written(await put(context, kind, key, manifest, None), warnings, created=True)
@@ -76,7 +72,15 @@ def finish(
     """Defaults, ownership and rules of a new object; what the server adds to it is nobody's."""
     rules = kind.rules
     rules.default(manifest)
-    managed = after_write(
+    managed = owned_by_creator(context, kind, manifest, options)
+    rules.prepare_create(manifest)
+    refuse_invalid(kind, version, manifest, rules.validate(manifest), missed)
+    manifest["metadata"]["managedFields"] = managed
+
+
+def owned_by_creator(context: Context, kind: Kind, manifest: Manifest, options: WriteOptions) -> list[dict[str, Any]]:
+    """The record of ownership of an object that its creator wrote as it is."""
+    return after_write(
         None,
         manifest,
         schema=kind.schemas[kind.stored](),
@@ -85,9 +89,15 @@ def finish(
         api_version=kind.api_version(kind.stored),
         now=context.stamp(),
     )
-    rules.prepare_create(manifest)
-    refuse_invalid(kind, version, manifest, rules.validate(manifest), missed)
-    manifest["metadata"]["managedFields"] = managed
+
+
+def exists_already(context: Context, kind: Kind, key: Key) -> None:
+    """Raise `AlreadyExists` if there is such an object."""
+    if context.store.head(kind.resource, key) is not None:
+        raise AlreadyExists(
+            f'{kind.resource} "{key[1]}" already exists',
+            details={"name": key[1], "group": kind.group, "kind": kind.plural},
+        )
 
 
 def check_namespace(context: Context, kind: Kind, namespace: str) -> None:

@@ -72,19 +72,8 @@ async def let_go(context: Context, kind: Kind, key: Key) -> Written:
     manifest = {**before, "metadata": dict(before["metadata"]), "spec": spec}
     if is_finished(manifest):
         return Written(await remove(context, kind, key, manifest, entry), removed=True)
-    return Written(await put(context, kind, key, manifest, entry))
-
-
-async def release(context: Context, kind: Kind, key: Key) -> Written:
-    """Take away what holds a namespace that is marked for deletion; it goes, unless finalizers hold it too."""
-    entry = context.head(kind, key)
-    before = decoded(entry)
-    spec = {name: value for name, value in (before.get("spec") or {}).items() if name != "finalizers"}
-    manifest = {**before, "metadata": dict(before["metadata"]), "spec": spec}
-    if is_finished(manifest):
-        return Written(await remove(context, kind, key, manifest, entry), removed=True)
     if manifest == before:
-        return Written(entry)
+        return Written(entry)  # somebody else's finalizer holds it
     return Written(await put(context, kind, key, manifest, entry))
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
+from fairway.kinds.documents import from_json
 from fairway.kinds.kind import Kind
 from fairway.kinds.registry import Registry
 from fairway.store.entries import Entry, Key
 from fairway.store.objects import binding, changing, creating, deleting, listing, watching
+from fairway.store.objects.alike import Alike, parts_of
 from fairway.store.objects.options import PLAIN, PLAIN_DELETE, DeleteOptions, PatchType, Target, WriteOptions, Written
 from fairway.store.objects.reading import decoded, not_found
 from fairway.store.objects.writing import Context
@@ -47,6 +49,7 @@ class Objects:
         self.store = store
         self.registry = registry
         self.now = now
+        self._alike = Alike()
         self._context = Context(store, registry, now, new_uid or _uid_source(), new_suffix or creating.random_suffix)
 
     # Reading
@@ -85,6 +88,19 @@ class Objects:
         """Store a new object. The manifest is changed."""
         return await creating.create(self._context, kind, version, namespace, manifest, options)
 
+    async def create_from(
+        self, kind: Kind, version: str, namespace: str, data: bytes, options: WriteOptions = PLAIN
+    ) -> Written:
+        """Store a new object from its JSON; cheaper than `create` where its spec is one that came before."""
+        parts = parts_of(kind, version, data)
+        if parts is None:
+            return await self.create(kind, version, namespace, from_json(data), options)
+        written = await self._alike.create(self._context, kind, namespace, parts, options)
+        if written is None:
+            written = await self.create(kind, version, namespace, from_json(data), options)
+            self._alike.remember(kind, bytes(parts.spec), options, written)
+        return written
+
     async def update(
         self,
         kind: Kind,
@@ -121,10 +137,6 @@ class Objects:
     async def let_go(self, kind: Kind, key: Key) -> Written:
         """Let a namespace go that is empty."""
         return await deleting.let_go(self._context, kind, key)
-
-    async def release(self, kind: Kind, key: Key) -> Written:
-        """Let a namespace go that is marked for deletion and empty; a plain write cannot do that."""
-        return await deleting.release(self._context, kind, key)
 
     async def delete_collection(self, selection: Selection, options: DeleteOptions = PLAIN_DELETE) -> list[Written]:
         """Delete all that are meant, each as `delete` would."""

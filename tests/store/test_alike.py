@@ -1,0 +1,157 @@
+"""An object whose spec came before is stored, refused and owned exactly as it would be on the long way."""
+
+import asyncio
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from fairway.errors import ApiError, FairwayError
+from fairway.kinds.kind import Manifest
+from fairway.store.objects import WriteOptions
+from fairway.store.objects.reading import decoded
+from fairway.testing.stores import LocalApi, local_api
+
+CONTAINER = {"name": "main", "image": "x", "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}}
+SPECS: dict[str, Manifest] = {
+    "workloads": {
+        "queueName": "q",
+        "podSets": [{"name": "main", "count": 2, "template": {"spec": {"containers": [CONTAINER]}}}],
+    },
+    "clusterqueues": {"namespaceSelector": {}, "resourceGroups": []},
+    "localqueues": {"clusterQueue": "cq"},
+    "resourceflavors": {"nodeLabels": {"zone": "a"}},
+    "cohorts": {},
+    "admissionchecks": {"controllerName": "kueue.x-k8s.io/provisioning-request"},
+}
+METADATA: dict[str, Manifest] = {
+    "a name": {"name": "x"},
+    "a generated name": {"generateName": "x-"},
+    "labels and annotations": {"name": "x", "labels": {"a": "b"}, "annotations": {"c": "d"}},
+    "an owner": {
+        "name": "x",
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}],
+    },
+    "finalizers": {"name": "x", "finalizers": ["example.com/mine"]},
+    "what only the server sets": {"name": "x", "uid": "mine", "generation": 7, "creationTimestamp": None},
+    "a name that is none": {"name": "Not A Name"},
+    "no name": {},
+    "a label that is none": {"name": "x", "labels": {"a": "not a value!"}},
+    "a resource version": {"name": "x", "resourceVersion": "5"},
+    "another namespace": {"name": "x", "namespace": "elsewhere"},
+    "a field that there is not": {"name": "x", "colour": "red"},
+    "a field of the wrong type": {"name": "x", "labels": []},
+}
+
+
+def manifest(api: LocalApi, kind: str, metadata: Manifest) -> Manifest:
+    found = api.kind(kind)
+    return {
+        "apiVersion": found.api_version(found.stored),
+        "kind": found.kind,
+        "metadata": copy.deepcopy(metadata),
+        "spec": copy.deepcopy(SPECS[kind]),
+    }
+
+
+async def outcome(api: LocalApi, kind: str, sent: Manifest, options: WriteOptions, *, quick: bool) -> Any:
+    """What a create answers, without what is different each time; the object goes again."""
+    found = api.kind(kind)
+    namespace = "default" if found.namespaced else ""
+    try:
+        if quick:
+            data = json.dumps(sent).encode()
+            written = await api.objects.create_from(found, found.stored, namespace, data, options)
+        else:
+            written = await api.objects.create(found, found.stored, namespace, copy.deepcopy(sent), options)
+    except FairwayError as error:
+        return type(error), str(error), error.code if isinstance(error, ApiError) else 422
+    stored = decoded(written.entry)
+    if not options.dry_run:
+        assert decoded(api.objects.get(found, *written.entry.key)) == stored
+        await api.objects.delete(found, written.entry.key)
+        for finalizer in stored["metadata"].get("finalizers", ()):
+            patch = {"metadata": {"finalizers": None}}
+            await api.patch(kind, stored["metadata"]["name"], patch)
+            assert finalizer
+    del stored["metadata"]["uid"]
+    stored["metadata"].pop("resourceVersion", None)
+    if "generateName" in stored["metadata"]:
+        del stored["metadata"]["name"]
+    return stored, written.warnings, written.created
+
+
+@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("metadata", METADATA.values(), ids=METADATA)
+@pytest.mark.parametrize("validation", ["Ignore", "Warn", "Strict"])
+def test_a_known_spec_gives_the_answer_of_the_long_way(kind: str, metadata: Manifest, validation: str) -> None:
+    async def story() -> None:
+        options = WriteOptions(manager="me", field_validation=validation)
+        async with local_api() as api:
+            known = manifest(api, kind, {"name": "first"})
+            await outcome(api, kind, known, options, quick=True)
+            sent = manifest(api, kind, metadata)
+
+            assert await outcome(api, kind, sent, options, quick=True) == await outcome(
+                api, kind, sent, options, quick=False
+            )
+
+    asyncio.run(story())
+
+
+def test_two_of_one_name_are_one_too_many_however_well_known_their_spec_is() -> None:
+    async def story() -> None:
+        async with local_api() as api:
+            found = api.kind("workloads")
+            data = json.dumps(manifest(api, "workloads", {"name": "x"})).encode()
+            await api.objects.create_from(found, "v1beta2", "default", data)
+            for _ in range(2):
+                with pytest.raises(ApiError, match='"x" already exists'):
+                    await api.objects.create_from(found, "v1beta2", "default", data)
+
+    asyncio.run(story())
+
+
+def test_a_spec_that_was_refused_is_refused_again() -> None:
+    async def story() -> None:
+        async with local_api() as api:
+            found = api.kind("workloads")
+            sent = manifest(api, "workloads", {"name": "x"})
+            sent["spec"]["podSets"][0]["count"] = -1
+            data = json.dumps(sent).encode()
+            for _ in range(3):
+                with pytest.raises(FairwayError, match="count"):
+                    await api.objects.create_from(found, "v1beta2", "default", data)
+            assert api.names("workloads") == set()
+
+    asyncio.run(story())
+
+
+def test_a_spec_with_unknown_fields_warns_each_time() -> None:
+    async def story() -> None:
+        async with local_api() as api:
+            found = api.kind("workloads")
+            for name in ("x", "y", "z"):
+                sent = manifest(api, "workloads", {"name": name})
+                sent["spec"]["colour"] = "red"
+                written = await api.objects.create_from(found, "v1beta2", "default", json.dumps(sent).encode())
+                assert written.warnings == ('unknown field "spec.colour"',)
+                assert "colour" not in decoded(written.entry)["spec"]
+
+    asyncio.run(story())
+
+
+def test_a_dry_run_stores_nothing_and_a_missing_namespace_is_said() -> None:
+    async def story() -> None:
+        async with local_api() as api:
+            found = api.kind("workloads")
+            data = json.dumps(manifest(api, "workloads", {"name": "x"})).encode()
+            for _ in range(2):
+                await api.objects.create_from(found, "v1beta2", "default", data, WriteOptions(dry_run=True))
+            assert api.names("workloads") == set()
+            await api.objects.create_from(found, "v1beta2", "default", data)
+            with pytest.raises(ApiError, match='namespaces "nowhere" not found'):
+                await api.objects.create_from(found, "v1beta2", "nowhere", data)
+
+    asyncio.run(story())
