@@ -77,11 +77,9 @@ def for_another(target: Target, scale: int) -> list[Line]:
 
 def _surroundings(directory: Path, sizes: Sizes) -> list[Line]:
     """What the machine and the generator themselves allow."""
-    busy = psutil.cpu_percent(1.0)
     body = manifests.encoded(manifests.workload(manifests.Place("bench", "6d1f9a3e-5b7c-4222-8333-0a1b2c3d4e5f")))
     ceiling = bare.measure(32, sizes.run_seconds, body)
     return [
-        Line("cores that others use (ratios mean something near 0)", f"{busy:.0f} %", "", None, 0),
         Line("durable write of 4 KB to this disk", f"{_write_seconds(directory) * 1e3:.2f} ms", "", None, 0),
         Line(
             f"load generator against a bare server, {len(body)} bytes",
@@ -143,12 +141,12 @@ def _loop_lines(
         )
         found.append(run)
     best = max(found, key=lambda run: run.report.rate)
-    cpu = f", CPU {best.cpu_each * 1e6:.0f} us" if best.cpu_each else ""
+    seen = f", CPU {best.cpu_each * 1e6:.0f} us, others {best.others:.0%}" if best.cpu_each else ""
     tell(what)
     lines.append(
         Line(
             f"  {what} at best",
-            f"{best.report.rate:.0f}/s{cpu}, generator's {best.report.cpu_each * 1e6:.0f} us",
+            f"{best.report.rate:.0f}/s{seen}",
             f"over {compared.goal}/s" if compared.goal else "",
             best.report.rate >= compared.goal if compared.goal else None,
             0,
@@ -161,6 +159,8 @@ class _Run(NamedTuple):
     report: Report
     cpu_each: float
     """Seconds of CPU the server used for one answer, or 0 where that cannot be seen."""
+    others: float
+    """The part of all cores that neither server nor generator used: what the figures suffered from."""
 
 
 def _run(
@@ -170,9 +170,18 @@ def _run(
     clients: int,
 ) -> _Run:
     feeds = prepare(subject.target, subject.places, clients)
-    before = subject.cpu_seconds
+    before, busy_before = subject.cpu_seconds, _busy_seconds()
     report = scenarios.sound(drive(subject.target, feeds, sizes.run_seconds))
-    return _Run(report, (subject.cpu_seconds - before) / max(1, report.answered))
+    used = subject.cpu_seconds - before
+    others = _busy_seconds() - busy_before - used - report.cpu_seconds
+    share = max(0.0, others) / report.seconds / psutil.cpu_count()
+    return _Run(report, used / max(1, report.answered), share)
+
+
+def _busy_seconds() -> float:
+    """What all cores together have worked since the machine was started."""
+    times = psutil.cpu_times()
+    return sum(times) - times.idle - times.iowait
 
 
 def _watch_lines(subject: _Subject, sizes: Sizes) -> list[Line]:

@@ -51,7 +51,7 @@ def test_shutdown_returns_when_it_has_ended(fairway: CommandLine) -> None:
     assert fairway("shutdown") == f"No server is running on {fairway.state}.\n"
 
 
-def test_users_and_objects_are_there_after_the_next_up(fairway: CommandLine) -> None:
+def test_the_next_up_keeps_the_token(fairway: CommandLine) -> None:
     started(fairway("up", "--port", "0"))
     before = yaml.safe_load((fairway.state / "kubeconfig").read_text())["users"]
     fairway("shutdown")

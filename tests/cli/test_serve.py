@@ -1,10 +1,12 @@
 """`fairway serve`: where it listens, what it shows its clients, and what it refuses."""
 
+import http.client
 import json
 import os
 import signal
 import socket
 import ssl
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -147,3 +149,18 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
 def test_version(fairway: CommandLine) -> None:
     assert fairway("version") == "fairway 0.1.0\n"
     assert json.loads(fairway("version", "--output", "json")) == {"version": "0.1.0"}
+
+
+@pytest.mark.parametrize("asked", ["/api/v1/namespaces", "/api/v1/namespaces?watch=true"], ids=["idle", "watching"])
+def test_it_does_not_wait_for_clients_that_only_sit_there(tmp_path: Path, asked: str) -> None:
+    server = Server(tmp_path / "state").start()
+    client = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=server.tls())
+    with closing(client):
+        client.request("GET", asked, headers={"Authorization": f"Bearer {server.token}"})
+        response = client.getresponse()
+        if "watch" not in asked:
+            response.read()
+
+        server.stop()
+
+    assert "timeout graceful shutdown exceeded" not in server.output.read_text()

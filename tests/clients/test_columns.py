@@ -85,11 +85,22 @@ def test_flavors_have_no_columns_of_their_own(kubectl: Kubectl, hand: Hand, shor
     assert kubectl.table(f"get {short} {kubectl.namespace}")[0] == ["NAME", "AGE"]
 
 
-@pytest.mark.parametrize("resource", ["cohorts", "admissionchecks", "provisioningrequestconfigs", "topologies"])
-def test_nor_have_the_other_kinds(kubectl: Kubectl, resource: str) -> None:
-    raw = kubectl.run(f"get {resource} nobody")
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        pytest.param("Cohort", {}, id="cohorts"),
+        pytest.param("AdmissionCheck", {"controllerName": "example.com/checks"}, id="admission checks"),
+        pytest.param("ProvisioningRequestConfig", {"provisioningClassName": "check-capacity"}, id="provisioning"),
+        pytest.param("Topology", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}, id="topologies"),
+    ],
+)
+def test_nor_have_the_other_kinds(kubectl: Kubectl, kind: str, spec: dict[str, object]) -> None:
+    name = kubectl.namespace
+    kubectl("create -f -", given=named(kind, name, version=f"{KUEUE}/v1beta2", spec=spec))
 
-    assert raw.errors.strip() == f'Error from server (NotFound): {resource}.kueue.x-k8s.io "nobody" not found'
+    head, row = kubectl.table(f"get {kind.lower()} {name}")
+
+    assert (head, row[0]) == (["NAME", "AGE"], name)
 
 
 def test_ray_jobs(kubectl: Kubectl, hand: Hand) -> None:

@@ -15,11 +15,12 @@ from fuzz.world import World
 
 PATHS: Final = st.one_of(
     st.sampled_from(
-        ["", "/", "//", "/spec", "/metadata", "/metadata/name", "/metadata/labels", "/metadata/labels/-", "/metadata/labels/a~1b",
-         "/metadata/labels/~", "/metadata/labels/~2", "/metadata/finalizers", "/metadata/finalizers/-", "/metadata/managedFields",
-         "/metadata/managedFields/0", "/metadata/ownerReferences", "/spec/template/spec/containers/0", "/spec/containers/-",
-         "/spec/containers/00", "/spec/containers/1e0", "/spec/containers/-1", "/spec/containers/99999999999999999999", "/kind",
-         "/apiVersion", "/status", "/status/conditions/0/type", "/metadata/resourceVersion", "/metadata/uid", "spec", "a/b",
+        ["", "/", "//", "/spec", "/metadata", "/metadata/name", "/metadata/labels", "/metadata/labels/-",
+         "/metadata/labels/a~1b", "/metadata/labels/~", "/metadata/labels/~2", "/metadata/finalizers",
+         "/metadata/finalizers/-", "/metadata/managedFields", "/metadata/managedFields/0", "/metadata/ownerReferences",
+         "/spec/template/spec/containers/0", "/spec/containers/-", "/spec/containers/00", "/spec/containers/1e0",
+         "/spec/containers/-1", "/spec/containers/99999999999999999999", "/kind", "/apiVersion", "/status",
+         "/status/conditions/0/type", "/metadata/resourceVersion", "/metadata/uid", "spec", "a/b",
          "/metadata/creationTimestamp", "/metadata/deletionTimestamp", "/metadata/namespace", "/metadata/generation"]
     ),
     st.text(max_size=6),
@@ -60,7 +61,9 @@ FIELDS: Final = st.one_of(
                 "fieldsV1": st.one_of(
                     JUNK,
                     st.dictionaries(
-                        st.sampled_from(["f:spec", "f:metadata", ".", 'k:{"name":"a"}', "k:{", "v:1", "v:", "i:0", "i:x", "x:y", ""]),
+                        st.sampled_from(
+                            ["f:spec", "f:metadata", ".", 'k:{"name":"a"}', "k:{", "v:1", "v:", "i:0", "i:x", "x:y", ""]
+                        ),
                         st.dictionaries(st.sampled_from(["f:a", ".", "k:{}", 'v:"x"']), JUNK, max_size=2),
                         max_size=3,
                     ),
@@ -69,7 +72,7 @@ FIELDS: Final = st.one_of(
         ),
         max_size=3,
     ),
-)  # fmt: skip
+)
 SOME: Final = [
     kind
     for kind in KINDS

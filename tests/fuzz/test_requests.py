@@ -15,14 +15,20 @@ from fuzz.world import World
 
 ROOTS: Final = st.sampled_from(
     ["api", "apis", "api/v1", "apis/batch/v1", "apis/kueue.x-k8s.io/v1beta1", "apis/visibility.kueue.x-k8s.io/v1beta2",
-     "apis/authorization.k8s.io/v1", "openapi", "openapi/v2", "openapi/v3", "openapi/v3/apis/batch", "version", "healthz",
-     "livez", "readyz", "metrics", "", "/", "api//v1", "../api/v1", "api/v1/..", "%2e%2e", "api/v1/namespaces/fuzz/pods"]
+     "apis/authorization.k8s.io/v1", "openapi", "openapi/v2", "openapi/v3", "openapi/v3/apis/batch", "version",
+     "healthz", "livez", "readyz", "metrics", "", "/", "api//v1", "../api/v1", "api/v1/..", "%2e%2e",
+     "api/v1/namespaces/fuzz/pods"]
 )  # fmt: skip
 REVIEWS: Final = st.sampled_from(
-    ["/apis/authentication.k8s.io/v1/selfsubjectreviews", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-     "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-     "/apis/authorization.k8s.io/v1/nope", "/apis/authorization.k8s.io/v9/selfsubjectaccessreviews"]
-)  # fmt: skip
+    [
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/nope",
+        "/apis/authorization.k8s.io/v9/selfsubjectaccessreviews",
+    ]
+)
 SPECS: Final = st.fixed_dictionaries(
     {},
     optional=dict.fromkeys(
@@ -166,10 +172,14 @@ DEEP: Final = {
     "lists in an annotation": b'{"metadata":{"name":"deep","annotations":' + b"[" * 150 + b"]" * 150 + b"}}",
     "maps in an annotation": b'{"metadata":{"name":"deep","annotations":' + b'{"a":' * 150 + b"1" + b"}" * 152,
     "maps in what is unknown": b'{"metadata":{"name":"deep"},"nope":' + b'{"a":' * 190 + b"1" + b"}" * 191,
-    "lists in owned fields": b'{"metadata":{"name":"deep","managedFields":[{"fieldsV1":' + b'{"a":' * 150 + b"1" + b"}" * 150 + b"}]}}",
+    "maps in owned fields": b'{"metadata":{"managedFields":[{"fieldsV1":'
+    + b'{"a":' * 150
+    + b"1"
+    + b"}" * 150
+    + b"}]}}",
     "as deep as can be read": b'{"a":' * 199 + b"{}" + b"}" * 199,
     "deeper than can be read": b'{"a":' * 200 + b"{}" + b"}" * 200,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("body", DEEP.values(), ids=DEEP)

@@ -22,6 +22,7 @@ from fairway.server.access.roles import Binding, Role
 from fairway.server.access.users import Users
 from fairway.server.app import Api
 from fairway.server.limits import Limits
+from fairway.server.requests import CUT_OFF
 from fairway.store.keeping import Collector, EventExpiry, NamespaceKeeper
 from fairway.store.memory import MemoryLog
 from fairway.store.objects import Objects
@@ -64,6 +65,7 @@ class Exchange:
             "query_string": query,
             "headers": list(headers),
             "client": ("127.0.0.1", 12345),
+            "extensions": {CUT_OFF: self._be_cut_off},
         }
         self._pieces = list(pieces) or [b""]
         self._gone = asyncio.Event()
@@ -73,7 +75,14 @@ class Exchange:
         self.code = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.sent = bytearray()
+        self.sizes: list[int] = []
+        """Of the pieces in which it was sent."""
+
         self.complete = False
+        self.cut_off = False
+        self.unfinished = False
+        """A client that never sends the end of the body."""
+
         self.hang_up_when_told = False
         """A client that listens only to what is there already."""
 
@@ -82,7 +91,7 @@ class Exchange:
     async def receive(self) -> dict[str, Any]:
         if self._pieces:
             piece = self._pieces.pop(0)
-            return {"type": "http.request", "body": piece, "more_body": bool(self._pieces)}
+            return {"type": "http.request", "body": piece, "more_body": bool(self._pieces) or self.unfinished}
         await self._gone.wait()
         return {"type": "http.disconnect"}
 
@@ -95,6 +104,7 @@ class Exchange:
             assert self.code, "a body before its headers"
             assert not self.complete, "more after the end"
             self.sent += message.get("body", b"")
+            self.sizes.append(len(message.get("body", b"")))
             self.complete = not message.get("more_body", False)
             if self.hang_up_when_told and not self.complete:
                 self.hang_up()
@@ -106,6 +116,10 @@ class Exchange:
 
     def read_again(self) -> None:
         self._may_send.set()
+
+    def _be_cut_off(self) -> None:
+        self.cut_off = True
+        self._gone.set()
 
     def hang_up(self) -> None:
         self._gone.set()

@@ -4,7 +4,7 @@ from typing import Final
 
 from fairway.kinds.core.checks import Part
 from fairway.kinds.core.pod_columns import POD_COLUMNS
-from fairway.kinds.core.pod_defaults import default_pod
+from fairway.kinds.core.pod_defaults import admit_pod, default_pod
 from fairway.kinds.core.pod_specs import wrong_new_pod
 from fairway.kinds.core.pod_updates import wrong_pod_update
 from fairway.kinds.core.resources import qos_class
@@ -14,6 +14,7 @@ from fairway.kinds.schemas.definitions import definition
 
 
 def _prepare_create(manifest: Manifest) -> None:
+    admit_pod(manifest)
     status: Part = {"phase": "Pending", "qosClass": qos_class(manifest["spec"])}
     if manifest["spec"].get("schedulingGates"):
         status["conditions"] = [
@@ -30,6 +31,8 @@ def _prepare_create(manifest: Manifest) -> None:
 
 
 def _prepare_update(old: Manifest, new: Manifest) -> None:
+    if new.get("spec") != old.get("spec"):
+        admit_pod(new)
     before, after = old.get("status") or {}, new.setdefault("status", {})
     if after == before:
         return

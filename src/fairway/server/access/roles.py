@@ -92,14 +92,13 @@ _OTHER_GROUPS = (
     "scheduling.k8s.io", _VISIBILITY,
 )  # fmt: skip
 
+_OPEN = ("configmaps", "events", "pods", "pods/log", "podtemplates", "serviceaccounts", "*/status")
 _READ_OBJECTS = (
-    Rule(
-        READ, ("",), ("configmaps", "events", "namespaces", "nodes", "pods", "pods/log", "serviceaccounts", "*/status")
-    ),
+    Rule(READ, ("",), ("namespaces", "nodes", *_OPEN)),
     Rule(READ, _OTHER_GROUPS, EVERYTHING),
 )
 _READ_NAMESPACE = (
-    Rule(READ, ("",), ("configmaps", "events", "pods", "pods/log", "serviceaccounts", "*/status")),
+    Rule(READ, ("",), _OPEN),
     Rule(("get",), ("",), ("namespaces",)),
     Rule(READ, _OTHER_GROUPS, EVERYTHING),
 )
@@ -114,7 +113,7 @@ _READ_BESIDE = (
 )  # fmt: skip
 _WRITE_JOBS = (
     Rule(READ, ("",), ("secrets",)),
-    Rule(WRITE, ("",), ("configmaps", "pods", "pods/eviction", "secrets", "serviceaccounts")),
+    Rule(WRITE, ("",), ("configmaps", "pods", "pods/eviction", "podtemplates", "secrets", "serviceaccounts")),
     Rule(WRITE, ("batch",), ("jobs",)),
     Rule(WRITE, ("fairway.dev",), ("managedjobs",)),
     Rule(WRITE, ("ray.io",), ("rayclusters", "rayjobs")),

@@ -28,9 +28,6 @@ from fairway.server.access.roles import AUTHENTICATED_GROUP, Binding, User
 FORMAT = 1
 FILE_NAME = "users.json"
 
-_LOOK_EVERY_SECONDS = 0.005
-"""Looking whether the file has changed is a call to the system, and requests come by the thousand a second."""
-
 _log = logging.getLogger(__name__)
 
 _TOKEN_BITS = 256
@@ -85,17 +82,13 @@ class Users:
         self._name = os.fspath(self._path)
         self._clock = clock or SystemClock()
         self._seen: tuple[int, int, int] | None = None
-        self._look_again = float("-inf")
         self._accounts: dict[str, Account] = {}
         self._by_hash: dict[str, tuple[User, Token]] = {}
         self._take(self._read())
 
     def find(self, token: str) -> User | None:
         """Whose token this is; `None` if it is nobody's, revoked or expired."""
-        now = self._clock.monotonic()
-        if now >= self._look_again:
-            self._look_again = now + _LOOK_EVERY_SECONDS
-            self._refresh()
+        self._refresh()
         digest = _digest(token)
         found = self._by_hash.get(digest)
         if found is None or not hmac.compare_digest(found[1].sha256, digest):
