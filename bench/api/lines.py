@@ -141,12 +141,12 @@ def _loop_lines(
         )
         found.append(run)
     best = max(found, key=lambda run: run.report.rate)
-    seen = f", CPU {best.cpu_each * 1e6:.0f} us, others {best.others:.0%}" if best.cpu_each else ""
+    seen = f"server {best.cpu_each * 1e6:.0f} us, others {best.others:.0%}, " if best.cpu_each else ""
     tell(what)
     lines.append(
         Line(
             f"  {what} at best",
-            f"{best.report.rate:.0f}/s{seen}",
+            f"{best.report.rate:.0f}/s; CPU: {seen}generator {best.report.cpu_each * 1e6:.0f} us",
             f"over {compared.goal}/s" if compared.goal else "",
             best.report.rate >= compared.goal if compared.goal else None,
             0,
@@ -158,7 +158,7 @@ def _loop_lines(
 class _Run(NamedTuple):
     report: Report
     cpu_each: float
-    """Seconds of CPU the server used for one answer, or 0 where that cannot be seen."""
+    """Seconds of CPU the server used for one answer, connecting included, or 0 where that cannot be seen."""
     others: float
     """The part of all cores that neither server nor generator used: what the figures suffered from."""
 
@@ -170,11 +170,11 @@ def _run(
     clients: int,
 ) -> _Run:
     feeds = prepare(subject.target, subject.places, clients)
-    before, busy_before = subject.cpu_seconds, _busy_seconds()
+    begun, before, busy_before = time.monotonic(), subject.cpu_seconds, _busy_seconds()
     report = scenarios.sound(drive(subject.target, feeds, sizes.run_seconds))
     used = subject.cpu_seconds - before
     others = _busy_seconds() - busy_before - used - report.cpu_seconds
-    share = max(0.0, others) / report.seconds / psutil.cpu_count()
+    share = max(0.0, others) / (time.monotonic() - begun) / (psutil.cpu_count() or 1)
     return _Run(report, used / max(1, report.answered), share)
 
 

@@ -1,6 +1,7 @@
 """Kueue's rules on manifests: the same answers as the model gives, and nothing asked twice."""
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -49,12 +50,18 @@ BROKEN: list[Any] = [
 ]
 
 
+def places(errors: Iterable[FieldError]) -> list[tuple[str, str]]:
+    """Where which rule is broken: limits are told by the schema, in its own words."""
+    return sorted((error.path, error.rule) for error in errors)
+
+
 @pytest.mark.parametrize("manifest", BROKEN)
 def test_an_object_is_refused_for_the_reasons_that_the_model_gives(manifest: Manifest) -> None:
     with pytest.raises(ValidationError) as refusal:
         validate(manifests.decode(manifest))
-    errors = BY_KIND[manifest["kind"]].rules.validate(manifest)
-    assert errors == list(refusal.value.errors)
+    kind = BY_KIND[manifest["kind"]]
+    errors = inspect(kind.schemas[kind.stored](), manifest).errors or kind.rules.validate(manifest)
+    assert places(errors) == places(refusal.value.errors)
 
 
 CHANGES: list[Any] = [
@@ -104,7 +111,9 @@ def test_a_change_is_judged_as_the_model_judges_it(old: Manifest, new: Manifest)
         want = list(refusal.errors)
     else:
         want = []
-    assert BY_KIND[old["kind"]].rules.validate_update(old, new) == want
+    kind = BY_KIND[old["kind"]]
+    errors = inspect(kind.schemas[kind.stored](), new).errors or kind.rules.validate_update(old, new)
+    assert places(errors) == places(want)
 
 
 def test_at_least_one_change_of_each_outcome_is_tried() -> None:

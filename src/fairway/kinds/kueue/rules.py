@@ -1,6 +1,7 @@
 """The rules of Kueue's kinds on manifests: read into the model's types, asked there, and the answers handed on.
 
-The schema has been walked before, so a manifest that comes here is plain JSON without unknown fields. This is the path
+The schema has been walked before, so a manifest that comes here is plain JSON without unknown fields and within its
+limits. This is the path
 of every write, so nothing is read or asked twice: what an update leaves as it was is taken over as it was.
 
 Kueue's webhook also adds a finalizer to queues and flavors. Here whoever takes it away adds it: controllers do both, so
@@ -56,7 +57,7 @@ def _validator(kind: str) -> Callable[[Manifest], list[FieldError]]:
 
     def validate(manifest: Manifest) -> list[FieldError]:
         value, errors = shapes.read(_parts(manifest), expected)
-        return errors if value is None else wrong(value)
+        return errors if value is None else wrong(value, limits=False)
 
     return validate
 
@@ -79,7 +80,7 @@ def _update_validator(kind: str) -> Callable[[Manifest, Manifest], list[FieldErr
         if before is None:
             return errors
         value, errors = _read_over(before, old, new)
-        return errors if value is None else wrong_update(before, value)
+        return errors if value is None else wrong_update(before, value, limits=False)
 
     return validate_update
 
@@ -89,11 +90,13 @@ def _parts(manifest: Manifest) -> dict[str, Any]:
 
 
 def _read_over(before: AnyObject, old: Manifest, new: Manifest) -> tuple[AnyObject | None, list[FieldError]]:
-    """The new object, with the very spec of the one before where the manifests have the same."""
+    """The new object, with the very metadata and spec of the one before where the manifests have the same."""
     parts = _parts(new)
-    spec = parts.get("spec")
-    if spec is not None and spec == old.get("spec"):
-        value = shapes.read_exact({**parts, "spec": getattr(before, "spec", None)}, type(before))
+    shared: dict[str, Any] = {
+        name: getattr(before, name) for name in ("metadata", "spec") if name in parts and parts[name] == old.get(name)
+    }
+    if shared:
+        value = shapes.read_exact({**parts, **shared}, type(before))
         if value is not None:
             return value, []
     return shapes.read(parts, type(before))

@@ -40,24 +40,22 @@ def validate_update(old: AnyObject, new: AnyObject) -> None:
     _refuse(new, wrong_update(old, new))
 
 
-def wrong(value: AnyObject) -> list[FieldError]:
-    """Why the object may not be created."""
-    return [*wrong_metadata(value), *beyond_limits(value), *_wrong(value)]
+def wrong(value: AnyObject, *, limits: bool = True) -> list[FieldError]:
+    """Why the object may not be created; without `limits` where a schema has been held against it already."""
+    return [*wrong_metadata(value), *(beyond_limits(value) if limits else ()), *_wrong(value)]
 
 
-def wrong_update(old: AnyObject, new: AnyObject) -> list[FieldError]:
-    """Why the first may not be replaced by the second.
+def wrong_update(old: AnyObject, new: AnyObject, *, limits: bool = True) -> list[FieldError]:
+    """Why the first may not be replaced by the second; without `limits` where a schema has been held against it.
 
-    A spec that both share, as the same value in memory, was accepted before and is not looked at again.
+    A spec or metadata that both share, as the same value in memory, was accepted before and is not looked at again.
     """
     if type(old) is not type(new):
         raise TypeError(f"a {old.KIND} cannot become a {new.KIND}")
-    return [
-        *wrong_metadata(new),
-        *wrong_metadata_update(old, new),
-        *beyond_limits(new, old),
-        *_wrong_update(old, new),
-    ]
+    errors = [] if new.metadata is old.metadata else [*wrong_metadata(new), *wrong_metadata_update(old, new)]
+    if limits:
+        errors += beyond_limits(new, old)
+    return errors + _wrong_update(old, new)
 
 
 def _refuse(value: AnyObject, errors: list[FieldError]) -> None:

@@ -1,0 +1,150 @@
+"""Connections of slow clients: headers that take too long, watches that nobody reads."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from fairway.server import connections
+from fairway.server.limits import Limits
+from fairway.server.listening import _Protocol
+from fuzz.world import World
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with World(tmp_path, limits=Limits(send_seconds=0.2)) as world:
+        yield world
+
+
+@asynccontextmanager
+async def listening(world: World) -> AsyncIterator[int]:
+    """The world on a port, by the server's own protocol."""
+    config = uvicorn.Config(world.api, http=_Protocol, ws="none", lifespan="off", access_log=False, log_config=None)
+    config.load()
+    state = ServerState()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: _Protocol(config, state, {}), "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for connection in list(state.connections):
+            connection.transport.abort()
+        await asyncio.gather(*state.tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def connected(port: int, *, buffer: int | None = None) -> AsyncIterator[Streams]:
+    client = socket.socket()
+    if buffer is not None:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    client.settimeout(0)
+    await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=client, limit=1024)
+    try:
+        async with asyncio.timeout(20):
+            yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def watch(world: World) -> bytes:
+    return f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.token}\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /vers", b"GET /version HTTP/1.1\r\nHost: x\r\n"], ids=["nothing", "line", "all but the end"]
+)
+def test_headers_that_do_not_come_are_not_waited_for(
+    world: World, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.05)
+
+    async def story() -> None:
+        async with listening(world) as port, connected(port) as (reader, writer):
+            writer.write(sent)
+            assert await reader.read() == b""
+
+    world.run(story())
+
+
+def test_headers_that_dribble_are_not_waited_for_either(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.1)
+
+    async def dribble(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"GET /version HTTP/1.1\r\n")
+        for number in range(1000):
+            writer.write(b"X-%d: y\r\n" % number)
+            await asyncio.sleep(0.01)
+
+    async def story() -> None:
+        async with listening(world) as port, connected(port) as (reader, writer):
+            dribbling = asyncio.create_task(dribble(writer))
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            assert not dribbling.done()
+            dribbling.cancel()
+
+    world.run(story())
+
+
+def test_a_connection_may_rest_between_requests(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.05)
+
+    async def story() -> None:
+        async with listening(world) as port, connected(port) as (reader, writer):
+            for _ in range(3):
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+                assert await reader.readexactly(2) == b"ok"
+                await asyncio.sleep(0.1)  # longer than headers may take: nothing is due while nothing has begun
+
+    world.run(story())
+
+
+def test_a_watcher_that_does_not_read_is_cut_off_while_another_hears_everything(world: World) -> None:
+    async def story() -> None:
+        async with listening(world) as port, connected(port, buffer=4096) as slow, connected(port) as other:
+            for reader, writer in (slow, other):
+                writer.write(watch(world))
+                await reader.readuntil(b"\r\n\r\n")
+            hearing = asyncio.create_task(read_until(other[0], b'"name":"last"'))
+            number = 0
+            while world.api.metrics.watches == 2:
+                manifest = {"metadata": {"name": f"a{number}"}, "data": {"text": "x" * 20_000}}
+                assert (await world.answer("POST", MAPS, manifest)).code == 201
+                number += 1
+            assert (await world.answer("POST", MAPS, {"metadata": {"name": "last"}})).code == 201
+            heard = await hearing
+
+            assert all(f'"name":"a{one}"'.encode() in heard for one in range(number))
+            with contextlib.suppress(ConnectionResetError):
+                assert not (await slow[0].read()).endswith(END)
+
+    world.run(story())
+    world.check_calm()
+
+
+END = b"\r\n0\r\n\r\n"
+"""Of an answer that is complete."""
+
+
+async def read_until(reader: asyncio.StreamReader, text: bytes) -> bytes:
+    heard = b""
+    while text not in heard:
+        piece = await reader.read(1 << 16)
+        assert piece, "the server hung up"
+        heard += piece
+    return heard
