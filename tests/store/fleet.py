@@ -99,6 +99,9 @@ class Record(NamedTuple):
     key: Key
     before: Job | None
     after: Job | None
+    last: Job
+    """The state that was answered: that after the write, or the last one where there is none."""
+
     data: bytes
 
 
@@ -169,9 +172,12 @@ class Fleet:
         """How many revisions came after one, those before the first job included."""
         return sum(record.revision > revision for record in self.records) + max(0, self._base - revision)
 
-    def note(self, revision: int, key: Key, after: Job | None, data: bytes) -> None:
+    def note(self, revision: int, key: Key, outcome: Outcome, data: bytes) -> None:
+        """Remember a write that was acknowledged."""
         assert revision > self.revision, "revisions must rise"
-        self.records.append(Record(revision, key, self.now.get(key), after, data))
+        assert outcome.job is not None
+        after = None if outcome.removed else outcome.job
+        self.records.append(Record(revision, key, self.now.get(key), after, outcome.job, data))
         state = dict(self.now)
         if after is None:
             del state[key]
@@ -182,15 +188,17 @@ class Fleet:
     def events(self, meant: Meant, since: int) -> list[Seen]:
         """What a watcher of a selection must see after a revision."""
         seen = []
-        for revision, key, before, after, data in self.records:
+        for revision, key, before, after, last, data in self.records:
             if revision <= since:
                 continue
             known = before is not None and meant.test(key, before)
             if after is not None and meant.test(key, after):
                 seen.append(Seen("MODIFIED" if known else "ADDED", key, revision, after, data))
+            elif known and after is None:
+                seen.append(Seen("DELETED", key, revision, last, data))
             elif known:
                 assert before is not None
-                seen.append(Seen("DELETED", key, revision, before, data if after is None else None))
+                seen.append(Seen("DELETED", key, revision, before, None))
         return seen
 
     def decide(self, writes: Sequence[Write]) -> list[Outcome]:

@@ -107,8 +107,8 @@ def with_bytes(at: int, new: bytes) -> Callable[[bytes], bytes]:
         pytest.param(with_bytes(8192, b"\xff" * 8192), "malformed.*restore a backup", id="a damaged first table"),
         pytest.param(with_bytes(16384, b"\xff" * 8192), "malformed.*restore a backup", id="a damaged second table"),
         pytest.param(
-            lambda data: data.replace(b'{"metadata": {"name": "boat-7"}', b'{"metadata"\0 {"name": "boat-7"}'),
-            "revision 7 \\(boats harbour/boat-7\\) is damaged: .*restore a backup",
+            lambda data: data.replace(b'{"metadata": {"name": "boat-7"}', b'\0"metadata": {"name": "boat-7"}'),
+            "revision 7 \\(boats harbour/boat-7\\) is damaged.*restore a backup",
             id="a damaged object",
         ),
     ],

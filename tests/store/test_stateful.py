@@ -294,8 +294,7 @@ class Machine(RuleBasedStateMachine):
             self.uids[key] = uid
         assert self.uids[key] == uid
         if not outcome.same:
-            after = None if outcome.removed else outcome.job
-            self.fleet.note(answer.entry.revision, key, after, answer.entry.data)
+            self.fleet.note(answer.entry.revision, key, outcome, answer.entry.data)
 
     # Watching
 
@@ -372,7 +371,12 @@ class InMemory(Machine):
         return log_in_memory()
 
 
-EFFORT = settings(max_examples=30, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EFFORT = settings(
+    max_examples=80 if settings.default.derandomize else 1000,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 TestOnAFile = OnAFile.TestCase
 TestOnAFile.settings = EFFORT
 TestInMemory = InMemory.TestCase

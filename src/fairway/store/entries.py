@@ -61,19 +61,26 @@ def meta_of(metadata: dict[str, Any]) -> Meta:
 class Entry:
     """One object at one revision."""
 
-    __slots__ = ("converted", "data", "fields", "key", "meta", "resource", "revision")
+    __slots__ = ("_meta", "converted", "data", "fields", "key", "resource", "revision")
 
     def __init__(self, resource: str, key: Key, revision: int, data: bytes, meta: Meta | None = None) -> None:
         self.resource = resource
         self.key = key
         self.revision = revision
         self.data = data
-        self.meta = meta if meta is not None else _head_decoder.decode(data).metadata
+        self._meta = meta
         self.converted: dict[str, bytes] | None = None
         """The same object in other versions, for as long as this revision is alive."""
 
         self.fields: dict[str, str] | None = None
         """What field selectors see, once one has asked."""
+
+    @property
+    def meta(self) -> Meta:
+        """Read when first asked for: a start on many objects need not wait until all are decoded."""
+        if self._meta is None:
+            self._meta = _head_decoder.decode(self.data).metadata
+        return self._meta
 
     @property
     def namespace(self) -> str:

@@ -5,8 +5,12 @@ block its deletion are gone. Orphan: dependents lose their reference and stay. A
 long as one of them does.
 """
 
+import asyncio
+import logging
 from collections import defaultdict
 from typing import Any
+
+import msgspec
 
 from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import DELETED, Change, Entry, Key, Owner
@@ -15,8 +19,11 @@ from fairway.store.objects import DeleteOptions, Objects, PatchType
 from fairway.store.objects.deleting import FOREGROUND, ORPHAN
 from fairway.store.objects.reading import decoded
 
+_log = logging.getLogger(__name__)
+
 _Place = tuple[str, Key]
 _MERGE = PatchType.MERGE
+_AT_ONCE = 100
 
 
 class Collector:
@@ -28,16 +35,26 @@ class Collector:
         self._kinds = {kind.resource: kind for kind in objects.registry.kinds}
         self._dependents: dict[str, set[_Place]] = defaultdict(set)
         self._chores: Chores[_Place] = Chores(self._look_at, self._store.settled)
-        for resource in self._kinds:
-            for entry in self._store.collection(resource).entries.values():
-                self._found(entry)
         self._store.observe(self._observe)
 
     async def run(self) -> None:
-        """Collect until cancelled."""
+        """Get to know what is there, a piece at a time, then collect until cancelled."""
+        for resource in self._kinds:
+            entries = self._store.collection(resource).entries
+            keys = list(entries)
+            for start in range(0, len(keys), _AT_ONCE):
+                for key in keys[start : start + _AT_ONCE]:
+                    if key in entries:
+                        self._found(entries[key])
+                await asyncio.sleep(0)
         await self._chores.run()
 
     def _found(self, entry: Entry) -> None:
+        try:
+            entry.meta  # noqa: B018 - read here for the first time
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            _log.error("%r is damaged: %s. Restore a backup, or replace the object.", entry, error)
+            return
         for owner in entry.meta.owner_references:
             self._dependents[owner.uid].add((entry.resource, entry.key))
         if entry.meta.owner_references or entry.meta.deletion_timestamp:
