@@ -98,42 +98,32 @@ def _map_without_nulls(merged: dict[str, Any], config: dict[str, Any], schema: S
 
 
 def _merged_lists(live: list[Any], config: list[Any], schema: Schema) -> list[Any]:
-    """Elements of both in one order: `config`'s wherever it speaks, `live`'s for the rest.
+    """Elements of both: `config`'s in its order, and among them those that only `live` has.
 
-    Elements that only `live` has stay in front of the shared element that they stand in front of in `live`.
+    Shared elements that come in the order of `config` hold the two together: what only `live` has stays behind the
+    last of them that it stands behind in `live`, or at the front.
     """
     items = schema.items or ANYTHING
     theirs = dict(elements(config, schema))
-    ours = list(_elements_with_positions(live, schema))
+    ours = _elements_with_positions(live, schema)
     by_element: dict[str, Any] = {}
     for element, item in ours:
         # Elements that cannot be told apart are not merged with, only replaced.
         by_element[element] = ABSENT if element in by_element else item
-    order = list(theirs)
-    waiting = [element for element in order if element in by_element]
-    done: set[str] = set()
-    result = []
-    left = right = 0
-    while left < len(ours) or right < len(order):
-        if left < len(ours):
-            element, item = ours[left]
-            if element not in theirs:
-                result.append(item)
-                left += 1
-                continue
-            if right < len(order) and element != order[right] and waiting and waiting[0] != element:
-                # Its turn comes later, where the configuration has it.
-                left += 1
-                continue
-            if element in done or (right < len(order) and element == order[right]):
-                left += 1
-        if right < len(order):
-            element = order[right]
-            result.append(structured_merge(by_element.get(element, ABSENT), theirs[element], items))
-            done.add(element)
-            if waiting and waiting[0] == element:
-                waiting.pop(0)
-            right += 1
+    behind: dict[str, list[Any]] = {}
+    result: list[Any] = []
+    group = result
+    in_order = (element for element in theirs if element in by_element)
+    expected = next(in_order, None)
+    for element, item in ours:
+        if element not in theirs:
+            group.append(item)
+        elif element == expected:
+            group = behind[element] = []
+            expected = next(in_order, None)
+    for element, item in theirs.items():
+        result.append(structured_merge(by_element.get(element, ABSENT), item, items))
+        result += behind.get(element, ())
     return result
 
 
