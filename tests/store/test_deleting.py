@@ -273,10 +273,10 @@ def test_what_vanishes_while_a_collection_is_deleted_is_no_error() -> None:
             for number in range(20):
                 await api.create("configmaps", config_map(f"c-{number}"))
             selection = Selection(api.kind("configmaps"), "default")
-            first, second, _ = await asyncio.gather(
-                api.objects.delete_collection(selection),
-                api.objects.delete_collection(selection),
+            _, first, second = await asyncio.gather(
                 api.delete("configmaps", "c-7"),
+                api.objects.delete_collection(selection),
+                api.objects.delete_collection(selection),
             )
             assert len(first) + len(second) == 19
             assert api.names("configmaps") == set()

@@ -372,7 +372,7 @@ class InMemory(Machine):
 
 
 EFFORT = settings(
-    max_examples=80 if settings.default.derandomize else 1000,
+    max_examples=80 if settings().derandomize else 1000,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

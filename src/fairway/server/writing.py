@@ -26,9 +26,10 @@ async def create(objects: Objects, request: Request, route: Route) -> tuple[Resp
 async def update(objects: Objects, request: Request, route: Route) -> tuple[Response, Written]:
     """An object, or its status, replaced."""
     options = bodies.write_options(request)
-    manifest = await bodies.manifest(request)
     key = (route.namespace, route.name)
-    written = await objects.update(route.kind, route.version, key, manifest, options, route.subresource)
+    written = await objects.update(
+        route.kind, route.version, key, await bodies.manifest(request), options, route.subresource
+    )
     return _answer(objects, request, route, written, 200), written
 
 

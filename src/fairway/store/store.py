@@ -128,10 +128,15 @@ class Store:
         self._staged.append((changes, done))
         return done
 
+    def settling(self) -> asyncio.Future[None] | None:
+        """Done when everything staged so far is durable; its failure is raised there too. `None` if nothing is."""
+        return asyncio.shield(self._staged[-1][1]) if self._staged else None
+
     async def settled(self) -> None:
         """Wait until everything staged so far is durable; its failure is raised here too."""
-        if self._staged:
-            await asyncio.shield(self._staged[-1][1])
+        settling = self.settling()
+        if settling is not None:
+            await settling
 
     def _committed(self, last: int, error: ApiError | None) -> None:
         if error is not None:

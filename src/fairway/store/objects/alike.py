@@ -63,7 +63,7 @@ class Alike:
     def __init__(self) -> None:
         self._known: OrderedDict[_Name, _Known] = OrderedDict()
 
-    async def create(
+    def create(
         self, context: Context, kind: Kind, namespace: str, parts: Parts, options: WriteOptions
     ) -> Written | None:
         """Store a new object with a known spec; `None` if it has to go the long way, with nothing done."""
@@ -86,7 +86,7 @@ class Alike:
         manifest["metadata"]["managedFields"] = managed
         manifest["spec"] = known.spec
         exists_already(context, kind, key)
-        return Written(await put(context, kind, key, manifest, None), created=True)
+        return put(context, kind, key, manifest, None)
 
     def remember(self, kind: Kind, spec: bytes, options: WriteOptions, written: Written) -> None:
         """Keep what became of a spec on the long way."""

@@ -9,7 +9,7 @@ from fairway.store.objects.writing import Context, drafted, put
 from fairway.store.patching.managed import after_write
 
 
-async def bind(context: Context, kind: Kind, key: Key, node: str, options: WriteOptions) -> Written:
+def bind(context: Context, kind: Kind, key: Key, node: str, options: WriteOptions) -> Written:
     """Give a pod to a node; `Conflict` if it has one, `Forbidden` while it is gated or being deleted."""
     entry = context.head(kind, key)
     old = decoded(entry)
@@ -41,4 +41,4 @@ async def bind(context: Context, kind: Kind, key: Key, node: str, options: Write
     )
     if options.dry_run:
         return Written(drafted(kind, key, new))
-    return Written(await put(context, kind, key, new, entry))
+    return put(context, kind, key, new, entry)

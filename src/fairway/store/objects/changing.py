@@ -12,7 +12,7 @@ from fairway.store.objects.deleting import is_finished
 from fairway.store.objects.intake import Checked, check_place, checked, checked_status, identified, name_of, refused
 from fairway.store.objects.options import PatchType, Target, Written
 from fairway.store.objects.reading import decoded, not_found
-from fairway.store.objects.writing import Context, check_preconditions, drafted, put, refuse_invalid, remove
+from fairway.store.objects.writing import Context, check_preconditions, drafted, put, refuse_invalid, remove, unchanged
 from fairway.store.patching.apply import apply
 from fairway.store.patching.jsonpatch import json_patch
 from fairway.store.patching.managed import after_write
@@ -30,7 +30,7 @@ _KEPT: Final = (
 """Metadata that a write cannot change."""
 
 
-async def update(context: Context, target: Target, body: object) -> Written:
+def update(context: Context, target: Target, body: object) -> Written:
     """Replace an object, or its status."""
     kind, version, key, *_ = target
     entry = context.head(kind, key)
@@ -44,13 +44,13 @@ async def update(context: Context, target: Target, body: object) -> Written:
     old = decoded(entry)
     found = _checked(target, manifest, old)
     new = _replacement(target, old, found.manifest)
-    return await _replace(context, target, Before(entry, old), new, found)
+    return _replace(context, target, Before(entry, old), new, found)
 
 
-async def patch(context: Context, target: Target, patch_type: PatchType, body: Any) -> Written:
+def patch(context: Context, target: Target, patch_type: PatchType, body: Any) -> Written:
     """Change an object, or its status, as a patch describes it."""
     if patch_type is PatchType.APPLY:
-        return await _apply(context, target, body)
+        return _apply(context, target, body)
     kind, version, key, options, subresource = target
     entry = context.head(kind, key)
     old = decoded(entry)
@@ -65,7 +65,7 @@ async def patch(context: Context, target: Target, patch_type: PatchType, body: A
     else:
         found = _checked(target, patched, old)
         new = _replacement(target, old, found.manifest)
-    return await _replace(context, target, Before(entry, old), new, found)
+    return _replace(context, target, Before(entry, old), new, found)
 
 
 def _patched(kind: Kind, version: str, patch_type: PatchType, live: Manifest, body: Any) -> Any:
@@ -90,7 +90,7 @@ class Before(NamedTuple):
     manifest: Manifest
 
 
-async def _replace(context: Context, target: Target, before: Before, new: Manifest, found: Checked) -> Written:
+def _replace(context: Context, target: Target, before: Before, new: Manifest, found: Checked) -> Written:
     """The common end of updates and patches: ownership, rules, then the store."""
     kind, old = target.kind, before.manifest
     kind.rules.default(new)
@@ -105,7 +105,7 @@ async def _replace(context: Context, target: Target, before: Before, new: Manife
     )
     _obey_rules(kind, target.version, old, new, found.errors)
     new["metadata"]["managedFields"] = managed
-    return await _store(context, target, before, new, found.warnings)
+    return _store(context, target, before, new, found.warnings)
 
 
 def _obey_rules(kind: Kind, version: str, old: Manifest, new: Manifest, missed: list[FieldError]) -> None:
@@ -116,17 +116,15 @@ def _obey_rules(kind: Kind, version: str, old: Manifest, new: Manifest, missed: 
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-async def _store(context: Context, target: Target, before: Before, new: Manifest, warnings: tuple[str, ...]) -> Written:
+def _store(context: Context, target: Target, before: Before, new: Manifest, warnings: tuple[str, ...]) -> Written:
     kind, dry_run, entry = target.kind, target.options.dry_run, before.entry
     if new == before.manifest:
-        if not dry_run:
-            await context.store.settled()  # what it is equal to may still be on its way to the disk
-        return Written(entry, warnings)
+        return unchanged(context, entry, warnings, dry_run=dry_run)
     if dry_run:
         return Written(drafted(kind, entry.key, new), warnings)
     if is_finished(new):
-        return Written(await remove(context, kind, entry.key, new, entry), warnings, removed=True)
-    return Written(await put(context, kind, entry.key, new, entry), warnings)
+        return remove(context, kind, entry.key, new, entry, warnings)
+    return put(context, kind, entry.key, new, entry, warnings)
 
 
 def _checked(target: Target, manifest: Manifest, old: Manifest) -> Checked:
@@ -189,7 +187,7 @@ def _late_finalizers(old: Manifest, new: Manifest) -> list[FieldError]:
     return [FieldError("metadata.finalizers", added, "FieldValueForbidden", message)]
 
 
-async def _apply(context: Context, target: Target, body: Any) -> Written:
+def _apply(context: Context, target: Target, body: Any) -> Written:
     """Server-side apply; ownership is always recorded in the stored version."""
     kind, version, key, options, subresource = target
     applied = identified(kind, version, body)
@@ -199,7 +197,7 @@ async def _apply(context: Context, target: Target, body: Any) -> Written:
     if entry is None:
         if subresource:
             raise not_found(kind, key[1])
-        return await _apply_first(context, target, applied)
+        return _apply_first(context, target, applied)
     metadata = applied["metadata"]
     check_preconditions(kind, entry, metadata.pop("uid", None), metadata.pop("resourceVersion", None))
     old = decoded(entry)
@@ -214,10 +212,10 @@ async def _apply(context: Context, target: Target, body: Any) -> Written:
     kind.rules.default(new)
     _obey_rules(kind, version, old, new, missed)
     new["metadata"]["managedFields"] = managed
-    return await _store(context, target, Before(entry, old), new, warnings)
+    return _store(context, target, Before(entry, old), new, warnings)
 
 
-async def _apply_first(context: Context, target: Target, applied: Manifest) -> Written:
+def _apply_first(context: Context, target: Target, applied: Manifest) -> Written:
     kind, version, key, options, _ = target
     if applied["metadata"].pop("uid", None):  # asks for an object that is there
         raise not_found(kind, key[1])
@@ -230,7 +228,7 @@ async def _apply_first(context: Context, target: Target, applied: Manifest) -> W
     merged["metadata"]["managedFields"] = managed
     if options.dry_run:
         return Written(drafted(kind, key, merged), warnings, created=True)
-    return Written(await put(context, kind, key, merged, None), warnings, created=True)
+    return put(context, kind, key, merged, None, warnings)
 
 
 def _merged(context: Context, target: Target, live: Manifest | None, applied: Manifest) -> Manifest:

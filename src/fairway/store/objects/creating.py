@@ -24,9 +24,7 @@ def random_suffix() -> str:
     return "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(_SUFFIX_LENGTH))
 
 
-async def create(
-    context: Context, kind: Kind, version: str, namespace: str, body: object, options: WriteOptions
-) -> Written:
+def create(context: Context, kind: Kind, version: str, namespace: str, body: object, options: WriteOptions) -> Written:
     """Store a new object."""
     manifest = identified(kind, version, body)
     check_place(kind, manifest, namespace, "")
@@ -39,7 +37,7 @@ async def create(
     exists_already(context, kind, key)
     if options.dry_run:
         return Written(drafted(kind, key, manifest), warnings, created=True)
-    return Written(await put(context, kind, key, manifest, None), warnings, created=True)
+    return put(context, kind, key, manifest, None, warnings)
 
 
 def fresh(context: Context, kind: Kind, manifest: Manifest) -> Key:

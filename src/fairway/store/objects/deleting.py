@@ -1,6 +1,5 @@
 """Deleting: at once, or marked for deletion until finalizers, dependents and running containers are done."""
 
-import asyncio
 from datetime import timedelta
 from typing import Final
 
@@ -9,7 +8,7 @@ from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Key
 from fairway.store.objects.options import DeleteOptions, Written
 from fairway.store.objects.reading import decoded
-from fairway.store.objects.writing import Context, check_preconditions, drafted, put, remove
+from fairway.store.objects.writing import Context, check_preconditions, drafted, put, remove, unchanged
 from fairway.store.selectors import Selection
 
 FOREGROUND: Final = "foregroundDeletion"
@@ -37,7 +36,7 @@ def _is_held(manifest: Manifest) -> bool:
     return manifest["kind"] == "Namespace" and bool((manifest.get("spec") or {}).get("finalizers"))
 
 
-async def delete(context: Context, kind: Kind, key: Key, options: DeleteOptions) -> Written:
+def delete(context: Context, kind: Kind, key: Key, options: DeleteOptions) -> Written:
     """Delete an object, or mark it for deletion."""
     if options.propagation not in _PROPAGATIONS:
         known = ", ".join(one for one in _PROPAGATIONS if one)
@@ -53,43 +52,38 @@ async def delete(context: Context, kind: Kind, key: Key, options: DeleteOptions)
     if grace == 0 and not _is_held(manifest):
         if options.dry_run:
             return Written(drafted(kind, key, manifest), removed=True)
-        return Written(await remove(context, kind, key, manifest, entry), removed=True)
+        return remove(context, kind, key, manifest, entry)
     _mark(context, manifest, grace)
     if manifest == before:
-        if not options.dry_run:
-            await context.store.settled()
-        return Written(entry)
+        return unchanged(context, entry, dry_run=options.dry_run)
     if options.dry_run:
         return Written(drafted(kind, key, manifest))
-    return Written(await put(context, kind, key, manifest, entry))
+    return put(context, kind, key, manifest, entry)
 
 
-async def let_go(context: Context, kind: Kind, key: Key) -> Written:
+def let_go(context: Context, kind: Kind, key: Key) -> Written:
     """Take away what holds a namespace until it is empty, `spec.finalizers`, which no update or patch can."""
     entry = context.head(kind, key)
     before = decoded(entry)
     spec = {field: value for field, value in (before.get("spec") or {}).items() if field != "finalizers"}
     manifest = {**before, "metadata": dict(before["metadata"]), "spec": spec}
     if is_finished(manifest):
-        return Written(await remove(context, kind, key, manifest, entry), removed=True)
+        return remove(context, kind, key, manifest, entry)
     if manifest == before:
-        return Written(entry)  # somebody else's finalizer holds it
-    return Written(await put(context, kind, key, manifest, entry))
+        return unchanged(context, entry)  # somebody else's finalizer holds it
+    return put(context, kind, key, manifest, entry)
 
 
-async def delete_collection(context: Context, selection: Selection, options: DeleteOptions) -> list[Written]:
-    """Delete all that are meant; those that vanish meanwhile are nobody's concern."""
+def delete_collection(context: Context, selection: Selection, options: DeleteOptions) -> list[Written]:
+    """Delete all that are meant."""
     collection = context.store.collection(selection.kind.resource)
     meant = [key for key in collection.keys(selection.namespace) if selection.matches(collection.entries[key])]
-    outcomes = await asyncio.gather(
-        *(delete(context, selection.kind, key, options) for key in meant), return_exceptions=True
-    )
     deleted = []
-    for outcome in outcomes:
-        if isinstance(outcome, Written):
-            deleted.append(outcome)
-        elif not isinstance(outcome, NotFound):
-            raise outcome
+    for key in meant:
+        try:
+            deleted.append(delete(context, selection.kind, key, options))
+        except NotFound:
+            continue  # it is on its way out already
     return deleted
 
 

@@ -86,20 +86,22 @@ class Objects:
         self, kind: Kind, version: str, namespace: str, manifest: object, options: WriteOptions = PLAIN
     ) -> Written:
         """Store a new object. The manifest is changed."""
-        return await creating.create(self._context, kind, version, namespace, manifest, options)
+        written = creating.create(self._context, kind, version, namespace, manifest, options)
+        del manifest
+        return await _when_durable(written)
 
     async def create_from(
         self, kind: Kind, version: str, namespace: str, data: bytes, options: WriteOptions = PLAIN
     ) -> Written:
         """Store a new object from its JSON; cheaper than `create` where its spec is one that came before."""
         parts = parts_of(kind, version, data)
-        if parts is None:
-            return await self.create(kind, version, namespace, from_json(data), options)
-        written = await self._alike.create(self._context, kind, namespace, parts, options)
+        written = self._alike.create(self._context, kind, namespace, parts, options) if parts is not None else None
         if written is None:
-            written = await self.create(kind, version, namespace, from_json(data), options)
-            self._alike.remember(kind, bytes(parts.spec), options, written)
-        return written
+            written = creating.create(self._context, kind, version, namespace, from_json(data), options)
+            if parts is not None:
+                self._alike.remember(kind, bytes(parts.spec), options, written)
+        del data, parts
+        return await _when_durable(written)
 
     async def update(
         self,
@@ -111,7 +113,9 @@ class Objects:
         subresource: str = "",
     ) -> Written:
         """Replace an object, or its status. The manifest is changed."""
-        return await changing.update(self._context, Target(kind, version, key, options, subresource), manifest)
+        written = changing.update(self._context, Target(kind, version, key, options, subresource), manifest)
+        del manifest
+        return await _when_durable(written)
 
     async def patch(
         self,
@@ -124,20 +128,30 @@ class Objects:
         subresource: str = "",
     ) -> Written:
         """Change an object, or its status, as a patch describes it."""
-        return await changing.patch(self._context, Target(kind, version, key, options, subresource), patch_type, patch)
+        target = Target(kind, version, key, options, subresource)
+        written = changing.patch(self._context, target, patch_type, patch)
+        del patch
+        return await _when_durable(written)
 
     async def bind(self, kind: Kind, key: Key, node: str, options: WriteOptions = PLAIN) -> Written:
         """Give a pod to a node."""
-        return await binding.bind(self._context, kind, key, node, options)
+        return await _when_durable(binding.bind(self._context, kind, key, node, options))
 
     async def delete(self, kind: Kind, key: Key, options: DeleteOptions = PLAIN_DELETE) -> Written:
         """Delete an object, or mark it for deletion where somebody must finish first."""
-        return await deleting.delete(self._context, kind, key, options)
+        return await _when_durable(deleting.delete(self._context, kind, key, options))
 
     async def let_go(self, kind: Kind, key: Key) -> Written:
         """Let a namespace go that is empty."""
-        return await deleting.let_go(self._context, kind, key)
+        return await _when_durable(deleting.let_go(self._context, kind, key))
 
     async def delete_collection(self, selection: Selection, options: DeleteOptions = PLAIN_DELETE) -> list[Written]:
         """Delete all that are meant, each as `delete` would."""
-        return await deleting.delete_collection(self._context, selection, options)
+        deleted = deleting.delete_collection(self._context, selection, options)
+        return [await _when_durable(written) for written in deleted]
+
+
+async def _when_durable(written: Written) -> Written:
+    if written.durable is not None:
+        await written.durable
+    return written

@@ -1,6 +1,7 @@
 """How a request wants to be carried out, and what came of it."""
 
-from dataclasses import dataclass
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -67,10 +68,13 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The object after a write; durable, unless it was a dry run."""
+    """The object after a write."""
 
     entry: Entry
     warnings: tuple[str, ...] = ()
     created: bool = False
     removed: bool = False
     """The object is gone; `entry` is its last state."""
+
+    durable: Awaitable[None] | None = field(default=None, compare=False, repr=False)
+    """What to wait for before anybody may hear of it; `None` where nothing is on its way to the disk."""

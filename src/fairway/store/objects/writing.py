@@ -1,4 +1,8 @@
-"""What all writes share: the context they run in, time stamps, and the last step to the store."""
+"""What all writes share: the context they run in, time stamps, and the last step to the store.
+
+A write is decided at once and without waiting, so that nothing can change under it. Only then does its author wait for
+the disk, and by then everything that was needed for the decision is let go of.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +15,7 @@ from fairway.kinds.kind import Kind, Manifest
 from fairway.kinds.registry import Registry
 from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key, meta_of
 from fairway.store.objects.intake import name_of
+from fairway.store.objects.options import Written
 from fairway.store.objects.reading import not_found
 from fairway.store.store import Store
 
@@ -55,21 +60,34 @@ def staged(kind: Kind, key: Key, manifest: Manifest, revision: int) -> Entry:
     return Entry(kind.resource, key, revision, _encode(manifest), meta_of(metadata))
 
 
-async def put(context: Context, kind: Kind, key: Key, manifest: Manifest, previous: Entry | None) -> Entry:
-    """Store an object's new state; returns when it is durable."""
+def put(
+    context: Context,
+    kind: Kind,
+    key: Key,
+    manifest: Manifest,
+    previous: Entry | None,
+    warnings: tuple[str, ...] = (),
+) -> Written:
+    """Send an object's new state to the disk."""
     store = context.store
     store.check_room()
     entry = staged(kind, key, manifest, store.next_revision)
-    await store.stage([Change(ADDED if previous is None else MODIFIED, entry, previous)])
-    return entry
+    durable = store.stage([Change(ADDED if previous is None else MODIFIED, entry, previous)])
+    return Written(entry, warnings, created=previous is None, durable=durable)
 
 
-async def remove(context: Context, kind: Kind, key: Key, manifest: Manifest, previous: Entry) -> Entry:
-    """Remove an object; `manifest` is its last state."""
+def remove(
+    context: Context, kind: Kind, key: Key, manifest: Manifest, previous: Entry, warnings: tuple[str, ...] = ()
+) -> Written:
+    """Send an object's end to the disk; `manifest` is its last state."""
     store = context.store
     entry = staged(kind, key, manifest, store.next_revision)
-    await store.stage([Change(DELETED, entry, previous)])
-    return entry
+    return Written(entry, warnings, removed=True, durable=store.stage([Change(DELETED, entry, previous)]))
+
+
+def unchanged(context: Context, entry: Entry, warnings: tuple[str, ...] = (), *, dry_run: bool = False) -> Written:
+    """The object as it is, to be told of when it is durable: it may still be on its way."""
+    return Written(entry, warnings, durable=None if dry_run else context.store.settling())
 
 
 def refuse_invalid(
