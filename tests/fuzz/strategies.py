@@ -74,7 +74,7 @@ def _grown_object(draw: st.DrawFn, schema: Schema, depth: int) -> Manifest:
     return made
 
 
-class _Place:
+class Place:
     """One value inside a manifest, with what its schema says of it."""
 
     def __init__(self, holder: Any, key: Any, schema: Schema | None) -> None:
@@ -83,21 +83,21 @@ class _Place:
         self.schema = schema
 
 
-def _places(value: Any, schema: Schema | None) -> list[_Place]:
+def places(value: Any, schema: Schema | None = None) -> list[Place]:
     """Every value in a manifest but the manifest itself."""
-    found: list[_Place] = []
+    found: list[Place] = []
     waiting: list[tuple[Any, Schema | None]] = [(value, schema)]
     while waiting:
         one, known = waiting.pop()
         if isinstance(one, dict):
             for key, part in one.items():
                 inner = (known.properties.get(key) or known.values) if known else None
-                found.append(_Place(one, key, inner))
+                found.append(Place(one, key, inner))
                 waiting.append((part, inner))
         elif isinstance(one, list):
             inner = known.items if known else None
             for position, part in enumerate(one):
-                found.append(_Place(one, position, inner))
+                found.append(Place(one, position, inner))
                 waiting.append((part, inner))
     return found
 
@@ -107,10 +107,10 @@ def spoilt(draw: st.DrawFn, manifest: Manifest, schema: Schema, *, most: int = 3
     """A manifest with a few places replaced, removed, doubled or filled with what the schema allows there."""
     changed = copy.deepcopy(manifest)
     for _ in range(draw(st.integers(1, most))):
-        places = _places(changed, schema)
-        if not places:
+        found = places(changed, schema)
+        if not found:
             return changed
-        place = places[draw(st.integers(0, len(places) - 1))]
+        place = found[draw(st.integers(0, len(found) - 1))]
         kind = draw(st.sampled_from(["replace", "remove", "double", "grow", "regrow", "regrow", "grow"]))
         holder, key, part = place.holder, place.key, place.schema
         value = holder[key]

@@ -106,8 +106,7 @@ def holds(live: Any, config: Any, schema: Any) -> bool:
     if isinstance(config, list) and schema.list_type != "atomic":
         by_element = {element_of(item, schema): item for item in live}
         return all(
-            element_of(item, schema) in by_element
-            and holds(by_element[element_of(item, schema)], item, schema.items)
+            element_of(item, schema) in by_element and holds(by_element[element_of(item, schema)], item, schema.items)
             for item in config
         )
     return bool(live == config)

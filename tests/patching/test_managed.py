@@ -51,9 +51,7 @@ def test_one_manager_has_an_entry_for_each_subresource() -> None:
 def test_write_that_changes_nothing_gives_the_same_list() -> None:
     created = write(None, widget(size=1), "A")
     again = copy.deepcopy(created)
-    entries = after_write(
-        created, again, schema=schema_for(V1), manager="B", subresource="", api_version=V1, now=LATER
-    )
+    entries = after_write(created, again, schema=schema_for(V1), manager="B", subresource="", api_version=V1, now=LATER)
     assert entries is created["metadata"]["managedFields"]
 
 

@@ -20,7 +20,7 @@ _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
 _VALUE = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _TERM: Final = re.compile(
     rf"\s*(?:(?P<absent>!)\s*(?P<key0>{_KEY})"
-    rf"|(?P<key1>{_KEY})\s+(?P<set>in|notin)\s*\(\s*(?P<values>[^()]*?)\s*\)"
+    rf"|(?P<key1>{_KEY})\s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\)"
     rf"|(?P<key2>{_KEY})\s*(?P<op>==|=|!=)\s*(?P<value>{_VALUE})?"
     rf"|(?P<key3>{_KEY}))\s*"
 )
