@@ -96,15 +96,26 @@ GARBAGE: Final = {
     "a bare CR": b"GET /version HTTP/1.1\rHost: x\r\r",
     "an address with a space": b"GET /ver sion HTTP/1.1\r\nHost: x\r\n\r\n",
     "an address with bytes that are no text": b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
-    "a star": b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
-    "a proxy's request": b"CONNECT example.com:443 HTTP/1.1\r\nHost: x\r\n\r\n",
 }
+
+UNUSUAL: Final = {
+    "a star": b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    "a proxy's request": b"CONNECT example.com:443 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+}
+"""Requests that are well formed, so they are answered in their own time: whoever hangs up meanwhile hears nothing."""
 
 
 @pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE)
 def test_what_is_no_request_is_refused(server: Server, data: bytes) -> None:
-    answer = exchange(server, data)
+    check_refused(exchange(server, data))
 
+
+@pytest.mark.parametrize("data", UNUSUAL.values(), ids=UNUSUAL)
+def test_what_nobody_asks_of_an_api_is_refused(server: Server, data: bytes) -> None:
+    check_refused(exchange(server, data, more=True))
+
+
+def check_refused(answer: bytes) -> None:
     status_line, _, rest = answer.partition(b"\r\n")
     assert status_line.split()[1][:1] == b"4", answer
     body = json.loads(rest.partition(b"\r\n\r\n")[2])

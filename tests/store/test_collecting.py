@@ -3,10 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
+from fairway.errors import FieldError
 from fairway.kinds.kind import Manifest
+from fairway.kinds.registry import Registry, default_registry
+from fairway.store.keeping import chores
 from fairway.testing.stores import LocalApi, OpenLog, local_api
 
 from .manifests import config_map, job, owned_by
@@ -373,3 +377,30 @@ def test_what_was_left_to_do_is_done_after_a_restart(open_log: OpenLog, propagat
 
     asyncio.run(interrupted())
     asyncio.run(again())
+
+
+def test_one_object_that_cannot_be_changed_does_not_keep_the_others_from_being_collected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after an upgrade whose rules an old object breaks: the refusal ended the collector, and with it everything."""
+    monkeypatch.setattr(chores, "_PAUSE_SECONDS", 0.01)
+    kinds = {kind.resource: kind for kind in default_registry().kinds}
+
+    def refuse(_old: Manifest, new: Manifest) -> list[FieldError]:
+        wrong = new["metadata"]["name"] == "stubborn"
+        return [FieldError("data", None, "FieldValueInvalid", "no longer allowed")] if wrong else []
+
+    rules = replace(kinds["configmaps"].rules, validate_update=refuse)
+    kinds["configmaps"] = replace(kinds["configmaps"], rules=rules)
+
+    async def story() -> None:
+        async with local_api(registry=Registry(kinds.values()), keepers=True) as api:
+            for name in ("first", "second"):
+                owner = await api.create("secrets", {"metadata": {"name": name}})
+                await own(api, "stubborn" if name == "first" else "child", owner)
+            await api.delete("secrets", "first", propagation="Orphan")
+            await api.delete("secrets", "second")
+            await api.until(lambda: api.names("configmaps") == {"stubborn"})
+            assert api.names("secrets") == {"first"}  # still to be done
+
+    asyncio.run(story())

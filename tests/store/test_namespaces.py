@@ -2,6 +2,9 @@
 
 import asyncio
 
+import pytest
+
+from fairway.errors import Forbidden
 from fairway.store.keeping.namespaces import DEFAULT_NAMESPACES
 from fairway.testing.stores import LocalApi, OpenLog, local_api
 
@@ -157,5 +160,16 @@ def test_events_go_with_their_namespace() -> None:
             await api.delete("namespaces", "lab")
             await api.until(lambda: api.get("namespaces", "lab") is None)
             assert api.names("events") == set()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+def test_the_namespaces_that_everybody_expects_stay(name: str) -> None:
+    async def story() -> None:
+        async with local_api(keepers=True) as api:
+            with pytest.raises(Forbidden, match="this namespace may not be deleted"):
+                await api.delete("namespaces", name)
+            assert name in api.names("namespaces")
 
     asyncio.run(story())

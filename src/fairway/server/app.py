@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairway.errors import ApiError, FairwayError, Forbidden, MethodNotAllowed, TooManyRequests, ValidationError
-from fairway.server import bodies, reading, reviewing, visibility, watching, writing
+from fairway.server import reading, reviewing, visibility, watching, writing
 from fairway.server.access.audit import AuditEntry, AuditLog
 from fairway.server.access.authentication import authenticate
 from fairway.server.access.authorization import authorize, authorize_path
@@ -132,7 +132,7 @@ class Api:
 
     def _would_create(self, request: Request, asked: Route) -> bool:
         """Whether a patch makes a new object, as an apply may."""
-        if bodies.content_type(request) != PatchType.APPLY:
+        if request.content_type != PatchType.APPLY:
             return False
         return self._objects.store.head(asked.kind.resource, (asked.namespace, asked.name)) is None
 
@@ -162,28 +162,27 @@ class Api:
         if asked.subresource == "log":
             with self._stream(exchange) as start:
                 return await pod_log(objects, request, asked, self._logs, self.limits, start, send)
-        with self._one_more():
-            if asked.subresource == "binding":
-                response, exchange.written = await writing.bind(objects, request, asked)
-                return response
-            if asked.verb == "get":
-                return reading.get(objects, request, asked)
-            if asked.verb == "list":
-                return reading.list_objects(objects, request, asked, self.limits)
-            if asked.verb == "deletecollection":
-                return await writing.delete_collection(objects, request, asked)
-            response, exchange.written = await _WRITES[asked.verb](objects, request, asked)
-            return response
-
-    @contextmanager
-    def _one_more(self) -> Iterator[None]:
         if self.metrics.in_flight >= self.limits.requests:
             raise TooManyRequests(f"{self.limits.requests} requests are being answered already; try again in a second")
         self.metrics.in_flight += 1
         try:
-            yield
+            return await self._answered_at_once(request, asked, exchange)
         finally:
             self.metrics.in_flight -= 1
+
+    async def _answered_at_once(
+        self, request: Request, asked: Route, exchange: _Exchange
+    ) -> Response | reading.Streamed:
+        objects = self._objects
+        if asked.verb == "get":
+            return reading.get(objects, request, asked)
+        if asked.verb == "list":
+            return reading.list_objects(objects, request, asked, self.limits)
+        if asked.verb == "deletecollection":
+            return await writing.delete_collection(objects, request, asked)
+        write = writing.bind if asked.subresource == "binding" else _WRITES[asked.verb]
+        response, exchange.written = await write(objects, request, asked)
+        return response
 
     @contextmanager
     def _stream(self, exchange: _Exchange) -> Iterator[Callable[[], None]]:

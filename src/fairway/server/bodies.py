@@ -14,11 +14,6 @@ _VALIDATIONS: Final = ("Ignore", "Warn", "Strict")
 _LONGEST_MANAGER: Final = 128
 
 
-def content_type(request: Request) -> str:
-    """The media type of the body, without parameters."""
-    return request.header(b"content-type").partition(";")[0].strip().lower()
-
-
 def parsed(media_type: str, data: bytes) -> Any:
     """The value of a body in JSON, in YAML or, if it is of one of Kubernetes' own kinds, in protobuf."""
     if media_type in {"application/json", ""}:
@@ -43,12 +38,12 @@ async def some(request: Request) -> bytes:
 
 async def manifest(request: Request) -> Any:
     """The object in the body."""
-    return parsed(content_type(request), await some(request))
+    return parsed(request.content_type, await some(request))
 
 
 async def patch(request: Request) -> tuple[PatchType, Any]:
     """The patch in the body, and its type."""
-    media_type = content_type(request)
+    media_type = request.content_type
     patch_type = _PATCHES.get(media_type)
     if patch_type is None:
         raise UnsupportedMediaType(
@@ -89,7 +84,7 @@ def write_options(request: Request, *, apply: bool = False) -> WriteOptions:
 async def delete_options(request: Request) -> DeleteOptions:
     """How the query and the body want a delete to be carried out."""
     data = await request.body()
-    body = parsed(content_type(request), data) if data else {}
+    body = parsed(request.content_type, data) if data else {}
     if body is None:
         body = {}
     if not isinstance(body, dict):
@@ -143,4 +138,6 @@ def _dry_run(value: Any) -> bool:
 def _agent(request: Request) -> str:
     """Who writes, if nothing else says so: the program's name."""
     agent = request.header(b"user-agent").partition("/")[0]
+    if agent and len(agent) <= _LONGEST_MANAGER and agent.isprintable():
+        return agent
     return "".join(letter for letter in agent[:_LONGEST_MANAGER] if letter.isprintable()) or "unknown"

@@ -14,7 +14,7 @@ from fairway.store.objects import Objects, PatchType, Written
 async def create(objects: Objects, request: Request, route: Route) -> tuple[Response, Written]:
     """A new object."""
     options = bodies.write_options(request)
-    if bodies.content_type(request) == "application/json":
+    if request.content_type == "application/json":
         data = await bodies.some(request)
         written = await objects.create_from(route.kind, route.version, route.namespace, data, options)
     else:
@@ -35,7 +35,7 @@ async def update(objects: Objects, request: Request, route: Route) -> tuple[Resp
 
 async def patch(objects: Objects, request: Request, route: Route) -> tuple[Response, Written]:
     """An object, or its status, changed."""
-    is_apply = bodies.content_type(request) == PatchType.APPLY
+    is_apply = request.content_type == PatchType.APPLY
     options = bodies.write_options(request, apply=is_apply)
     patch_type, body = await bodies.patch(request)
     key = (route.namespace, route.name)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from fairway.errors import ApiError, Conflict, NotFound
+from fairway.errors import ApiError, Conflict, FairwayError, NotFound
 
 _log = logging.getLogger(__name__)
 _PAUSE_SECONDS = 1.0
@@ -46,7 +46,7 @@ class Chores(Generic[Chore]):
                 self.add(chore)
                 with contextlib.suppress(ApiError):
                     await self._settled()
-            except ApiError as error:
+            except FairwayError as error:
                 _log.warning("%s: %s; trying again", chore, error)
                 self.add(chore)
                 await asyncio.sleep(_PAUSE_SECONDS)

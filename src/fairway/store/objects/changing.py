@@ -179,11 +179,11 @@ def _is_another_spec(old: Manifest, new: Manifest) -> bool:
 def _late_finalizers(old: Manifest, new: Manifest) -> list[FieldError]:
     if "deletionTimestamp" not in old["metadata"]:
         return []
-    before = old["metadata"].get("finalizers") or ()
+    before = frozenset(old["metadata"].get("finalizers") or ())
     added = [one for one in new["metadata"].get("finalizers") or () if one not in before]
     if not added:
         return []
-    message = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+    message = f"no new finalizers can be added if the object is being deleted, found new finalizers {added[:20]}"
     return [FieldError("metadata.finalizers", added, "FieldValueForbidden", message)]
 
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from fairway.errors import BadRequest, NotFound
+from fairway.errors import BadRequest, Forbidden, NotFound
 from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Key
 from fairway.store.objects.options import DeleteOptions, Written
@@ -11,6 +11,7 @@ from fairway.store.objects.reading import decoded
 from fairway.store.objects.writing import Context, check_preconditions, drafted, put, remove, unchanged
 from fairway.store.selectors import Selection
 
+LASTING_NAMESPACES: Final = frozenset({"default", "kube-public", "kube-system"})
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 _DEFAULT_POD_GRACE: Final = 30
@@ -44,6 +45,11 @@ def delete(context: Context, kind: Kind, key: Key, options: DeleteOptions) -> Wr
     if options.grace_seconds is not None and options.grace_seconds < 0:
         raise BadRequest(f"gracePeriodSeconds: Invalid value: {options.grace_seconds}: must not be negative")
     entry = context.head(kind, key)
+    if kind.resource == "namespaces" and key[1] in LASTING_NAMESPACES:
+        raise Forbidden(
+            f'namespaces "{key[1]}" is forbidden: this namespace may not be deleted',
+            details={"name": key[1], "kind": kind.plural},
+        )
     check_preconditions(kind, entry, options.uid, options.resource_version)
     before = decoded(entry)
     manifest = {**before, "metadata": dict(before["metadata"])}

@@ -7,6 +7,7 @@ the disk, and by then everything that was needed for the decision is let go of.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,9 @@ from fairway.store.objects.intake import name_of
 from fairway.store.objects.options import Written
 from fairway.store.objects.reading import not_found
 from fairway.store.store import Store
+
+_MOST_PROBLEMS: Final = 100
+"""More are not told: the first hundred are enough to see what is wrong."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -102,6 +106,7 @@ def refuse_invalid(
         errors = [*errors, *(error for error in missed if error.path not in said)]
     if not errors:
         return
+    errors = errors[:_MOST_PROBLEMS]
     if version != kind.stored:
         errors = [
             FieldError(kind.rules.request_path(version, error.path), error.value, error.rule, error.message)
