@@ -108,11 +108,13 @@ UNUSUAL: Final = {
 @pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE)
 def test_what_is_no_request_is_refused(server: Server, data: bytes) -> None:
     check_refused(exchange(server, data))
+    check_healthy(server)
 
 
 @pytest.mark.parametrize("data", UNUSUAL.values(), ids=UNUSUAL)
 def test_what_nobody_asks_of_an_api_is_refused(server: Server, data: bytes) -> None:
     check_refused(exchange(server, data, more=True))
+    check_healthy(server)
 
 
 def check_refused(answer: bytes) -> None:
@@ -121,7 +123,6 @@ def check_refused(answer: bytes) -> None:
     body = json.loads(rest.partition(b"\r\n\r\n")[2])
     assert (body["kind"], body["status"]) == ("Status", "Failure")
     assert body["code"] == int(status_line.split()[1])
-    check_healthy(server)
 
 
 LARGE: Final = {
