@@ -9,7 +9,7 @@ import pytest
 
 from fairway.errors import ApiError, FairwayError
 from fairway.kinds.kind import Manifest
-from fairway.store.objects import WriteOptions
+from fairway.store.objects import PatchType, WriteOptions
 from fairway.store.objects.reading import decoded
 from fairway.testing.stores import LocalApi, local_api
 
@@ -153,5 +153,58 @@ def test_a_dry_run_stores_nothing_and_a_missing_namespace_is_said() -> None:
             await api.objects.create_from(found, "v1beta2", "default", data)
             with pytest.raises(ApiError, match='namespaces "nowhere" not found'):
                 await api.objects.create_from(found, "v1beta2", "nowhere", data)
+
+    asyncio.run(story())
+
+
+CONDITION = {
+    "type": "QuotaReserved",
+    "status": "True",
+    "reason": "QuotaReserved",
+    "message": "Quota reserved in ClusterQueue cq",
+    "lastTransitionTime": "2026-11-16T00:00:00Z",
+}
+ADMISSION = {
+    "clusterQueue": "cq",
+    "podSetAssignments": [{"name": "main", "count": 2, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "2"}}],
+}
+STATUSES: dict[str, Any] = {
+    "a condition": {"conditions": [CONDITION], "admission": ADMISSION},
+    "nothing": {},
+    "null": None,
+    "an admission of other pods": {
+        "conditions": [CONDITION],
+        "admission": {**ADMISSION, "podSetAssignments": [{"name": "other", "count": 2}]},
+    },
+    "a condition that is none": {"conditions": [{"type": "x"}]},
+    "a list": [],
+    "a field that there is not": {"colour": "red"},
+    "pods given back that it does not have": {"reclaimablePods": [{"name": "other", "count": 1}]},
+}
+
+
+@pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
+def test_a_status_patch_gives_the_same_whether_or_not_the_spec_is_read(status: Any) -> None:
+    """A JSON patch always reads the whole object; a merge patch of the status leaves the spec as it is stored."""
+
+    async def outcome_of(api: LocalApi, patch_type: PatchType, patch: Any) -> Any:
+        await api.create("workloads", manifest(api, "workloads", {"name": "x"}), manager="me")
+        try:
+            await api.patch("workloads", "x", patch, subresource="status", patch_type=patch_type, manager="you")
+        except FairwayError as error:
+            result: Any = (type(error), str(error))
+        else:
+            result = api.get("workloads", "x")
+            assert result is not None
+            for name in ("uid", "resourceVersion", "creationTimestamp"):
+                del result["metadata"][name]
+        await api.delete("workloads", "x")
+        return result
+
+    async def story() -> None:
+        async with local_api() as api:
+            merged = await outcome_of(api, PatchType.MERGE, {"status": copy.deepcopy(status)})
+            added = [{"op": "add", "path": "/status", "value": copy.deepcopy(status)}]
+            assert merged == await outcome_of(api, PatchType.JSON, added)
 
     asyncio.run(story())

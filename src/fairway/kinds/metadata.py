@@ -53,10 +53,10 @@ def wrong_metadata_update(old: Manifest, new: Manifest) -> list[FieldError]:
     if generation and generation < (before.get("generation") or 0):
         errors.append(problems.invalid("metadata.generation", generation, "must not be decremented"))
     if before.get("deletionTimestamp"):
-        known = before.get("finalizers") or ()
+        known = frozenset(before.get("finalizers") or ())
         added = [finalizer for finalizer in after.get("finalizers") or () if finalizer not in known]
         if added:
-            rule = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+            rule = f"no new finalizers can be added if the object is being deleted, found new finalizers {added[:20]}"
             errors.append(problems.forbidden("metadata.finalizers", added, rule))
     return errors
 

@@ -19,6 +19,9 @@ HEADER_BYTES: Final = 64 << 10
 HEADER_SECONDS: Final = 30.0
 """How long they may take from the first byte, or from the connection's beginning, to the last."""
 
+STALL_SECONDS: Final = 30.0
+"""A client that takes nothing of its answer for so long is cut off, with all that waits for it."""
+
 _REASONS: Final = {400: ("Bad Request", "BadRequest"), 431: ("Request Header Fields Too Large", "BadRequest")}
 
 
@@ -41,6 +44,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._in_headers = True
         self._headers_due: asyncio.TimerHandle | None = None
+        self._unsent = 0
+        self._stalling: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -49,6 +54,9 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_came()
         super().connection_lost(exc)
+        if self._stalling is not None:
+            self._stalling.cancel()
+            self._stalling = None
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -75,6 +83,27 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_headers = True
         self._header_bytes = 0
         super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unsent = self.transport.get_write_buffer_size()
+        if self._stalling is None:
+            self._stalling = self.loop.call_later(STALL_SECONDS, self._look_whether_it_stalls)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stalling is not None:
+            self._stalling.cancel()
+            self._stalling = None
+
+    def _look_whether_it_stalls(self) -> None:
+        self._stalling = None
+        unsent = self.transport.get_write_buffer_size()
+        if unsent >= self._unsent:
+            self.transport.abort()
+        else:
+            self._unsent = unsent
+            self._stalling = self.loop.call_later(STALL_SECONDS, self._look_whether_it_stalls)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, f"what was sent is not an HTTP request: {msg}")

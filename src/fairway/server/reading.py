@@ -22,6 +22,7 @@ from fairway.store.objects.reading import decoded
 from fairway.store.selectors import Selection
 
 _CHUNK_BYTES = 1 << 20
+_MOST_LAID_OUT = 256 << 10
 _YAML_TYPE = b"application/yaml"
 
 
@@ -60,7 +61,7 @@ def rendered(
         return Response(code, encode(body))
     if form.shape:
         return Response(code, encode(partial_metadata(msgspec.json.decode(data), form.version)))
-    return Response(code, yaml_of(msgspec.json.decode(data)), _YAML_TYPE)
+    return Response(code, yaml_of(data), _YAML_TYPE)
 
 
 def list_objects(objects: Objects, request: Request, route: Route, limits: Limits) -> Response | Streamed:
@@ -88,8 +89,7 @@ def list_objects(objects: Objects, request: Request, route: Route, limits: Limit
         items = manifests(objects, route, page.entries)
         return Response(200, encode(partial_metadata_list(items, page=_head(page), meta_version=form.version)))
     if form.yaml:
-        whole = b"".join(_pieces(objects, route, page))
-        return Response(200, yaml_of(msgspec.json.decode(whole)), _YAML_TYPE)
+        return Response(200, yaml_of(b"".join(_pieces(objects, route, page))), _YAML_TYPE)
     return Streamed(_pieces(objects, route, page))
 
 
@@ -138,8 +138,13 @@ def manifests(objects: Objects, route: Route, entries: Sequence[Entry]) -> list[
     return [msgspec.json.decode(objects.rendered(route.kind, entry, route.version)) for entry in entries]
 
 
-def yaml_of(value: Any) -> bytes:
-    text: str = yaml.dump(value, Dumper=yaml.CSafeDumper, sort_keys=True, default_flow_style=False, allow_unicode=True)
+def yaml_of(data: bytes) -> bytes:
+    """JSON as YAML is usually written. What is large stays as it is: that is YAML too, and laying it out takes long."""
+    if len(data) > _MOST_LAID_OUT:
+        return data
+    text: str = yaml.dump(
+        msgspec.json.decode(data), Dumper=yaml.CSafeDumper, sort_keys=True, default_flow_style=False, allow_unicode=True
+    )
     return text.encode()
 
 

@@ -97,15 +97,15 @@ def _wrong_deadline(before: int | None, after: int | None) -> list[FieldError]:
 
 
 def _wrong_tolerations(before: list[Part], after: list[Part]) -> list[FieldError]:
-    kept = [_without_seconds(toleration) for toleration in after]
+    kept = {_without_seconds(toleration) for toleration in after}
     if all(_without_seconds(toleration) in kept for toleration in before):
         return placement.wrong_tolerations(after, "spec.tolerations")
     rule = "existing toleration can not be modified except its tolerationSeconds"
     return [problems.forbidden("spec.tolerations", None, rule)]
 
 
-def _without_seconds(toleration: Part) -> Part:
-    return {field: value for field, value in toleration.items() if value and field != "tolerationSeconds"}
+def _without_seconds(toleration: Part) -> frozenset[tuple[str, Any]]:
+    return frozenset((field, value) for field, value in toleration.items() if value and field != "tolerationSeconds")
 
 
 def _wrong_gates(before: list[Part], after: list[Part]) -> list[FieldError]:

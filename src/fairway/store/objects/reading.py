@@ -1,5 +1,7 @@
 """Objects out of the store, decoded."""
 
+from typing import Any
+
 import msgspec
 
 from fairway.errors import NotFound
@@ -12,6 +14,31 @@ _decode = msgspec.json.Decoder().decode
 def decoded(entry: Entry) -> Manifest:
     """A fresh copy of an object in the stored version."""
     manifest: Manifest = _decode(entry.data)
+    return manifest
+
+
+class _Parts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    apiVersion: str  # noqa: N815 - as it is written
+    kind: str
+    metadata: dict[str, Any]
+    spec: msgspec.Raw = msgspec.Raw()
+    status: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+_parts = msgspec.json.Decoder(_Parts)
+
+
+def with_raw_spec(entry: Entry) -> Manifest | None:
+    """An object with its spec as it is stored, for who leaves that alone; `None` if it has more than usual parts."""
+    try:
+        parts = _parts.decode(entry.data)
+    except msgspec.ValidationError:
+        return None
+    manifest: Manifest = {"apiVersion": parts.apiVersion, "kind": parts.kind, "metadata": parts.metadata}
+    if bytes(parts.spec):
+        manifest["spec"] = parts.spec
+    if parts.status is not msgspec.UNSET:
+        manifest["status"] = parts.status
     return manifest
 
 
