@@ -137,6 +137,58 @@ def test_a_watcher_that_does_not_read_is_cut_off_while_another_hears_everything(
     world.check_calm()
 
 
+def ask_for_much(world: World, accept: str) -> bytes:
+    return (
+        f"GET {MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.token}\r\nAccept: {accept}\r\n"
+        "Connection: close\r\n\r\n"
+    ).encode()
+
+
+async def fill(world: World) -> None:
+    for number in range(20):
+        manifest = {"metadata": {"name": f"a{number}"}, "data": {"text": "x" * 500_000}}
+        assert (await world.answer("POST", MAPS, manifest)).code == 201
+
+
+FORMS = {"in pieces": "application/json", "as a whole": "application/yaml"}
+
+
+@pytest.mark.parametrize("accept", FORMS.values(), ids=FORMS)
+def test_whoever_does_not_take_an_answer_is_cut_off(world: World, accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALL_SECONDS", 0.1)
+
+    async def story() -> None:
+        await fill(world)
+        async with listening(world) as port, connected(port, buffer=4096) as (reader, writer):
+            writer.write(ask_for_much(world, accept))
+            await reader.readuntil(b"\r\n\r\n")
+            async with asyncio.timeout(10):
+                while not writer.transport.is_closing():
+                    writer.write(b"\r\n")  # what is sent to a connection that is gone tells so
+                    await asyncio.sleep(0.02)
+
+    world.run(story())
+    world.check_calm()
+
+
+@pytest.mark.parametrize("accept", FORMS.values(), ids=FORMS)
+def test_whoever_takes_an_answer_slowly_gets_it_all(world: World, accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALL_SECONDS", 0.1)
+
+    async def story() -> None:
+        await fill(world)
+        async with listening(world) as port, connected(port) as (reader, writer):
+            writer.write(ask_for_much(world, accept))
+            taken = 0
+            while piece := await reader.read(200_000):
+                taken += len(piece)
+                await asyncio.sleep(0.005)
+            assert taken > 10_000_000
+
+    world.run(story())
+    world.check_calm()
+
+
 END = b"\r\n0\r\n\r\n"
 """Of an answer that is complete."""
 

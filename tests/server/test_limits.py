@@ -6,6 +6,7 @@ Also what watches and lists promise about revisions, because that is what a clie
 import asyncio
 import base64
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -464,3 +465,46 @@ def test_only_what_can_be_deleted_together_is(worlds: Worlds) -> None:
     assert reason(world.ask("DELETE", "/api/v1/configmaps")) == (405, "MethodNotAllowed")
     assert world.ask("DELETE", MAPS).code == 200
     assert names(world.ask("GET", MAPS)) == []
+
+
+def test_an_object_cannot_grow_without_end(worlds: Worlds) -> None:
+    world = worlds()
+    templates = "/api/v1/namespaces/default/podtemplates"
+    spec = {"containers": [{"name": "c", "image": "i", "args": []}]}
+    assert world.ask("POST", templates, {"metadata": {"name": "a"}, "template": {"spec": spec}}).code == 201
+    more = [{"op": "add", "path": "/template/spec/containers/0/args", "value": ["x" * 1_000_000]}]
+    codes = []
+    for _ in range(12):
+        codes.append(world.ask("PATCH", f"{templates}/a", more, content_type="application/json-patch+json").code)
+        more[0]["path"] = "/template/spec/containers/0/args/-"
+        more[0]["value"] = "x" * 1_000_000
+
+    assert codes == [200] * 10 + [413] * 2
+    assert world.ask("DELETE", f"{templates}/a").code == 200
+
+
+HEAVY: dict[str, tuple[str, str, Any]] = {
+    "finalizers": ("configmaps", "/metadata/finalizers/0", [f"a.b/f{number}" for number in range(20_000)]),
+    "tolerations": (
+        "pods",
+        "/spec/tolerations/0",
+        [{"key": f"k{number}", "operator": "Exists"} for number in range(8000)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("plural", "path", "value"), HEAVY.values(), ids=HEAVY)
+def test_long_lists_take_time_in_proportion(worlds: Worlds, plural: str, path: str, value: Any) -> None:
+    """To delete an object of a hundred thousand finalizers used to take minutes."""
+    world = worlds()
+    objects = f"/api/v1/namespaces/default/{plural}"
+    manifest: dict[str, Any] = {"metadata": {"name": "long"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    _, holder, name, _ = path.split("/")
+    manifest[holder][name] = value
+    began = time.perf_counter()
+    assert world.ask("POST", objects, manifest).code == 201
+    assert world.ask("DELETE", f"{objects}/long?propagationPolicy=Foreground").code == 200
+    patch = [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]
+    world.ask("PATCH", f"{objects}/long", patch, content_type="application/json-patch+json")
+
+    assert time.perf_counter() - began < 5

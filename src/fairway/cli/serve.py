@@ -34,7 +34,7 @@ def serve(**options: Any) -> None:
 
     settings = Settings(**options)
     # The writer waits for the interpreter after every commit; the usual 5 ms would be longer than the commit itself.
-    sys.setswitchinterval(0.0005)
+    sys.setswitchinterval(0.0001)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         import uvloop  # noqa: PLC0415

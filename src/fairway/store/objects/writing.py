@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from fairway.errors import Conflict, FieldError, ValidationError
+from fairway.errors import Conflict, FieldError, TooLarge, ValidationError
 from fairway.kinds.kind import Kind, Manifest
 from fairway.kinds.registry import Registry
 from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key, meta_of
@@ -20,6 +20,10 @@ from fairway.store.objects.options import Written
 from fairway.store.objects.reading import not_found
 from fairway.store.store import Store
 
+LARGEST_OBJECT: Final = 10 << 20
+"""In bytes, as it is stored: three times what a request can carry."""
+
+_ROOM_TO_GO: Final = 64 << 10
 _MOST_PROBLEMS: Final = 100
 """More are not told: the first hundred are enough to see what is wrong."""
 
@@ -76,8 +80,20 @@ def put(
     store = context.store
     store.check_room()
     entry = staged(kind, key, manifest, store.next_revision)
+    if len(entry.data) > LARGEST_OBJECT:
+        _refuse_too_large(kind, manifest, len(entry.data))
     durable = store.stage([Change(ADDED if previous is None else MODIFIED, entry, previous)])
     return Written(entry, warnings, created=previous is None, durable=durable)
+
+
+def _refuse_too_large(kind: Kind, manifest: Manifest, size: int) -> None:
+    """Patches could let an object grow without end. One that is to go may be a little larger, or it could never go."""
+    if size <= LARGEST_OBJECT + _ROOM_TO_GO and "deletionTimestamp" in manifest["metadata"]:
+        return
+    raise TooLarge(
+        f'{kind.resource} "{name_of(manifest)}" would have {size} bytes as it is stored, with what is kept about its '
+        f"fields' owners; at most {LARGEST_OBJECT} are possible"
+    )
 
 
 def remove(
