@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from fairway.cli.options import state_option
+
 if TYPE_CHECKING:
     from fairway.server.access.users import Account, Users
 
@@ -22,19 +24,6 @@ Roles:
 """
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-
-
-def _state(command: F) -> F:
-    return click.option(
-        "--state",
-        "directory",
-        type=click.Path(file_okay=False, path_type=Path),
-        default="~/.fairway",
-        envvar="FAIRWAY_STATE",
-        show_default=True,
-        show_envvar=True,
-        help="The state directory of the server.",
-    )(command)
 
 
 def _expires(command: F) -> F:
@@ -99,7 +88,7 @@ Examples:
 )
 @_expires
 @_kubeconfig
-@_state
+@state_option
 def add(
     *,
     name: str,
@@ -108,14 +97,14 @@ def add(
     groups: tuple[str, ...],
     expires: datetime | None,
     kubeconfig: bool,
-    directory: Path,
+    state: Path,
 ) -> None:
     """Add somebody and print their token, which is shown only this once."""
     from fairway.server.access.roles import Binding, Role  # noqa: PLC0415 - help must be quick
 
     places: Sequence[str | None] = list(dict.fromkeys(namespaces)) or [None]
-    cluster = _cluster_of(directory) if kubeconfig else None
-    with _users(directory) as known:
+    cluster = _cluster_of(state) if kubeconfig else None
+    with _users(state) as known:
         token = known.add(
             name,
             tuple(Binding(Role(role), place) for place in places),
@@ -127,10 +116,10 @@ def add(
 
 @users.command(epilog="\b\nExample:\n  fairway users remove ben\n")
 @click.argument("name")
-@_state
-def remove(*, name: str, directory: Path) -> None:
+@state_option
+def remove(*, name: str, state: Path) -> None:
     """Remove somebody; their tokens stop working at once."""
-    with _users(directory) as known:
+    with _users(state) as known:
         known.remove(name)
     click.echo(f"Removed {name}.", err=True)
 
@@ -147,13 +136,13 @@ Examples:
 @_expires
 @click.option("--revoke", metavar="ID", help="End this token, and make no new one.")
 @_kubeconfig
-@_state
-def token(*, name: str, expires: datetime | None, revoke: str | None, kubeconfig: bool, directory: Path) -> None:
+@state_option
+def token(*, name: str, expires: datetime | None, revoke: str | None, kubeconfig: bool, state: Path) -> None:
     """Make a new token for somebody and print it, or end one. Other tokens keep working."""
     if revoke is not None and (expires is not None or kubeconfig):
         raise click.UsageError("--revoke ends a token; --expires and --kubeconfig are for a new one.")
-    cluster = _cluster_of(directory) if kubeconfig else None
-    with _users(directory) as known:
+    cluster = _cluster_of(state) if kubeconfig else None
+    with _users(state) as known:
         if revoke is not None:
             known.revoke(name, revoke)
             click.echo(f"Revoked {revoke} of {name}.", err=True)
@@ -166,10 +155,10 @@ def token(*, name: str, expires: datetime | None, revoke: str | None, kubeconfig
 @click.option(
     "--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True, help="In which form."
 )
-@_state
-def list_users(*, output: str, directory: Path) -> None:
+@state_option
+def list_users(*, output: str, state: Path) -> None:
     """Show everybody with their roles and the ids of their tokens."""
-    with _users(directory) as known:
+    with _users(state) as known:
         accounts = known.all()
     if output == "json":
         click.echo(_as_json(accounts))
@@ -180,13 +169,13 @@ def list_users(*, output: str, directory: Path) -> None:
 
 
 @contextmanager
-def _users(directory: Path) -> "Iterator[Users]":
+def _users(state: Path) -> "Iterator[Users]":
     """The users of the state directory; what goes wrong with them is told in one line."""
     from fairway.errors import FairwayError  # noqa: PLC0415 - help must be quick
     from fairway.server.access.users import Users  # noqa: PLC0415
 
     try:
-        yield Users(directory.expanduser())
+        yield Users(state)
     except FairwayError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
@@ -225,11 +214,11 @@ def _as_table(accounts: "Sequence[Account]") -> str:
     )
 
 
-def _cluster_of(directory: Path) -> dict[str, object]:
+def _cluster_of(state: Path) -> dict[str, object]:
     """How to reach the server, from the kubeconfig that it wrote for its own user."""
     import yaml  # noqa: PLC0415 - help must be quick
 
-    path = directory.expanduser() / "kubeconfig"
+    path = state / "kubeconfig"
     try:
         return dict(yaml.safe_load(path.read_text())["clusters"][0])
     except (OSError, yaml.YAMLError, LookupError, TypeError, ValueError):

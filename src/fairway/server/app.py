@@ -119,15 +119,15 @@ class Api:
             return await self._review(request, where, exchange)
         if where.group == visibility.GROUP:
             exchange.verb = "get"
-            self._authorize(request, exchange, where)
+            self._authorize(request, exchange.verb, where)
             if request.method != "GET":
                 raise MethodNotAllowed("pending workloads can only be read")
             return ok(visibility.pending_workloads(self._objects, request, where))
         asked = route(self._objects.registry, request, where)
         exchange.verb = asked.verb
-        self._authorize(request, exchange, where)
+        self._authorize(request, exchange.verb, where)
         if asked.verb == "patch" and not where.subresource and self._would_create(request, asked):
-            self._authorize_verb(request, "create", where)
+            self._authorize(request, "create", where)
         return await self._carried_out(request, asked, exchange, send)
 
     def _would_create(self, request: Request, asked: Route) -> bool:
@@ -136,11 +136,8 @@ class Api:
             return False
         return self._objects.store.head(asked.kind.resource, (asked.namespace, asked.name)) is None
 
-    def _authorize(self, request: Request, exchange: _Exchange, where: Place) -> None:
-        self._authorize_verb(request, exchange.verb, where)
-
     @staticmethod
-    def _authorize_verb(request: Request, verb: str, where: Place) -> None:
+    def _authorize(request: Request, verb: str, where: Place) -> None:
         authorize(
             request.user,
             verb=verb,
@@ -207,7 +204,7 @@ class Api:
 
     async def _review(self, request: Request, where: Place, exchange: _Exchange) -> Response:
         exchange.verb = "create"
-        self._authorize(request, exchange, where)
+        self._authorize(request, exchange.verb, where)
         if request.method != "POST" or where.name:
             raise MethodNotAllowed(f"{where.resource} are questions: POST one, and the answer comes back")
         return ok(await reviewing.answer(request, where, self._users, self._objects.now()), 201)

@@ -1,7 +1,6 @@
 """Get and list, in the form that the client asks for."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 import yaml
@@ -14,7 +13,7 @@ from fairway.server.requests import Request
 from fairway.server.responses import Response, encode
 from fairway.server.routes import Route
 from fairway.server.tables import Page as Head
-from fairway.server.tables import included, partial_metadata, partial_metadata_list, table
+from fairway.server.tables import included, list_metadata, partial_metadata, partial_metadata_list, table
 from fairway.store.entries import Entry
 from fairway.store.objects import Objects
 from fairway.store.objects.listing import Page, Paging, check_not_too_new
@@ -157,19 +156,10 @@ def _head(page: Page) -> Head:
     return Head(str(page.revision), page.token, page.remaining)
 
 
-def _list_metadata(page: Page) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
-    if page.token:
-        metadata["continue"] = page.token
-        if page.remaining is not None:
-            metadata["remainingItemCount"] = page.remaining
-    return metadata
-
-
 def _pieces(objects: Objects, route: Route, page: Page) -> Iterator[bytes]:
     """A list's JSON, joined from what is encoded already, in pieces of about a megabyte."""
     kind, version = route.kind, route.version
-    head = encode({**list_head(kind, version), "metadata": _list_metadata(page)})
+    head = encode({**list_head(kind, version), "metadata": list_metadata(_head(page))})
     parts, size = [head[:-1], b',"items":['], 0
     first, stored = True, version == kind.stored
     for entry in page.entries:

@@ -44,7 +44,7 @@ def status_of(error: ApiError | ValidationError, registry: Registry) -> dict[str
 
 def failure(code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
     """A `Status` object that says no."""
-    status = {
+    status: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
@@ -56,7 +56,7 @@ def failure(code: int, reason: str, message: str, details: dict[str, Any] | None
     if details:
         status["details"] = {name: value for name, value in details.items() if value}
     if code == 429:
-        status.setdefault("details", {})["retryAfterSeconds"] = 1  # type: ignore[index]
+        status.setdefault("details", {})["retryAfterSeconds"] = 1
     return status
 
 

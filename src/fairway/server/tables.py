@@ -85,7 +85,7 @@ def table(
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{meta_version}",
-        "metadata": _list_metadata(page),
+        "metadata": list_metadata(page),
         "columnDefinitions": [_definition(column) for column in columns] if with_headers else None,
         "rows": rows,
     }
@@ -104,7 +104,7 @@ def bookmark(
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{meta_version}",
-        "metadata": _list_metadata(Page(metadata.get("resourceVersion", ""))),
+        "metadata": list_metadata(Page(metadata.get("resourceVersion", ""))),
         "columnDefinitions": None,
         "rows": [{"cells": cells, "object": _shown({"metadata": metadata}, include_object, meta_version)}],
     }
@@ -129,7 +129,7 @@ def partial_metadata_list(
     return {
         "kind": "PartialObjectMetadataList",
         "apiVersion": f"meta.k8s.io/{meta_version}",
-        "metadata": _list_metadata(page),
+        "metadata": list_metadata(page),
         "items": [partial_metadata(manifest, meta_version) for manifest in manifests],
     }
 
@@ -150,7 +150,8 @@ def _definition(column: Column) -> Document:
     }
 
 
-def _list_metadata(page: Page) -> Document:
+def list_metadata(page: Page) -> Document:
+    """The metadata of a list or a Table."""
     metadata: Document = {"resourceVersion": page.resource_version}
     if page.continue_:
         metadata["continue"] = page.continue_

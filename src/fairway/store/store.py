@@ -64,7 +64,6 @@ class Store:
         """Commit what is staged and let go of the log."""
         if self._writer is not None:
             await self._writer.close()
-            await asyncio.sleep(0)  # the last batch's answer is in the loop already
             self._writer = None
         self._log.close()
 

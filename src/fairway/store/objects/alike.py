@@ -13,10 +13,10 @@ import msgspec
 
 from fairway.kinds.kind import Kind, Manifest
 from fairway.kinds.schemas.walk import inspect
-from fairway.store.objects.creating import check_namespace, exists_already, fresh, owned_by_creator
+from fairway.store.objects.creating import check_namespace, exists_already, fresh
 from fairway.store.objects.intake import check_place
 from fairway.store.objects.options import WriteOptions, Written
-from fairway.store.objects.writing import Context, put
+from fairway.store.objects.writing import Context, owned, put
 
 _LARGEST: Final = 64 << 10
 _MOST: Final = 512
@@ -79,9 +79,9 @@ class Alike:
         check_namespace(context, kind, key[0])
         if kind.rules.validate_metadata is None or kind.rules.validate_metadata(manifest):
             return None
-        managed = owned_by_creator(context, kind, manifest, options)
+        managed = owned(context, kind, None, manifest, options)
         if not managed:
-            managed = owned_by_creator(context, kind, {**manifest, "spec": {}}, options)
+            managed = owned(context, kind, None, {**manifest, "spec": {}}, options)
         managed[0]["fieldsV1"] = {**managed[0]["fieldsV1"], "f:spec": known.owned}
         manifest["metadata"]["managedFields"] = managed
         manifest["spec"] = known.spec

@@ -5,8 +5,7 @@ from fairway.kinds.kind import Kind
 from fairway.store.entries import Key
 from fairway.store.objects.options import WriteOptions, Written
 from fairway.store.objects.reading import decoded
-from fairway.store.objects.writing import Context, drafted, put
-from fairway.store.patching.managed import after_write
+from fairway.store.objects.writing import Context, drafted, owned, put
 
 
 def bind(context: Context, kind: Kind, key: Key, node: str, options: WriteOptions) -> Written:
@@ -30,15 +29,7 @@ def bind(context: Context, kind: Kind, key: Key, node: str, options: WriteOption
     new = {**old, "metadata": dict(old["metadata"]), "spec": {**spec, "nodeName": node}, "status": status}
     if "generation" in new["metadata"]:
         new["metadata"]["generation"] += 1
-    new["metadata"]["managedFields"] = after_write(
-        old,
-        new,
-        schema=kind.schemas[kind.stored](),
-        manager=options.manager,
-        subresource="binding",
-        api_version=kind.api_version(kind.stored),
-        now=now,
-    )
+    new["metadata"]["managedFields"] = owned(context, kind, old, new, options, "binding")
     if options.dry_run:
         return Written(drafted(kind, key, new))
     return put(context, kind, key, new, entry)

@@ -12,10 +12,18 @@ from fairway.store.objects.deleting import is_finished
 from fairway.store.objects.intake import Checked, check_place, checked, checked_status, identified, name_of, refused
 from fairway.store.objects.options import PatchType, Target, Written
 from fairway.store.objects.reading import decoded, not_found, with_raw_spec
-from fairway.store.objects.writing import Context, check_preconditions, drafted, put, refuse_invalid, remove, unchanged
+from fairway.store.objects.writing import (
+    Context,
+    check_preconditions,
+    drafted,
+    owned,
+    put,
+    refuse_invalid,
+    remove,
+    unchanged,
+)
 from fairway.store.patching.apply import apply
 from fairway.store.patching.jsonpatch import json_patch
-from fairway.store.patching.managed import after_write
 from fairway.store.patching.merge import merge_patch
 from fairway.store.patching.strategic import strategic_merge
 
@@ -106,15 +114,7 @@ def _replace(context: Context, target: Target, before: Before, new: Manifest, fo
     """The common end of updates and patches: ownership, rules, then the store."""
     kind, old = target.kind, before.manifest
     kind.rules.default(new)
-    managed = after_write(
-        old,
-        new,
-        schema=kind.schemas[kind.stored](),
-        manager=target.options.manager,
-        subresource=target.subresource,
-        api_version=kind.api_version(kind.stored),
-        now=context.stamp(),
-    )
+    managed = owned(context, kind, old, new, target.options, target.subresource)
     _obey_rules(kind, target.version, old, new, found.errors)
     new["metadata"]["managedFields"] = managed
     return _store(context, target, before, new, found.warnings)

@@ -2,15 +2,15 @@
 
 import secrets
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from fairway.errors import AlreadyExists, BadRequest, FieldError, Forbidden, NotFound, ValidationError
 from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Key
 from fairway.store.objects.intake import check_place, checked, identified
 from fairway.store.objects.options import WriteOptions, Written
-from fairway.store.objects.writing import Context, drafted, put, refuse_invalid
-from fairway.store.patching.managed import after_write
+from fairway.store.objects.reading import details_of
+from fairway.store.objects.writing import Context, drafted, owned, put, refuse_invalid
 
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Without vowels and look-alikes, so that no word comes out."""
@@ -70,23 +70,10 @@ def finish(
     """Defaults, ownership and rules of a new object; what the server adds to it is nobody's."""
     rules = kind.rules
     rules.default(manifest)
-    managed = owned_by_creator(context, kind, manifest, options)
+    managed = owned(context, kind, None, manifest, options)
     rules.prepare_create(manifest)
     refuse_invalid(kind, version, manifest, rules.validate(manifest), missed)
     manifest["metadata"]["managedFields"] = managed
-
-
-def owned_by_creator(context: Context, kind: Kind, manifest: Manifest, options: WriteOptions) -> list[dict[str, Any]]:
-    """The record of ownership of an object that its creator wrote as it is."""
-    return after_write(
-        None,
-        manifest,
-        schema=kind.schemas[kind.stored](),
-        manager=options.manager,
-        subresource="",
-        api_version=kind.api_version(kind.stored),
-        now=context.stamp(),
-    )
 
 
 def exists_already(context: Context, kind: Kind, key: Key) -> None:
@@ -94,7 +81,7 @@ def exists_already(context: Context, kind: Kind, key: Key) -> None:
     if context.store.head(kind.resource, key) is not None:
         raise AlreadyExists(
             f'{kind.resource} "{key[1]}" already exists',
-            details={"name": key[1], "group": kind.group, "kind": kind.plural},
+            details=details_of(kind, key[1]),
         )
 
 
@@ -129,5 +116,5 @@ def _generated(context: Context, kind: Kind, manifest: Manifest, namespace: str)
             return name
     raise AlreadyExists(
         f'{kind.resource} "{prefix}…" already exists, and so did {_TRIES} generated names; try again',
-        details={"name": prefix, "group": kind.group, "kind": kind.plural},
+        details=details_of(kind, prefix),
     )

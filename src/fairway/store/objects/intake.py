@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from fairway.errors import BadRequest, FieldError, ValidationError
 from fairway.kinds.kind import Kind, Manifest
-from fairway.kinds.schemas.walk import inspect
+from fairway.kinds.schemas.walk import Findings, inspect
 
 _MOST_SHOWN = 20
 """More unknown fields than this are not listed one by one."""
@@ -64,11 +64,7 @@ class Checked(NamedTuple):
 
 def checked(kind: Kind, version: str, manifest: Manifest, field_validation: str) -> Checked:
     """Hold a manifest against the schema. It is the caller's to lose: it is changed in place."""
-    findings = inspect(kind.schemas[version](), manifest)
-    warnings = _about_unknown(kind, manifest, findings.unknown, field_validation)
-    errors = findings.errors
-    if errors and (not kind.builtin or any(error.rule == "FieldValueTypeInvalid" for error in errors)):
-        raise refused(kind, version, manifest, errors)
+    warnings, errors = _found(kind, version, manifest, inspect(kind.schemas[version](), manifest), field_validation)
     if version != kind.stored:
         manifest = kind.rules.convert(manifest, kind.stored)
         again = inspect(kind.schemas[kind.stored](), manifest)
@@ -82,11 +78,17 @@ def checked_status(kind: Kind, manifest: Manifest, field_validation: str) -> tup
     status, schema = manifest.get("status"), kind.schemas[kind.stored]().properties.get("status")
     if status is None or schema is None:
         return (), []
-    findings = inspect(schema, status, "status")
+    return _found(kind, kind.stored, manifest, inspect(schema, status, "status"), field_validation)
+
+
+def _found(
+    kind: Kind, version: str, manifest: Manifest, findings: Findings, field_validation: str
+) -> tuple[tuple[str, ...], list[FieldError]]:
+    """What to warn of, and what the rules may say better; all that cannot wait for them is refused."""
     warnings = _about_unknown(kind, manifest, findings.unknown, field_validation)
     errors = findings.errors
     if errors and (not kind.builtin or any(error.rule == "FieldValueTypeInvalid" for error in errors)):
-        raise refused(kind, kind.stored, manifest, errors)
+        raise refused(kind, version, manifest, errors)
     return warnings, errors
 
 

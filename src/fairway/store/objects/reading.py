@@ -42,7 +42,10 @@ def with_raw_spec(entry: Entry) -> Manifest | None:
     return manifest
 
 
+def details_of(kind: Kind, name: str) -> dict[str, object]:
+    """What a refusal says about the object that it is about."""
+    return {"name": name, "group": kind.group, "kind": kind.plural}
+
+
 def not_found(kind: Kind, name: str) -> NotFound:
-    return NotFound(
-        f'{kind.resource} "{name}" not found', details={"name": name, "group": kind.group, "kind": kind.plural}
-    )
+    return NotFound(f'{kind.resource} "{name}" not found', details=details_of(kind, name))

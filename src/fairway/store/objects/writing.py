@@ -7,7 +7,7 @@ the disk, and by then everything that was needed for the decision is let go of.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,8 +16,9 @@ from fairway.kinds.kind import Kind, Manifest
 from fairway.kinds.registry import Registry
 from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key, meta_of
 from fairway.store.objects.intake import name_of
-from fairway.store.objects.options import Written
-from fairway.store.objects.reading import not_found
+from fairway.store.objects.options import WriteOptions, Written
+from fairway.store.objects.reading import details_of, not_found
+from fairway.store.patching.managed import after_write
 from fairway.store.store import Store
 
 LARGEST_OBJECT: Final = 10 << 20
@@ -66,6 +67,21 @@ def staged(kind: Kind, key: Key, manifest: Manifest, revision: int) -> Entry:
     metadata = manifest["metadata"]
     metadata["resourceVersion"] = str(revision)
     return Entry(kind.resource, key, revision, _encode(manifest), meta_of(metadata))
+
+
+def owned(
+    context: Context, kind: Kind, old: Manifest | None, new: Manifest, options: WriteOptions, subresource: str = ""
+) -> list[dict[str, Any]]:
+    """The record of ownership after a plain write; it is always in the stored version."""
+    return after_write(
+        old,
+        new,
+        schema=kind.schemas[kind.stored](),
+        manager=options.manager,
+        subresource=subresource,
+        api_version=kind.api_version(kind.stored),
+        now=context.stamp(),
+    )
 
 
 def put(
@@ -135,7 +151,7 @@ def modified_meanwhile(kind: Kind, name: str) -> Conflict:
     return Conflict(
         f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been modified; please apply your '
         "changes to the latest version and try again",
-        details={"name": name, "group": kind.group, "kind": kind.plural},
+        details=details_of(kind, name),
     )
 
 
@@ -145,7 +161,7 @@ def check_preconditions(kind: Kind, entry: Entry, uid: object, resource_version:
         raise Conflict(
             f'Operation cannot be fulfilled on {kind.resource} "{entry.name}": Precondition failed: UID in '
             f"precondition: {uid!s:.64}, UID in object meta: {entry.meta.uid}",
-            details={"name": entry.name, "group": kind.group, "kind": kind.plural},
+            details=details_of(kind, entry.name),
         )
     if resource_version and str(resource_version) != str(entry.revision):
         raise modified_meanwhile(kind, entry.name)
