@@ -1,7 +1,8 @@
 """A controller's view of one kind: everything that is there, kept current by one list and one watch.
 
 When the watch is lost, the informer lists again and tells its handlers the difference, so that they miss nothing and
-hear nothing twice.
+hear nothing twice. A controller that writes tells the informer what came of it (`note`, `note_gone`), and so never
+decides on a state from before its own write; what the watch then says of it is old news.
 """
 
 import asyncio
@@ -31,6 +32,8 @@ class Informer:
         self._clock = clock
         self._scope = scope
         self._known: dict[Key, Manifest] = {}
+        self._gone: set[str] = set()
+        """The UIDs of objects that are known to be gone while the watch has not said so yet."""
         self._handlers: list[Handler] = []
         self.synced = asyncio.Event()
         """Set once everything that was there at the start has been told."""
@@ -48,6 +51,17 @@ class Informer:
         for manifest in self._known.values():
             handler(None, manifest)
         self._handlers.append(handler)
+
+    def note(self, manifest: Manifest) -> None:
+        """Take in what a write answered."""
+        self._hear(manifest)
+
+    def note_gone(self, manifest: Manifest) -> None:
+        """Take in that an object was deleted at once."""
+        known = self._known.get(_key(manifest))
+        if known is not None and known["metadata"]["uid"] == manifest["metadata"]["uid"]:
+            self._gone.add(known["metadata"]["uid"])
+            self._tell(_key(manifest), None)
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
@@ -68,6 +82,7 @@ class Informer:
     async def _list(self) -> str:
         listed = await self._client.list(self._kind, self._scope)
         found = {_key(manifest): manifest for manifest in listed.items}
+        self._gone.clear()
         for key in [key for key in self._known if key not in found]:
             self._tell(key, None)
         for key, manifest in found.items():
@@ -77,7 +92,26 @@ class Informer:
 
     async def _follow(self, since: str) -> None:
         async for event in self._client.watch(self._kind, since, self._scope):
-            self._tell(_key(event.manifest), None if event.type == "DELETED" else event.manifest)
+            if event.type == "DELETED":
+                self._hear_gone(event.manifest)
+            else:
+                self._hear(event.manifest)
+
+    def _hear(self, new: Manifest) -> None:
+        """A state from a watch or from a write; whichever comes second, the newer one stays."""
+        if new["metadata"]["uid"] in self._gone:
+            return
+        key = _key(new)
+        known = self._known.get(key)
+        if known is None or int(known["metadata"]["resourceVersion"]) < int(new["metadata"]["resourceVersion"]):
+            self._tell(key, new)
+
+    def _hear_gone(self, last: Manifest) -> None:
+        uid = last["metadata"]["uid"]
+        self._gone.discard(uid)
+        known = self._known.get(_key(last))
+        if known is not None and known["metadata"]["uid"] == uid:
+            self._tell(_key(last), None)
 
     def _tell(self, key: Key, new: Manifest | None) -> None:
         old = self._known.get(key)

@@ -8,6 +8,7 @@ from fairway.errors import BadRequest
 from fairway.kinds.kind import Kind, Manifest
 from fairway.store.objects import DeleteOptions, Objects, PatchType, WriteOptions
 from fairway.store.objects.reading import decoded
+from fairway.store.objects.writing import check_preconditions
 from fairway.store.selectors import Selection
 
 _PATCH_TYPES: Final = {"merge": PatchType.MERGE, "json": PatchType.JSON, "strategic": PatchType.STRATEGIC}
@@ -21,6 +22,10 @@ class LocalClient:
         self._objects = objects
         self._options = WriteOptions(manager=manager)
         self._forced = WriteOptions(manager=manager, force=True)
+        pods = objects.registry.by_name("pods")
+        if pods is None:
+            raise LookupError("the registry knows no pods")
+        self._pods = pods
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
         return decoded(self._objects.get(kind, namespace, name))
@@ -72,6 +77,13 @@ class LocalClient:
         uid: str = "",
         propagation: str = "",
         grace_seconds: int | None = None,
-    ) -> None:
+    ) -> Manifest | None:
         options = DeleteOptions(uid=uid, propagation=propagation, grace_seconds=grace_seconds)
-        await self._objects.delete(kind, (namespace, name), options)
+        written = await self._objects.delete(kind, (namespace, name), options)
+        return None if written.removed else decoded(written.entry)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
+        key = (namespace, name)
+        check_preconditions(self._pods, self._objects.get(self._pods, *key), uid, None)
+        written = await self._objects.bind(self._pods, key, node, self._options)
+        return decoded(written.entry)

@@ -76,5 +76,10 @@ class Client(Protocol):
         uid: str = "",
         propagation: str = "",
         grace_seconds: int | None = None,
-    ) -> None:
-        """Delete an object, or mark it for deletion; `NotFound` if it is not there."""
+    ) -> Manifest | None:
+        """Delete an object, or mark it for deletion: then as it is now, `None` once it is gone. `NotFound` if it is not
+        there.
+        """
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
+        """Give this very pod to a node; the pod as it is then. `Conflict` if it has one."""

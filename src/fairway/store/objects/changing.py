@@ -84,8 +84,14 @@ def _is_about_status_alone(target: Target, patch_type: PatchType, body: Any) -> 
         and target.version == target.kind.stored
         and target.kind.rules.validate_metadata is not None
         and isinstance(body, dict)
-        and body.keys() <= {"apiVersion", "kind", "status"}
+        and body.keys() <= {"apiVersion", "kind", "metadata", "status"}
+        and _only_says_which(body.get("metadata", {}))
     )
+
+
+def _only_says_which(metadata: Any) -> bool:
+    """Whether a patch's metadata asks for an object, or a state of it, and for nothing else."""
+    return isinstance(metadata, dict) and metadata.keys() <= {"name", "namespace", "uid", "resourceVersion"}
 
 
 def _patched(kind: Kind, version: str, patch_type: PatchType, live: Manifest, body: Any) -> Any:
@@ -114,10 +120,15 @@ def _replace(context: Context, target: Target, before: Before, new: Manifest, fo
     """The common end of updates and patches: ownership, rules, then the store."""
     kind, old = target.kind, before.manifest
     kind.rules.default(new)
+    refused = _ask_gatekeeper(context, target, old, new)
     managed = owned(context, kind, old, new, target.options, target.subresource)
-    _obey_rules(kind, target.version, old, new, found.errors)
+    _obey_rules(kind, target.version, old, new, found.errors + refused)
     new["metadata"]["managedFields"] = managed
     return _store(context, target, before, new, found.warnings)
+
+
+def _ask_gatekeeper(context: Context, target: Target, old: Manifest, new: Manifest) -> list[FieldError]:
+    return [] if target.subresource else context.gatekeeper.on_update(target.kind, old, new)
 
 
 def _obey_rules(kind: Kind, version: str, old: Manifest, new: Manifest, missed: list[FieldError]) -> None:
@@ -222,6 +233,7 @@ def _apply(context: Context, target: Target, body: Any) -> Written:
         merged, warnings, missed = checked(kind, kind.stored, merged, options.field_validation)
         new = _without_status(kind, old, merged)
     kind.rules.default(new)
+    missed = [*missed, *_ask_gatekeeper(context, target, old, new)]
     _obey_rules(kind, version, old, new, missed)
     new["metadata"]["managedFields"] = managed
     return _store(context, target, Before(entry, old), new, warnings)

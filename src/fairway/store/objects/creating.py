@@ -70,9 +70,10 @@ def finish(
     """Defaults, ownership and rules of a new object; what the server adds to it is nobody's."""
     rules = kind.rules
     rules.default(manifest)
+    refused = context.gatekeeper.on_create(kind, manifest)
     managed = owned(context, kind, None, manifest, options)
     rules.prepare_create(manifest)
-    refuse_invalid(kind, version, manifest, rules.validate(manifest), missed)
+    refuse_invalid(kind, version, manifest, rules.validate(manifest) + refused, missed)
     manifest["metadata"]["managedFields"] = managed
 
 

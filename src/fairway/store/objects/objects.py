@@ -14,6 +14,7 @@ from fairway.kinds.registry import Registry
 from fairway.store.entries import Entry, Key
 from fairway.store.objects import binding, changing, creating, deleting, listing, watching
 from fairway.store.objects.alike import Alike, parts_of
+from fairway.store.objects.gatekeeping import Gatekeeper
 from fairway.store.objects.options import PLAIN, PLAIN_DELETE, DeleteOptions, PatchType, Target, WriteOptions, Written
 from fairway.store.objects.reading import decoded, not_found
 from fairway.store.objects.writing import Context
@@ -51,6 +52,10 @@ class Objects:
         self.now = now
         self._alike = Alike()
         self._context = Context(store, registry, now, new_uid or _uid_source(), new_suffix or creating.random_suffix)
+
+    def ask(self, gatekeeper: Gatekeeper) -> None:
+        """Give this one a say in every write from now on."""
+        self._context.gatekeeper = gatekeeper
 
     # Reading
 

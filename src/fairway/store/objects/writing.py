@@ -15,6 +15,7 @@ from fairway.errors import Conflict, FieldError, TooLarge, ValidationError
 from fairway.kinds.kind import Kind, Manifest
 from fairway.kinds.registry import Registry
 from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key, meta_of
+from fairway.store.objects.gatekeeping import Gatekeeper, Nobody
 from fairway.store.objects.intake import name_of
 from fairway.store.objects.options import WriteOptions, Written
 from fairway.store.objects.reading import details_of, not_found
@@ -40,6 +41,7 @@ class Context:
     now: Callable[[], datetime]
     new_uid: Callable[[], str]
     new_suffix: Callable[[], str]
+    gatekeeper: Gatekeeper = field(default_factory=Nobody)
     _last: tuple[datetime, str] = field(default=(datetime.min.replace(tzinfo=UTC), ""))
 
     def stamp(self) -> str:

@@ -1,0 +1,168 @@
+"""The API as a controller meets it: one cache a kind, shared by all, and writes that the caches show at once.
+
+    cluster = Cluster(lambda manager: LocalClient(objects, manager), registry, clock)
+    pods = cluster.cache("pods")
+    writer = cluster.writer("job-controller")
+    await writer.patch("pods", pod, {"status": {...}}, subresource="status")
+
+Controllers and the runner take a `Cluster` and nothing else of the outside world. What they decide belongs to them.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from fairway.client.informer import Informer
+from fairway.client.protocol import Client
+from fairway.errors import NotFound
+from fairway.kinds.kind import Kind, Manifest
+from fairway.kinds.registry import Registry
+from fairway.runtime.clock import Clock
+
+
+class Cluster:
+    """The caches of every kind that somebody asked for, and the way to write."""
+
+    def __init__(self, clients: Callable[[str], Client], registry: Registry, clock: Clock) -> None:
+        """`clients` makes a client that owns what it writes under a name."""
+        self._clients = clients
+        self._registry = registry
+        self._reader = clients("fairway")
+        self._caches: dict[str, Informer] = {}
+        self.clock = clock
+
+    def kind(self, resource: str) -> Kind:
+        """The kind of a resource such as `pods` or `jobs.batch`."""
+        kind = self._registry.by_name(resource)
+        if kind is None:
+            raise LookupError(f"no kind is called {resource!r}")
+        return kind
+
+    def cache(self, resource: str) -> Informer:
+        """All objects of a kind; to be asked for before `run`."""
+        kind = self.kind(resource)
+        found = self._caches.get(kind.resource)
+        if found is None:
+            found = self._caches[kind.resource] = Informer(self._reader, kind, self.clock)
+        return found
+
+    def writer(self, manager: str) -> "Writer":
+        """A hand that writes under this name."""
+        return Writer(self, self._clients(manager))
+
+    async def run(self) -> None:
+        """Keep the caches current until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for cache in self._caches.values():
+                group.create_task(cache.run())
+
+    async def synced(self) -> None:
+        """Wait until every cache holds what was there at the start."""
+        for cache in self._caches.values():
+            await cache.synced.wait()
+
+    def note(self, kind: Kind, manifest: Manifest) -> None:
+        """Show in the cache what came of a write."""
+        cache = self._caches.get(kind.resource)
+        if cache is not None:
+            if _is_gone(manifest):
+                cache.note_gone(manifest)
+            else:
+                cache.note(manifest)
+
+    def note_gone(self, kind: Kind, manifest: Manifest) -> None:
+        cache = self._caches.get(kind.resource)
+        if cache is not None:
+            cache.note_gone(manifest)
+
+
+class Writer:
+    """Writes under one name. Refusals are the `ApiError`s of the API; manifests given to it are its to change."""
+
+    def __init__(self, cluster: Cluster, client: Client) -> None:
+        self._cluster = cluster
+        self._client = client
+
+    async def create(self, resource: str, manifest: Manifest) -> Manifest:
+        kind = self._cluster.kind(resource)
+        manifest.setdefault("apiVersion", kind.api_version(kind.stored))
+        manifest.setdefault("kind", kind.kind)
+        created = await self._client.create(kind, manifest)
+        self._cluster.note(kind, created)
+        return created
+
+    async def patch(
+        self,
+        resource: str,
+        of: Manifest,
+        patch: Any,
+        *,
+        subresource: str = "",
+        patch_type: str = "merge",
+        locked: bool = False,
+    ) -> Manifest:
+        """Change an object; with `locked` only if it still is in the state of `of`, else `Conflict` (merge only)."""
+        kind = self._cluster.kind(resource)
+        metadata = of["metadata"]
+        if locked:
+            patch = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": metadata["resourceVersion"]}}
+        written = await self._client.patch(
+            kind,
+            metadata.get("namespace", ""),
+            metadata["name"],
+            patch,
+            patch_type=patch_type,
+            subresource=subresource,
+        )
+        self._cluster.note(kind, written)
+        return written
+
+    async def update(self, resource: str, manifest: Manifest, subresource: str = "") -> Manifest:
+        kind = self._cluster.kind(resource)
+        written = await self._client.update(kind, manifest, subresource)
+        self._cluster.note(kind, written)
+        return written
+
+    async def apply(self, resource: str, manifest: Manifest, *, force: bool = False) -> Manifest:
+        """Server-side apply under this writer's name."""
+        kind = self._cluster.kind(resource)
+        manifest.setdefault("apiVersion", kind.api_version(kind.stored))
+        manifest.setdefault("kind", kind.kind)
+        written = await self._client.apply(kind, manifest, force=force)
+        self._cluster.note(kind, written)
+        return written
+
+    async def delete(
+        self, resource: str, of: Manifest, *, propagation: str = "", grace_seconds: int | None = None
+    ) -> None:
+        """Delete this very object, or mark it for deletion; nothing if it is gone already."""
+        kind = self._cluster.kind(resource)
+        metadata = of["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        try:
+            left = await self._client.delete(
+                kind, namespace, name, uid=metadata["uid"], propagation=propagation, grace_seconds=grace_seconds
+            )
+        except NotFound:
+            left = None
+        if left is None:
+            self._cluster.note_gone(kind, of)
+        else:
+            self._cluster.note(kind, left)
+
+    async def bind(self, pod: Manifest, node: str) -> Manifest:
+        """Give a pod to a node."""
+        metadata = pod["metadata"]
+        bound = await self._client.bind(metadata["namespace"], metadata["name"], metadata["uid"], node)
+        self._cluster.note(self._cluster.kind("pods"), bound)
+        return bound
+
+
+def _is_gone(manifest: Manifest) -> bool:
+    """Whether a write took the last finalizer of an object that was marked for deletion, so that it went with it."""
+    metadata = manifest["metadata"]
+    return (
+        "deletionTimestamp" in metadata
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+    )

@@ -1,0 +1,132 @@
+"""Events: what a controller did, for people to read with `kubectl describe` and `kubectl events`.
+
+Telling costs nothing: an event is put on a list and written later, together with others, when nothing more urgent waits.
+The same thing told again is counted, not written anew. Events are a courtesy: when more come than can be written,
+the oldest unwritten ones are dropped, and a write that fails is not tried again.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from datetime import datetime
+from typing import Final
+
+from fairway.client.cluster import Cluster
+from fairway.errors import ApiError, NotFound
+from fairway.kinds.kind import Manifest
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+_LONGEST_MESSAGE: Final = 1024
+_MOST_UNWRITTEN: Final = 10_000
+_MOST_REMEMBERED: Final = 4096
+_PAUSE_SECONDS: Final = 0.25
+_TOGETHER: Final = 64
+
+_log = logging.getLogger(__name__)
+_Key = tuple[str, str, str, str]
+
+
+class _Told:
+    """One event, written or not, and how often it was told."""
+
+    __slots__ = ("about", "count", "first", "last", "written")
+
+    def __init__(self, about: Manifest, now: datetime) -> None:
+        self.about = about
+        self.first = self.last = now
+        self.count = 0
+        self.written: Manifest | None = None
+
+
+class Recorder:
+    """Writes the events of one component; shared by all that speak for it."""
+
+    def __init__(self, cluster: Cluster, component: str) -> None:
+        self._cluster = cluster
+        self._component = component
+        self._writer = cluster.writer(component)
+        self._told: OrderedDict[_Key, _Told] = OrderedDict()
+        self._unwritten: OrderedDict[_Key, _Told] = OrderedDict()
+        self._some = asyncio.Event()
+
+    def normal(self, about: Manifest, reason: str, message: str) -> None:
+        self._tell(about, NORMAL, reason, message)
+
+    def warning(self, about: Manifest, reason: str, message: str) -> None:
+        self._tell(about, WARNING, reason, message)
+
+    async def run(self) -> None:
+        """Write what is told until cancelled."""
+        while True:
+            await self._some.wait()
+            await self._cluster.clock.sleep(_PAUSE_SECONDS)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write all that was told so far."""
+        while self._unwritten:
+            keys = list(self._unwritten)[:_TOGETHER]
+            batch = [(key, self._unwritten.pop(key)) for key in keys]
+            await asyncio.gather(*(self._write(key, told) for key, told in batch))
+        self._some.clear()
+
+    def _tell(self, about: Manifest, kind: str, reason: str, message: str) -> None:
+        now = self._cluster.clock.now()
+        key = (about["metadata"]["uid"], kind, reason, message[:_LONGEST_MESSAGE])
+        told = self._told.get(key)
+        if told is None:
+            told = self._told[key] = _Told(about, now)
+            if len(self._told) > _MOST_REMEMBERED:
+                self._told.popitem(last=False)
+        else:
+            self._told.move_to_end(key)
+        told.count += 1
+        told.last = now
+        self._unwritten[key] = told
+        if len(self._unwritten) > _MOST_UNWRITTEN:
+            self._unwritten.popitem(last=False)
+        self._some.set()
+
+    async def _write(self, key: _Key, told: _Told) -> None:
+        try:
+            if told.written is not None:
+                change = {"count": told.count, "lastTimestamp": _stamp(told.last)}
+                told.written = await self._writer.patch("events", told.written, change)
+            else:
+                told.written = await self._writer.create("events", self._manifest(key, told))
+        except NotFound:
+            told.written = None  # it expired, or its namespace is gone
+        except ApiError as error:
+            _log.debug("event %s was not written: %s", key[2], error)
+
+    def _manifest(self, key: _Key, told: _Told) -> Manifest:
+        _, kind, reason, message = key
+        metadata = told.about["metadata"]
+        namespace = metadata.get("namespace", "")
+        about = {
+            "apiVersion": told.about["apiVersion"],
+            "kind": told.about["kind"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+        }
+        if namespace:
+            about["namespace"] = namespace
+        return {
+            "metadata": {"generateName": f"{metadata['name'][:200]}.", "namespace": namespace or "default"},
+            "involvedObject": about,
+            "type": kind,
+            "reason": reason,
+            "message": message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "firstTimestamp": _stamp(told.first),
+            "lastTimestamp": _stamp(told.last),
+            "count": told.count,
+        }
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

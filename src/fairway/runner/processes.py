@@ -1,0 +1,88 @@
+"""What the runner and its supervisor say to each other: what to start, and what became of it.
+
+One container started once is one process, with an identity that says so: `<pod uid>/<container>/<restart>`. Asking for
+the same identity again changes nothing, so whoever is not sure whether it asked may ask again.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What a process and its children may use; `None` sets no limit."""
+
+    cpu_millis: int | None = None
+    memory_bytes: int | None = None
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """A process to start, in a session and process group of its own."""
+
+    id: str
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    """The whole environment; the supervisor adds `FAIRWAY_PROCESS=<id>`, by which it finds strays."""
+
+    cwd: str
+    log: str
+    """The file that takes stdout and stderr, in the format of `docs/logs.md`."""
+
+    limits: Limits = Limits()
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """How a process ended."""
+
+    at: float
+    """Seconds since the epoch."""
+
+    exit_code: int | None = None
+    """`None` where it did not exit by itself."""
+
+    signal: int | None = None
+    out_of_memory: bool = False
+    error: str = ""
+    """Why it could not be started at all: no such program, no such directory."""
+
+    lost: bool = False
+    """Nobody saw it end: its supervisor, or the machine, went down with it."""
+
+
+class Process(Struct, frozen=True, kw_only=True):
+    """A process that was asked for, as far as it has come."""
+
+    id: str
+    pid: int | None = None
+    started_at: float | None = None
+    ended: Ended | None = None
+
+
+Heard = Callable[[Process], None]
+
+
+class Supervision(Protocol):
+    """The supervisor as the runner sees it. It answers for every process that was started and not forgotten yet."""
+
+    @property
+    def processes(self) -> Mapping[str, Process]:
+        """All that are known, running or ended; complete once `connect` has returned."""
+
+    async def connect(self) -> None:
+        """Find the supervisor of this state directory, or start one; learn what it holds."""
+
+    def on_change(self, heard: Heard) -> None:
+        """Tell this one when a process started or ended."""
+
+    async def start(self, launch: Launch) -> None:
+        """Start a process, unless this identity was started before; returns when the supervisor has taken it over."""
+
+    async def stop(self, process_id: str, grace_seconds: float) -> None:
+        """SIGTERM to the whole group, SIGKILL after the grace period to all that is left; nothing if it has ended."""
+
+    async def forget(self, process_id: str) -> None:
+        """What became of this process is noted durably elsewhere; the supervisor need not remember it."""
+
+    def on_lost(self, heard: Callable[[], Awaitable[None]]) -> None:
+        """Tell this one when the supervisor itself died; what it held has ended as `lost` by then."""

@@ -1,0 +1,31 @@
+"""Who may have a say when an object is written, besides the rules of its kind.
+
+Rules judge an object by itself. A gatekeeper knows more, such as which queues there are, and may complete or refuse an
+object by that: what webhooks do on a cluster. It is asked in the middle of a write, so it answers at once and reads no
+disk. The store knows none by itself; whoever puts the parts together gives it one.
+"""
+
+from typing import Protocol
+
+from fairway.errors import FieldError
+from fairway.kinds.kind import Kind, Manifest
+
+
+class Gatekeeper(Protocol):
+    """Asked about every create and every change of an object (not of its status)."""
+
+    def on_create(self, kind: Kind, manifest: Manifest) -> list[FieldError]:
+        """Complete a new object in place, after its defaults; then what is wrong with it."""
+
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
+        """The same for a change, in `new`."""
+
+
+class Nobody:
+    """Has nothing to say."""
+
+    def on_create(self, kind: Kind, manifest: Manifest) -> list[FieldError]:  # noqa: ARG002
+        return []
+
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:  # noqa: ARG002
+        return []

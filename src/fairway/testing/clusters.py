@@ -1,0 +1,71 @@
+"""Controllers in tests: a real store, the real caches, virtual time.
+
+async with local_cluster() as world:
+    controller = JobController(world.cluster)
+    async with world.running(controller):
+        await world.api.create("jobs", manifest)
+        await world.api.until(lambda: ...)
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from fairway.client.cluster import Cluster
+from fairway.client.local import LocalClient
+from fairway.runtime.clock import Clock
+from fairway.testing.clock import VirtualClock
+from fairway.testing.stores import LocalApi, OpenLog, local_api
+
+
+class Running(Protocol):
+    """Anything that works until it is cancelled: a controller, a recorder."""
+
+    async def run(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class LocalCluster:
+    """An API and the caches of it."""
+
+    api: LocalApi
+    cluster: Cluster
+    clock: VirtualClock
+
+    @asynccontextmanager
+    async def running(self, *controllers: Running) -> AsyncIterator[None]:
+        """The caches, and these controllers once the caches are full; one that ends by itself fails the test."""
+        tasks = [asyncio.create_task(self.cluster.run())]
+        try:
+            await self.cluster.synced()
+            tasks += [asyncio.create_task(controller.run()) for controller in controllers]
+            yield
+        finally:
+            await _cancelled(tasks)
+
+
+@asynccontextmanager
+async def local_cluster(
+    open_log: OpenLog | None = None, *, keepers: bool = True, clock: VirtualClock | None = None
+) -> AsyncIterator[LocalCluster]:
+    """A store in memory, or on the given log, with garbage collection; nothing else runs yet."""
+    clock = clock or VirtualClock()
+    async with local_api(open_log, keepers=keepers, clock=clock) as api:
+        yield LocalCluster(api, cluster_on(api, clock), clock)
+
+
+def cluster_on(api: LocalApi, clock: Clock) -> Cluster:
+    """Another set of caches on the same API, as a second process has them."""
+    return Cluster(lambda manager: LocalClient(api.objects, manager), api.objects.registry, clock)
+
+
+async def _cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    broken = [one for one in ended if one is not None and not isinstance(one, asyncio.CancelledError)]
+    if broken:
+        raise AssertionError(f"something that was to run on ended: {broken}")
