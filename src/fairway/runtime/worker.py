@@ -1,4 +1,4 @@
-"""Workers on a queue of keys: each key is looked at by one of them, again when it asks for it, and again when it failed.
+"""Workers on a queue of keys: each key is looked at by one of them, and again when it asks for it or failed.
 
     worker = Worker("jobs", clock, reconcile, parallel=16)
     cache.on_change(lambda old, new: worker.add(key_of(new or old)))
@@ -79,7 +79,7 @@ class Worker(Generic[K]):
         except FairwayError as error:
             _log.warning("%s %s: %s; trying again", self._name, key, error)
             queue.add_rate_limited(key)
-        except Exception:  # a mistake in one object's case must not stop the work on all others
+        except Exception:  # noqa: BLE001 - a mistake in one object's case must not stop the work on all others
             _log.exception("%s %s: failed; trying again", self._name, key)
             queue.add_rate_limited(key)
         else:
