@@ -72,7 +72,7 @@ def fairway(state: Path, patience_seconds: float = 60.0) -> Iterator[Server]:
     """Fairway on this state directory, ready, on a port of its own choice."""
     kubeconfig = state / "kubeconfig"
     log = state.with_name(f"{state.name}.log")
-    command = [sys.executable, "-m", "fairway.cli.main", "serve", "--state", str(state), "--port", "0"]
+    command = [sys.executable, "-m", "fairway.cli.main", "serve", "--state", str(state), "--port", "0", "--api-only"]
     with log.open("ab") as output:
         begun = time.monotonic()
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603 - our own command

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fairway.errors import FairwayError
+from fairway.model.quantities import Quantity
 
 DEFAULT_PORT: Final = 7437
 _LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost"})
@@ -36,9 +37,22 @@ class Settings:
     insecure: bool = False
     """Speak plain HTTP: tokens then travel in the clear, and kubectl does not send them at all."""
 
+    cpus: str | None = None
+    memory: str | None = None
+    gpus: int | None = None
+    """What this machine gives to jobs, where it is not what it has."""
+
+    api_only: bool = False
+    """Serve the API and nothing else: no queueing, no jobs."""
+
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"--port {self.port}: a port is a number from 0 to 65535")
+        for option, quantity in (("--cpus", self.cpus), ("--memory", self.memory)):
+            if quantity is not None and not is_amount(quantity):
+                raise SettingsError(f"{option} {quantity}: give an amount greater than 0, such as 8, 1500m or 16Gi")
+        if self.gpus is not None and self.gpus < 0:
+            raise SettingsError(f"--gpus {self.gpus}: give a number, 0 for none")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise SettingsError("--tls-cert and --tls-key belong together: give both or none")
         for option, path in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):
@@ -65,6 +79,14 @@ class Settings:
     @property
     def server_log(self) -> Path:
         return self.state / "server.log"
+
+
+def is_amount(text: str) -> bool:
+    """Whether a text is a quantity of something."""
+    try:
+        return Quantity.parse(text).nanos > 0
+    except ValueError:
+        return False
 
 
 def is_loopback(host: str) -> bool:

@@ -46,6 +46,16 @@ def serving_options(command: Command) -> Command:
         click.option(
             "--insecure", is_flag=True, help="Plain HTTP: tokens travel in the clear, and kubectl sends none."
         ),
+        click.option(
+            "--cpus", metavar="AMOUNT", help="CPUs that jobs may use in all, such as 8.  [default: all there are]"
+        ),
+        click.option(
+            "--memory", metavar="AMOUNT", help="Memory that jobs may use in all, such as 16Gi.  [default: all there is]"
+        ),
+        click.option(
+            "--gpus", type=int, metavar="N", help="GPUs that jobs may use; may be more than there are.  [default: all]"
+        ),
+        click.option("--api-only", is_flag=True, help="Serve the API alone: nothing is queued, no job is run."),
     ]
     for option in reversed(options):
         command = option(command)

@@ -71,7 +71,13 @@ def _arguments(settings: Settings) -> list[str]:
     arguments = ["--state", str(settings.state), "--host", settings.host, "--port", str(settings.port)]
     if settings.tls_cert and settings.tls_key:
         arguments += ["--tls-cert", str(settings.tls_cert), "--tls-key", str(settings.tls_key)]
-    return [*arguments, "--insecure"] if settings.insecure else arguments
+    for option, value in (("--cpus", settings.cpus), ("--memory", settings.memory), ("--gpus", settings.gpus)):
+        if value is not None:
+            arguments += [option, str(value)]
+    for option, wanted in (("--insecure", settings.insecure), ("--api-only", settings.api_only)):
+        if wanted:
+            arguments.append(option)
+    return arguments
 
 
 def _last_words(log: Path, already: int) -> str:

@@ -8,16 +8,20 @@ async with local_cluster() as world:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
+from fairway.kinds.kind import Manifest
 from fairway.runtime.clock import Clock
+from fairway.store.objects.reading import decoded
 from fairway.testing.clock import VirtualClock
-from fairway.testing.stores import LocalApi, OpenLog, local_api
+from fairway.testing.stores import PATIENCE_SECONDS, LocalApi, OpenLog, local_api
+
+_A_MOMENT = 0.001
 
 
 class Running(Protocol):
@@ -33,6 +37,25 @@ class LocalCluster:
     api: LocalApi
     cluster: Cluster
     clock: VirtualClock
+
+    def seen(self, resource: str, name: str, namespace: str = "") -> Manifest:
+        """An object as the controllers see it."""
+        found = self.cluster.cache(resource).get(namespace, name)
+        if found is None:
+            raise LookupError(f"the caches have no {resource} {namespace}/{name}")
+        return found
+
+    async def cluster_says(self, condition: Callable[[], bool]) -> None:
+        """Wait until the controllers see, or did, what is expected: the caches follow the store a moment later."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not condition():  # noqa: ASYNC110 - a condition is about anything, there is no one event
+                await asyncio.sleep(_A_MOMENT)
+
+    def events(self, reason: str = "") -> list[Manifest]:
+        """The Events that were written, all or those with a reason."""
+        collection = self.api.store.collection("events")
+        events = [decoded(entry) for entry in collection.entries.values()]
+        return [event for event in events if not reason or event["reason"] == reason]
 
     @asynccontextmanager
     async def running(self, *controllers: Running) -> AsyncIterator[None]:

@@ -44,10 +44,15 @@ class Answer(NamedTuple):
 class Server:
     """One server process after another on the same state directory."""
 
-    def __init__(self, state: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
-        """`options` are further arguments of `fairway serve`; `environment` is added to that of this process."""
+    def __init__(
+        self, state: Path, *options: str, jobs: bool = False, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """`options` are further arguments of `fairway serve`; `environment` is added to that of this process.
+
+        Without `jobs` it serves the API alone, so that objects stay as the test made them.
+        """
         self.state = state
-        self._options = options
+        self._options = options if jobs else (*options, "--api-only")
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""

@@ -1,0 +1,122 @@
+"""What is there without anybody having configured anything: a flavor, a ClusterQueue with what this machine has, a
+LocalQueue, and Kueue's configuration to edit.
+
+Made once, on the first start. From then on they are like everybody's objects: who changes or deletes them is not
+corrected. Only a ClusterQueue that is still as it was made follows the machine when that has other capacities at a
+later start.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from fairway.client.cluster import Cluster
+from fairway.errors import AlreadyExists
+from fairway.kinds.kind import Manifest
+from fairway.model.configuration import CONFIG_KEY, CONFIG_MAP, NAMESPACE
+
+FLAVOR: Final = "default-flavor"
+CLUSTER_QUEUE: Final = "cluster-queue"
+LOCAL_QUEUE: Final = "default"
+
+_MEMORY: Final = "fairway-defaults"
+"""The ConfigMap that remembers what was made."""
+
+_MADE: Final = "clusterQueueSpec"
+_MANAGER: Final = "fairway-defaults"
+
+CONFIGURATION: Final = """\
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+manageJobsWithoutQueueName: false
+managedJobsNamespaceSelector:
+  matchExpressions:
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values: [kube-system, kueue-system]
+integrations:
+  frameworks:
+  - batch/job
+  - pod
+  - ray.io/rayjob
+  - ray.io/raycluster
+"""
+
+
+class Defaults:
+    """Makes what is missing on a first start."""
+
+    def __init__(self, cluster: Cluster, capacity: dict[str, str]) -> None:
+        """`capacity` is what this machine has to give, by resource, as quantities."""
+        self._config_maps = cluster.cache("configmaps")
+        self._namespaces = cluster.cache("namespaces")
+        self._queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
+        self._writer = cluster.writer(_MANAGER)
+        self._capacity = capacity
+
+    async def ensure(self) -> None:
+        """Bring the defaults about; to be called once the caches are full."""
+        if self._namespaces.get("", NAMESPACE) is None:
+            await self._create("namespaces", {"metadata": {"name": NAMESPACE}})
+        memory = self._config_maps.get(NAMESPACE, _MEMORY)
+        if memory is None:
+            await self._make_all()
+        else:
+            await self._follow_the_machine(memory)
+
+    async def _make_all(self) -> None:
+        metadata: Manifest = {"name": CONFIG_MAP, "namespace": NAMESPACE}
+        await self._create("configmaps", {"metadata": metadata, "data": {CONFIG_KEY: CONFIGURATION}})
+        await self._create("resourceflavors.kueue.x-k8s.io", {"metadata": {"name": FLAVOR}, "spec": {}})
+        queue = {"metadata": {"name": CLUSTER_QUEUE}, "spec": self._spec()}
+        made = await self._create("clusterqueues.kueue.x-k8s.io", queue) or self._made_before()
+        local = {
+            "metadata": {"name": LOCAL_QUEUE, "namespace": "default"},
+            "spec": {"clusterQueue": CLUSTER_QUEUE},
+        }
+        await self._create("localqueues.kueue.x-k8s.io", local)
+        remembered = {_MADE: _text(made["spec"])} if made is not None else {}
+        await self._create("configmaps", {"metadata": {"name": _MEMORY, "namespace": NAMESPACE}, "data": remembered})
+
+    def _made_before(self) -> Manifest | None:
+        """The ClusterQueue of a first start that did not come to its end."""
+        queue = self._queues.get("", CLUSTER_QUEUE)
+        ours = queue is not None and queue["spec"].get("resourceGroups") == self._spec()["resourceGroups"]
+        return queue if ours else None
+
+    async def _follow_the_machine(self, memory: Manifest) -> None:
+        made = (memory.get("data") or {}).get(_MADE)
+        queue = self._queues.get("", CLUSTER_QUEUE)
+        if queue is None or made is None or _text(queue["spec"]) != made:
+            return
+        wanted = self._spec()["resourceGroups"]
+        if queue["spec"]["resourceGroups"] == wanted:
+            return
+        changed = await self._writer.patch(
+            "clusterqueues.kueue.x-k8s.io", queue, {"spec": {"resourceGroups": wanted}}, locked=True
+        )
+        await self._writer.patch("configmaps", memory, {"data": {_MADE: _text(changed["spec"])}})
+
+    def _spec(self) -> Manifest:
+        resources = [{"name": name, "nominalQuota": amount} for name, amount in self._capacity.items()]
+        return {
+            "namespaceSelector": {},
+            "preemption": {"withinClusterQueue": "LowerPriority"},
+            "resourceGroups": [
+                {
+                    "coveredResources": list(self._capacity),
+                    "flavors": [{"name": FLAVOR, "resources": resources}],
+                }
+            ],
+        }
+
+    async def _create(self, resource: str, manifest: Manifest) -> Manifest | None:
+        """Make an object, unless somebody has; `None` then."""
+        try:
+            return await self._writer.create(resource, manifest)
+        except AlreadyExists:
+            return None
+
+
+def _text(spec: Any) -> str:
+    return msgspec.json.encode(spec, order="deterministic").decode()

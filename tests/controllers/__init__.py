@@ -1,0 +1,1 @@
+"""Controllers, each on a real store and virtual time."""
