@@ -11,6 +11,7 @@ from fairway.client.local import LocalClient
 from fairway.client.protocol import Client, Scope, WatchEvent
 from fairway.errors import AlreadyExists, ApiError, BadRequest, Conflict, Expired, NotFound, ValidationError
 from fairway.kinds.kind import Kind, Manifest
+from fairway.store.objects.reading import decoded
 from fairway.store.store import History
 from fairway.testing.stores import LocalApi, local_api
 
@@ -70,18 +71,47 @@ def test_what_is_created_is_stored_with_its_owner() -> None:
     run(story())
 
 
-def test_an_answer_is_the_callers_to_change() -> None:
+def test_all_readers_share_one_decoded_state_until_there_is_a_newer_one() -> None:
     async def story() -> None:
         async with bench() as b:
             await b.make("a", key="value")
-            (await b.client.get(b.config_maps, "default", "a"))["data"]["key"] = "changed"
-            (await b.client.list(b.config_maps)).items[0]["data"]["key"] = "changed"
+            first = await b.client.get(b.config_maps, "default", "a")
+            assert (await b.client.list(b.config_maps)).items[0] is first
 
-            assert (await b.client.get(b.config_maps, "default", "a"))["data"] == {"key": "value"}
+            written = await b.client.patch(b.config_maps, "default", "a", {"data": {"key": "other"}})
+            assert first["data"] == {"key": "value"}
+            assert await b.client.get(b.config_maps, "default", "a") is written
 
     run(story())
 
 
+def test_what_a_write_answers_is_what_is_stored() -> None:
+    async def story() -> None:
+        async with bench() as b:
+            workloads = b.workloads
+            manifest = {
+                "metadata": {"name": "w", "namespace": "default"},
+                "spec": {"podSets": [{"name": "main", "template": {"spec": {"containers": [{"name": "c"}]}}}]},
+            }
+            answers = [await b.client.create(workloads, manifest)]
+            status = {"conditions": [CONDITION]}
+            answers.append(await b.client.patch(workloads, "default", "w", {"status": status}, subresource="status"))
+            answers.append(await b.client.patch(workloads, "default", "w", {"spec": {"active": False}}))
+            stored = decoded(b.api.objects.get(workloads, "default", "w"))
+            assert answers[-1] == stored
+            assert answers[1]["status"] == stored["status"] == status
+            assert answers[1]["spec"] == answers[0]["spec"]
+
+    run(story())
+
+
+CONDITION = {
+    "type": "Finished",
+    "status": "True",
+    "reason": "Succeeded",
+    "message": "done",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
 SCOPES = {
     "everything": (Scope(), ["a", "b", "c"]),
     "one namespace": (Scope("default"), ["a", "b"]),

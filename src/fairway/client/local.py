@@ -7,7 +7,7 @@ from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
 from fairway.errors import BadRequest
 from fairway.kinds.kind import Kind, Manifest
 from fairway.store.objects import DeleteOptions, Objects, PatchType, WriteOptions
-from fairway.store.objects.reading import decoded
+from fairway.store.objects.reading import shared
 from fairway.store.objects.writing import check_preconditions
 from fairway.store.selectors import Selection
 
@@ -15,41 +15,44 @@ _PATCH_TYPES: Final = {"merge": PatchType.MERGE, "json": PatchType.JSON, "strate
 
 
 class LocalClient:
-    """Keeps the contract of `protocol.Client` on a store in this process. Manifests given to it are its to change."""
+    """Keeps the contract of `protocol.Client` on a store in this process.
+
+    Manifests given to it are its to change. Those that it gives are shared by all who read: not to be changed.
+    """
 
     def __init__(self, objects: Objects, manager: str) -> None:
         """`manager` is the name under which fields are owned."""
         self._objects = objects
-        self._options = WriteOptions(manager=manager)
-        self._forced = WriteOptions(manager=manager, force=True)
+        self._options = WriteOptions(manager=manager, shared=True)
+        self._forced = WriteOptions(manager=manager, force=True, shared=True)
         pods = objects.registry.by_name("pods")
         if pods is None:
             raise LookupError("the registry knows no pods")
         self._pods = pods
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
-        return decoded(self._objects.get(kind, namespace, name))
+        return shared(self._objects.get(kind, namespace, name))
 
     async def list(self, kind: Kind, scope: Scope = EVERYTHING) -> Listed:
         page = self._objects.page(Selection(kind, *scope))
-        return Listed([decoded(entry) for entry in page.entries], str(page.revision))
+        return Listed([shared(entry) for entry in page.entries], str(page.revision))
 
     async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[WatchEvent]:
         events = self._objects.watch(Selection(kind, *scope), int(since))
         while True:
             for event in await events.next():
-                yield WatchEvent(event.type, decoded(event.entry))
+                yield WatchEvent(event.type, shared(event.entry))
 
     async def create(self, kind: Kind, manifest: Manifest) -> Manifest:
         namespace = manifest.get("metadata", {}).get("namespace", "")
         written = await self._objects.create(kind, kind.stored, namespace, manifest, self._options)
-        return decoded(written.entry)
+        return shared(written.entry)
 
     async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
         metadata = manifest["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         written = await self._objects.update(kind, kind.stored, key, manifest, self._options, subresource)
-        return decoded(written.entry)
+        return shared(written.entry)
 
     async def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
@@ -59,14 +62,14 @@ class LocalClient:
             raise BadRequest(f"there is no patch type {patch_type!r}; it is one of {', '.join(_PATCH_TYPES)}")
         key = (namespace, name)
         written = await self._objects.patch(kind, kind.stored, key, known, patch, self._options, subresource)
-        return decoded(written.entry)
+        return shared(written.entry)
 
     async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
         metadata = manifest["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         options = self._forced if force else self._options
         written = await self._objects.patch(kind, kind.stored, key, PatchType.APPLY, manifest, options, subresource)
-        return decoded(written.entry)
+        return shared(written.entry)
 
     async def delete(
         self,
@@ -80,10 +83,10 @@ class LocalClient:
     ) -> Manifest | None:
         options = DeleteOptions(uid=uid, propagation=propagation, grace_seconds=grace_seconds)
         written = await self._objects.delete(kind, (namespace, name), options)
-        return None if written.removed else decoded(written.entry)
+        return None if written.removed else shared(written.entry)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
         key = (namespace, name)
         check_preconditions(self._pods, self._objects.get(self._pods, *key), uid, None)
         written = await self._objects.bind(self._pods, key, node, self._options)
-        return decoded(written.entry)
+        return shared(written.entry)

@@ -1,7 +1,7 @@
 """What controllers may ask of the API, whoever answers: the store in this process, or a cluster over HTTP.
 
-Objects are manifests in the stored version of their kind. Refusals are the `ApiError`s that the server would send. A
-controller cannot tell which implementation it has.
+Objects are manifests in the stored version of their kind, shared by all readers: not to be changed. Refusals are the
+`ApiError`s that the server would send. A controller cannot tell which implementation it has.
 """
 
 from collections.abc import AsyncIterator

@@ -1,7 +1,8 @@
 """Events: what a controller did, for people to read with `kubectl describe` and `kubectl events`.
 
-Telling costs nothing: an event is put on a list and written a little later, together with others. The same thing told again is counted, not written anew. Events are a courtesy: when more come than can be written,
-the oldest unwritten ones are dropped, and a write that fails is not tried again.
+Telling costs nothing: an event is put on a list and written a little later, together with others. The same thing told
+again is counted, not written anew. Events are a courtesy: when more come than can be written, the oldest unwritten ones
+are dropped, and a write that fails is not tried again.
 """
 
 import asyncio

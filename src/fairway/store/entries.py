@@ -61,7 +61,7 @@ def meta_of(metadata: dict[str, Any]) -> Meta:
 class Entry:
     """One object at one revision."""
 
-    __slots__ = ("_meta", "converted", "data", "fields", "key", "resource", "revision")
+    __slots__ = ("_meta", "converted", "data", "fields", "key", "resource", "revision", "shared")
 
     def __init__(self, resource: str, key: Key, revision: int, data: bytes, meta: Meta | None = None) -> None:
         self.resource = resource
@@ -71,6 +71,9 @@ class Entry:
         self._meta = meta
         self.converted: dict[str, bytes] | None = None
         """The same object in other versions, for as long as this revision is alive."""
+
+        self.shared: dict[str, Any] | None = None
+        """The object decoded, for readers in this process that change nothing; only while it is the newest state."""
 
         self.fields: dict[str, str] | None = None
         """What field selectors see, once one has asked."""

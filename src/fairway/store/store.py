@@ -159,6 +159,8 @@ class Store:
 
     def _show(self, change: Change) -> None:
         entry = change.entry
+        if change.previous is not None:
+            change.previous.shared = None
         collection = self.collection(entry.resource)
         collection.apply(change)
         collection.feed.append(change)

@@ -93,7 +93,7 @@ class Objects:
         """Store a new object. The manifest is changed."""
         written = creating.create(self._context, kind, version, namespace, manifest, options)
         del manifest
-        return await _when_durable(written)
+        return await _when_durable(written, shared=options.shared)
 
     async def create_from(
         self, kind: Kind, version: str, namespace: str, data: bytes, options: WriteOptions = PLAIN
@@ -120,7 +120,7 @@ class Objects:
         """Replace an object, or its status. The manifest is changed."""
         written = changing.update(self._context, Target(kind, version, key, options, subresource), manifest)
         del manifest
-        return await _when_durable(written)
+        return await _when_durable(written, shared=options.shared)
 
     async def patch(
         self,
@@ -136,11 +136,11 @@ class Objects:
         target = Target(kind, version, key, options, subresource)
         written = changing.patch(self._context, target, patch_type, patch)
         del patch
-        return await _when_durable(written)
+        return await _when_durable(written, shared=options.shared)
 
     async def bind(self, kind: Kind, key: Key, node: str, options: WriteOptions = PLAIN) -> Written:
         """Give a pod to a node."""
-        return await _when_durable(binding.bind(self._context, kind, key, node, options))
+        return await _when_durable(binding.bind(self._context, kind, key, node, options), shared=options.shared)
 
     async def delete(self, kind: Kind, key: Key, options: DeleteOptions = PLAIN_DELETE) -> Written:
         """Delete an object, or mark it for deletion where somebody must finish first."""
@@ -156,7 +156,9 @@ class Objects:
         return [await _when_durable(written) for written in deleted]
 
 
-async def _when_durable(written: Written) -> Written:
+async def _when_durable(written: Written, *, shared: bool = False) -> Written:
+    if not shared:
+        written.entry.shared = None
     if written.durable is not None:
         await written.durable
     return written

@@ -34,6 +34,9 @@ class WriteOptions:
     force: bool = False
     """Apply only: take over fields that others own."""
 
+    shared: bool = False
+    """Keep the result decoded: its author is in this process, and others here will look at it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:

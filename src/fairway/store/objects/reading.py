@@ -17,6 +17,13 @@ def decoded(entry: Entry) -> Manifest:
     return manifest
 
 
+def shared(entry: Entry) -> Manifest:
+    """An object in the stored version, decoded once for all readers in this process: not to be changed."""
+    if entry.shared is None:
+        entry.shared = decoded(entry)
+    return entry.shared
+
+
 class _Parts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     apiVersion: str  # noqa: N815 - as it is written
     kind: str

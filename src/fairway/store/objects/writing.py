@@ -100,8 +100,18 @@ def put(
     entry = staged(kind, key, manifest, store.next_revision)
     if len(entry.data) > LARGEST_OBJECT:
         _refuse_too_large(kind, manifest, len(entry.data))
+    entry.shared = _readable(manifest, previous)
     durable = store.stage([Change(ADDED if previous is None else MODIFIED, entry, previous)])
     return Written(entry, warnings, created=previous is None, durable=durable)
+
+
+def _readable(manifest: Manifest, previous: Entry | None) -> Manifest | None:
+    """The object for readers in this process; a spec that was left as it is stored is taken from the state before."""
+    if not isinstance(manifest.get("spec"), msgspec.Raw):
+        return manifest
+    if previous is None or previous.shared is None:
+        return None
+    return {**manifest, "spec": previous.shared["spec"]}
 
 
 def _refuse_too_large(kind: Kind, manifest: Manifest, size: int) -> None:
