@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairway.admission import events, wording
-from fairway.admission.instructions import Admit, Evict, EvictionReason, Requeue
+from fairway.admission.instructions import Admit, Deactivate, Evict, EvictionReason, Requeue
 from fairway.admission.reasons import Outcome
 from fairway.testing.builders import Bench, cluster_queue, workload
 
@@ -218,8 +218,10 @@ def test_somebody_else_may_deactivate_with_a_cause() -> None:
     said = bench.request_eviction(
         "w", "Deactivated", cause="MaximumExecutionTimeExceeded", message="exceeding the maximum execution time"
     )
-    evict = said[0]
+    deactivate, evict = said
 
+    assert isinstance(deactivate, Deactivate)
+    assert wording.deactivation(deactivate) == "exceeding the maximum execution time"
     assert isinstance(evict, Evict)
     assert (evict.reason, evict.cause) == (EvictionReason.DEACTIVATED, "MaximumExecutionTimeExceeded")
     assert wording.eviction(evict) == "The workload is deactivated due to exceeding the maximum execution time"
