@@ -49,6 +49,10 @@ class Server:
         return self.state / "fairway.db"
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def memory_mb(self) -> float:
         return float(self._measured.memory_info().rss) / 2**20
 
@@ -68,11 +72,12 @@ class Server:
 
 
 @contextmanager
-def fairway(state: Path, patience_seconds: float = 60.0) -> Iterator[Server]:
-    """Fairway on this state directory, ready, on a port of its own choice."""
+def fairway(state: Path, *options: str, jobs: bool = False, patience_seconds: float = 60.0) -> Iterator[Server]:
+    """Fairway on this state directory, ready, on a port of its own choice; the API alone unless `jobs` are to run."""
     kubeconfig = state / "kubeconfig"
     log = state.with_name(f"{state.name}.log")
-    command = [sys.executable, "-m", "fairway.cli.main", "serve", "--state", str(state), "--port", "0", "--api-only"]
+    command = [sys.executable, "-m", "fairway.cli.main", "serve", "--state", str(state), "--port", "0"]
+    command += options if jobs else (*options, "--api-only")
     with log.open("ab") as output:
         begun = time.monotonic()
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603 - our own command
