@@ -16,6 +16,7 @@ from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
 from fairway.errors import AlreadyExists, Expired, NotFound, Unavailable
 from fairway.kinds.kind import Kind, Manifest
 from fairway.runtime.clock import Clock, SystemClock
+from fairway.store.objects.reading import shared
 from fairway.store.store import History
 from fairway.testing.clock import VirtualClock
 from fairway.testing.stores import LocalApi, local_api
@@ -143,8 +144,7 @@ class Bench:
 
     def stored(self) -> dict[tuple[str, str], Manifest]:
         page = self.api.objects.store.collection("configmaps")
-        found = {key: self.api.get("configmaps", key[1], key[0]) for key in page.entries}
-        return {key: manifest for key, manifest in found.items() if manifest is not None}
+        return {key: shared(entry) for key, entry in page.entries.items()}
 
     def known(self) -> dict[tuple[str, str], Manifest]:
         return {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in self.informer.items()}

@@ -107,11 +107,16 @@ def put(
 
 def _readable(manifest: Manifest, previous: Entry | None) -> Manifest | None:
     """The object for readers in this process; a spec that was left as it is stored is taken from the state before."""
-    if not isinstance(manifest.get("spec"), msgspec.Raw):
-        return manifest
-    if previous is None or previous.shared is None:
-        return None
-    return {**manifest, "spec": previous.shared["spec"]}
+    spec = manifest.get("spec")
+    if isinstance(spec, msgspec.Raw):
+        if previous is None or previous.shared is None:
+            return None
+        spec = previous.shared["spec"]
+    metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
+    readable = {**manifest, "metadata": metadata}
+    if spec is not None:
+        readable["spec"] = spec
+    return readable
 
 
 def _refuse_too_large(kind: Kind, manifest: Manifest, size: int) -> None:

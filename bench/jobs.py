@@ -1,0 +1,239 @@
+"""``python -m bench.jobs``: real jobs on this machine, from the submit to the end, beside what else is installed.
+
+Each job is a batch/v1 Job that is submitted over HTTP and is durable when the submit returns. What it runs is a program
+that ends at once, or one that touches a file, whose time then tells when it ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import uvloop
+
+from bench import peers
+from bench.api.servers import Server, fairway, scratch
+from bench.api.wire import Session, Target
+from bench.connections import Pool, Stream
+from bench.table import Line, show, tell
+
+SLOTS: Final = 8
+GOAL_SECONDS: Final = 6.0
+GOAL_START_SECONDS: Final = 0.030
+GOAL_PREEMPTION_SECONDS: Final = 0.150
+_JOBS: Final = "/apis/batch/v1/namespaces/default/jobs"
+_KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
+_SUBMITTERS: Final = 8
+_PATIENCE_SECONDS: Final = 120.0
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition] = []
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+
+
+class _Job(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: _Job
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+def job(name: str, command: list[str], cpus: int = 1, priority: str = "") -> bytes:
+    """A Job in the queue that is there without configuration."""
+    labels = {"kueue.x-k8s.io/queue-name": "default"}
+    if priority:
+        labels["kueue.x-k8s.io/priority-class"] = priority
+    container = {"name": "main", "image": "none", "command": command, "resources": {"requests": {"cpu": str(cpus)}}}
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [container]}
+    manifest = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"backoffLimit": 0, "template": {"spec": pod}},
+    }
+    return _encode(manifest)
+
+
+async def _no_ops(target: Target, count: int) -> float:
+    """Seconds from the first submit to the end of the last job."""
+    left = {f"noop-{number}" for number in range(count)}
+    done = asyncio.get_running_loop().create_future()
+
+    def heard(line: bytes) -> None:
+        event = _decode(line)
+        for condition in event.object.status.conditions:
+            if condition.status == "True" and condition.type in {"Complete", "Failed"}:
+                if condition.type == "Failed":
+                    raise RuntimeError(f"{event.object.metadata.name} failed")
+                left.discard(event.object.metadata.name)
+        if not left and not done.done():
+            done.set_result(None)
+
+    pool = Pool(target, _SUBMITTERS)
+    await pool.open()
+    stream = Stream(target, f"{_JOBS}?watch=true&resourceVersion=0", heard)
+    await stream.open()
+    bodies = [job(name, ["/bin/true"]) for name in sorted(left)]
+    begun = time.monotonic()
+    submits = asyncio.gather(*(pool.must("POST", _JOBS, body) for body in bodies))
+    await submits
+    ends: list[asyncio.Future[Any]] = [done, stream.failed]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED, timeout=_PATIENCE_SECONDS)
+    seconds = time.monotonic() - begun
+    stream.close()
+    pool.close()
+    if stream.failed.done():
+        stream.failed.result()
+    if left:
+        raise TimeoutError(f"{len(left)} of {count} jobs have not ended after {seconds:.0f} s")
+    return seconds
+
+
+def no_ops(target: Target, count: int) -> float:
+    return uvloop.run(_no_ops(target, count))
+
+
+def starts(target: Target, directory: Path, rounds: int) -> list[float]:
+    """Seconds from the return of a submit to the moment its program ran, on an idle machine, each time."""
+    found = []
+    with Session(target) as session:
+        for number in range(rounds):
+            mark = directory / f"start-{number}"
+            session.ask("POST", _JOBS, job(f"start-{number}", ["/usr/bin/touch", str(mark)]))
+            submitted = time.time()
+            found.append(_touched(mark) - submitted)
+            _wait_for_end(session, f"start-{number}")
+    return found
+
+
+def preemptions(target: Target, directory: Path, rounds: int) -> list[float]:
+    """The same for a job that needs what another one holds, which ends when it is told to."""
+    found = []
+    with Session(target) as session:
+        for name, value in (("bench-low", 1), ("bench-high", 1000)):
+            manifest = {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": "WorkloadPriorityClass",
+                "metadata": {"name": name},
+                "value": value,
+            }
+            session.ask("POST", f"{_KUEUE}/workloadpriorityclasses", _encode(manifest))
+        for number in range(rounds):
+            running, mark = directory / f"victim-{number}", directory / f"high-{number}"
+            victim = ["/bin/sh", "-c", f"touch {running}; exec sleep 1000"]
+            session.ask("POST", _JOBS, job(f"victim-{number}", victim, SLOTS, "bench-low"))
+            _touched(running)
+            time.sleep(0.2)  # the victim has been running for a while, and the machine is idle again
+            high = job(f"high-{number}", ["/usr/bin/touch", str(mark)], SLOTS, "bench-high")
+            session.ask("POST", _JOBS, high)
+            submitted = time.time()
+            found.append(_touched(mark) - submitted)
+            _wait_for_end(session, f"high-{number}")
+            session.ask("DELETE", f"{_JOBS}/victim-{number}?propagationPolicy=Background")
+            time.sleep(0.3)
+    return found
+
+
+def _touched(mark: Path) -> float:
+    """When a file appeared: the time that it carries."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            return mark.stat().st_mtime_ns / 1e9
+        except FileNotFoundError:
+            time.sleep(0.001)
+    raise TimeoutError(f"{mark.name} did not run within {_PATIENCE_SECONDS:.0f} s")
+
+
+def _wait_for_end(session: Session, name: str) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        found = msgspec.json.decode(session.ask("GET", f"{_JOBS}/{name}"), type=_Job)
+        if any(one.type == "Complete" and one.status == "True" for one in found.status.conditions):
+            return
+        time.sleep(0.01)
+    raise TimeoutError(f"{name} did not end within {_PATIENCE_SECONDS:.0f} s")
+
+
+@contextmanager
+def _server(directory: Path) -> Iterator[Server]:
+    with fairway(directory / "state", "--cpus", str(SLOTS), "--gpus", "0", jobs=True) as server:
+        yield server
+
+
+def lines(scale: int) -> list[Line]:
+    """The lines of the table."""
+    count, rounds = (1000, 20) if scale == 1 else (100, 3)
+    with scratch() as place:
+        directory = place.absolute()
+        with _server(directory) as server:
+            idle = server.memory_mb
+            starting = starts(server.target, directory, rounds)
+            preempting = preemptions(server.target, directory, max(3, rounds // 2))
+            seconds = no_ops(server.target, count)
+            memory, cpu_seconds = server.memory_mb, server.cpu_seconds
+        beside = peers.lines(directory, count, SLOTS)
+    start, preemption = statistics.median(starting), statistics.median(preempting)
+    return [
+        Line(
+            f"{count} no-op jobs on {SLOTS} slots, first submit to last end",
+            f"{seconds:.2f} s, {cpu_seconds / count * 1e3:.1f} ms CPU of the server each",
+            f"{GOAL_SECONDS:.0f} s",
+            seconds <= GOAL_SECONDS,
+            memory,
+        ),
+        Line(
+            "from the submit to the process, idle machine",
+            f"{start * 1e3:.1f} ms, at most {max(starting) * 1e3:.0f} ms",
+            f"{GOAL_START_SECONDS * 1e3:.0f} ms",
+            start <= GOAL_START_SECONDS,
+            idle,
+        ),
+        Line(
+            "the same where a victim has to end first",
+            f"{preemption * 1e3:.1f} ms, at most {max(preempting) * 1e3:.0f} ms",
+            f"{GOAL_PREEMPTION_SECONDS * 1e3:.0f} ms",
+            preemption <= GOAL_PREEMPTION_SECONDS,
+            0,
+        ),
+        *beside,
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.jobs", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the jobs")
+    scale = 10 if parser.parse_args().quick else 1
+    found = lines(scale)
+    tell(found[0].what)
+    show(found, judged=scale == 1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""Nothing configured: a plain Job just runs, and one's own objects replace what was there."""
+
+from tests.clients.kubectl import Kubectl
+
+from .test_job_controller_with_kueue import QUEUES
+
+PLAIN = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: hello
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: main
+        image: busybox
+        command: ["/bin/sh", "-c", "echo hello from $JOB_COMPLETION_INDEX$HOSTNAME"]
+"""
+
+
+def test_a_plain_job_runs_on_a_fresh_machine(kubectl: Kubectl) -> None:
+    kubectl("create -f -", given=PLAIN)
+    kubectl("wait --for=condition=Complete job/hello --timeout=20s")
+    assert kubectl("logs job/hello").startswith("hello from")
+    (workload,) = kubectl.json("get workloads")["items"]
+    assert workload["spec"]["queueName"] == "default"
+    assert workload["status"]["admission"]["clusterQueue"] == "cluster-queue"
+    node = kubectl.json("get nodes")["items"][0]
+    assert node["status"]["allocatable"]["cpu"] == "16"
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+
+
+def test_ones_own_cluster_queue_replaces_the_one_that_was_there(kubectl: Kubectl) -> None:
+    assert kubectl("get clusterqueue cluster-queue -o", "jsonpath={..nominalQuota}").split()[0] == "16"
+    kubectl("apply -f -", given=QUEUES)
+    assert kubectl("get clusterqueue cluster-queue -o", "jsonpath={..nominalQuota}") == "9 36Gi 8"
+    kubectl("create -f -", given=PLAIN)
+    kubectl("wait --for=condition=Complete job/hello --timeout=20s")
