@@ -8,9 +8,10 @@ import gc
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from fairway.kinds.registry import default_registry
 from fairway.runtime.clock import SystemClock
@@ -41,7 +42,35 @@ async def serve(settings: Settings, announce: Callable[[str], None], limits: Lim
             token = admin_token(settings.kubeconfig, Users(settings.state))
             write_kubeconfig(settings.kubeconfig, url, token, certificate.authority if certificate else None)
             _spare_the_collector()
-            await Listener(api, listening, certificate).run(lambda: _ready(api, url, announce))
+            listener = Listener(api, listening, certificate)
+            async with _running_plane(settings, api) as broken:
+                await _unless(broken, listener.run(lambda: _ready(api, url, announce)))
+
+
+@asynccontextmanager
+async def _running_plane(settings: Settings, api: Api) -> "AsyncIterator[asyncio.Future[None]]":
+    """Queueing, controllers and jobs, unless the API is to be served alone; given back is what ends when a part broke."""
+    if settings.api_only:
+        yield asyncio.get_running_loop().create_future()
+        return
+    from fairway.plane import Plane  # noqa: PLC0415 - an API alone need not wait for it
+
+    plane = Plane(api.objects, settings, SystemClock())
+    api.pending_source = plane.pending
+    api.metrics.add(plane.metrics)
+    async with plane.running() as broken:
+        yield broken
+
+
+async def _unless(broken: "asyncio.Future[None]", work: Coroutine[Any, Any, None]) -> None:
+    """Do the work to its end; if something that it needs breaks before, end it and say what."""
+    task = asyncio.create_task(work)
+    await asyncio.wait({task, broken}, return_when=asyncio.FIRST_COMPLETED)
+    if not task.done():
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        broken.result()
+    await task
 
 
 def prepare_directory(state: Path) -> None:

@@ -132,6 +132,7 @@ def test_no_job_is_lost_and_none_runs_twice_whenever_the_server_dies(tmp_path: P
         assert Counter(ended_jobs(server).values()) == {"Complete": JOBS}
     finally:
         server.stop()
+        server.end_jobs()
     counted = Counter(what for what, *_ in notes_of(notes))
     attempts = Counter((what, process) for what, _, process, _ in notes_of(notes))
     assert max(attempts.values()) == 1, "an attempt ran twice"
@@ -158,6 +159,7 @@ def test_running_processes_are_found_again(tmp_path: Path) -> None:
         assert Counter(what for what, *_ in notes_of(notes)) == {"began": 4, "ended": 4}
     finally:
         server.stop()
+        server.end_jobs()
 
 
 def test_what_died_with_the_machine_is_lost_and_tried_again_where_it_may(tmp_path: Path) -> None:
@@ -180,6 +182,7 @@ def test_what_died_with_the_machine_is_lost_and_tried_again_where_it_may(tmp_pat
         assert Counter(what for what, *_ in notes_of(notes)) == {"began": 6, "ended": 3}
     finally:
         server.stop()
+        server.end_jobs()
 
 
 def supervisors_of(state: Path) -> list[int]:

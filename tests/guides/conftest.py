@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.clients.kubectl import Kubectl, find_kubectl
 
+from clients.kubectl import Kubectl, find_kubectl
 from fairway.testing.servers import Server
 
 MACHINE = ("--cpus", "16", "--memory", "64Gi", "--gpus", "8")
@@ -16,7 +16,6 @@ MACHINE = ("--cpus", "16", "--memory", "64Gi", "--gpus", "8")
 def server(tmp_path: Path) -> Iterator[Server]:
     with Server(tmp_path / "state", *MACHINE, jobs=True) as running:
         yield running
-        running.end_jobs()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.clients.kubectl import Kubectl
+from clients.kubectl import Kubectl
 
 from .playing import WAIT, pod
 
@@ -30,7 +30,8 @@ def test_a_job_is_admitted_only_when_the_check_finds_capacity(kubectl: Kubectl, 
     patched.write_text(text.replace("frameworks:\n", "frameworks:\n  - pod\n"))
     made = kubectl(
         f"-n kueue-system create cm kueue-manager-config --from-file=controller_manager_config.yaml={patched}",
-        "--dry-run=client -o yaml",
+        "--dry-run=client",
+        "-oyaml",
     )
     kubectl("-n kueue-system apply -f -", given=made)
 
@@ -57,10 +58,9 @@ def test_a_job_is_admitted_only_when_the_check_finds_capacity(kubectl: Kubectl, 
     there("create -f -", given=pod("second", "skypilot-local-queue", TEN_CPUS, ["/bin/true"]))
     second = _when_there(there, "second")
     there(f"wait --for=condition=QuotaReserved workload/{second} --timeout=20s")
-    there("wait --for=create provisioningrequest", f"{second}-skypilot-kueue-prov-1", "--timeout=20s")
-    there(
-        "wait --for=condition=Provisioned=false provisioningrequest", f"{second}-skypilot-kueue-prov-1", "--timeout=20s"
-    )
+    request_name = f"provisioningrequest/{second}-skypilot-kueue-prov-1"
+    there(f"wait --for=create {request_name} --timeout=20s")
+    there(f"wait --for=condition=Provisioned=false {request_name} --timeout=20s")
     assert check_of(there, second)["state"] in {"Pending", "Retry"}
     assert there.json("get pod second")["spec"]["schedulingGates"]
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.clients.kubectl import Kubectl
+from clients.kubectl import Kubectl
 
 from .playing import WAIT, pod
 
@@ -135,7 +135,7 @@ def test_a_job_of_high_priority_preempts_one_of_low(kubectl: Kubectl, tmp_path: 
     kubectl("create -f -", given=pod("job1-head", "user-queue", SIX_CPUS, forever, "low-priority"))
     kubectl("wait --for=condition=Ready pod/job1-head --timeout=20s")
     low = kubectl("get workloads -o name").strip()
-    with kubectl.following("get", low, "--watch -o", "jsonpath={.status.conditions}{'\\n'}") as seen:
+    with kubectl.following(f"get {low} --watch -o", "jsonpath={.status.conditions}{'\\n'}") as seen:
         kubectl("create -f -", given=pod("job2-head", "user-queue", SIX_CPUS, forever, "high-priority"))
         seen.until("Preempted to accommodate a workload")
     kubectl("wait --for=condition=Ready pod/job2-head --timeout=20s")

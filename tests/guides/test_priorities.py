@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.clients.kubectl import Kubectl
+from clients.kubectl import Kubectl
 
 from .playing import pod
 from .test_job_controller_with_kueue import PRIORITIES, QUEUES

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.clients.kubectl import Kubectl
+from clients.kubectl import Kubectl
 
 from .playing import WAIT, job
 

@@ -1,6 +1,6 @@
 """Nothing configured: a plain Job just runs, and one's own objects replace what was there."""
 
-from tests.clients.kubectl import Kubectl
+from clients.kubectl import Kubectl
 
 from .test_job_controller_with_kueue import QUEUES
 

@@ -98,6 +98,21 @@ def test_a_cancelled_worker_takes_no_key() -> None:
     on_loop(scenario)
 
 
+def test_a_key_that_comes_as_all_workers_are_cancelled_waits_for_the_next() -> None:
+    async def scenario(queue: Queue, clock: VirtualClock) -> None:
+        waiting = [asyncio.create_task(queue.get()) for _ in range(2)]
+        await settle()
+        for one in waiting:
+            one.cancel()
+        queue.add("a")
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+
+        assert [type(one) for one in ended] == [asyncio.CancelledError] * 2
+        assert await queue.get() == "a"
+
+    on_loop(scenario)
+
+
 def test_of_several_delays_the_earliest_counts() -> None:
     async def scenario(queue: Queue, clock: VirtualClock) -> None:
         queue.add_after("a", 10)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from fairway.errors import BadRequest, ValidationError
 from fairway.runtime.inotify import FileChanges
+from fairway.runtime.logformat import Stream, encode, stamp
 from fairway.server.logs import entries, reading
-from fairway.server.logs.entries import Lines, Stream, append, encode, stamp
+from fairway.server.logs.entries import Lines, append
 from fairway.server.logs.reading import log_path, read_log
 from fairway.server.logs.requests import LogOptions, choose_container, choose_restart, parse_options
 from fairway.testing.clock import VirtualClock, settle

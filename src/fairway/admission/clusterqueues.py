@@ -55,13 +55,15 @@ class QueueState:
     """``inactive`` lists why the queue admits nothing; it is active when the list is empty.
 
     ``generation`` grows when flavors that were passed over are worth another look, ``epoch`` with every change of the
-    queue itself. ``watched`` says that some cohort above it has an object, ``shown`` is what the queue's status
-    showed last, and ``shown_later`` that it is about to be looked at again.
+    queue itself. ``by_local_queue`` has the holders again, by where they came from. ``watched`` says that some cohort
+    above it has an object, ``shown`` is what the queue's status showed last, and ``shown_later`` that it is about to be
+    looked at again.
     """
 
     __slots__ = (
         "borrow_threshold",
         "borrowing_preemption",
+        "by_local_queue",
         "checks",
         "cohort_name",
         "epoch",
@@ -95,6 +97,7 @@ class QueueState:
         self.leaf = Leaf(name)
         self.pending = PendingQueue()
         self.holders: dict[str, Record] = {}
+        self.by_local_queue: dict[str, dict[str, Record]] = {}
         self.victims = Holders()
         self.generation = 0
         self.epoch = 0
@@ -174,6 +177,11 @@ class QueueState:
         used = frozenset(flavors)
         return tuple(sorted(rule.name for rule in self.checks if not rule.flavors or rule.flavors & used))
 
+    def checks_of_everybody(self) -> tuple[str, ...]:
+        """The checks that every workload needs here, whatever its flavors will be, by name."""
+        flavors = frozenset(self.flavor_names())
+        return tuple(sorted(rule.name for rule in self.checks if not rule.flavors or rule.flavors >= flavors))
+
     def selects(self, namespace: str, namespaces: Mapping[str, dict[str, str]]) -> bool:
         """Whether workloads of this namespace are let in.
 
@@ -199,6 +207,7 @@ class QueueState:
     def take(self, record: Record) -> None:
         record.queue = self
         self.holders[record.key] = record
+        self.list_holder(record)
         self._file(record)
         self.leaf.add_all(record.usage)
 
@@ -207,8 +216,19 @@ class QueueState:
         self._unfile(record)
         record.queue = None
         del self.holders[record.key]
+        self.unlist_holder(record)
         self.grow()
         self.leaf.remove_all(record.usage)
+
+    def list_holder(self, record: Record) -> None:
+        """Count a holder for its LocalQueue."""
+        self.by_local_queue.setdefault(record.local_queue, {})[record.key] = record
+
+    def unlist_holder(self, record: Record) -> None:
+        listed = self.by_local_queue[record.local_queue]
+        del listed[record.key]
+        if not listed:
+            del self.by_local_queue[record.local_queue]
 
     def changed(self, record: Record) -> None:
         """A holder changed in place (it was evicted, admitted, or its priority moved)."""

@@ -16,6 +16,7 @@ from typing import Any
 from fairway.admission import cycle, events, invariants, lifecycle, objects, workloads
 from fairway.admission.config import Config
 from fairway.admission.explain import Explainer
+from fairway.admission.figures import Figures
 from fairway.admission.instructions import (
     Deactivate,
     DeactivationCause,
@@ -33,11 +34,13 @@ class Engine:
     ``shortcuts=False`` works everything out the long way, to check that the shortcuts change no decision.
     """
 
-    __slots__ = ("_explainer", "_world")
+    __slots__ = ("_explainer", "_world", "figures")
 
     def __init__(self, config: Config | None = None, *, shortcuts: bool = True) -> None:
         self._world = World(config or Config(), shortcuts=shortcuts)
         self._explainer = Explainer(self._world)
+        self.figures = Figures(self._world)
+        """The numbers that statuses and metrics show."""
 
     @property
     def config(self) -> Config:
@@ -76,6 +79,22 @@ class Engine:
         """Everyone who waits for a ClusterQueue, in queue order, tried or not: what the visibility API shows."""
         queue = self._world.queues.get(cluster_queue)
         return queue.pending.in_order() if queue is not None else []
+
+    def record(self, key: str) -> Record | None:
+        """One workload, to look at."""
+        return self._world.records.get(key)
+
+    def required_checks(self, record: Record) -> tuple[str, ...] | None:
+        """The checks that a workload needs where it is, by name; ``None`` when its ClusterQueue is not there."""
+        admitted_to = record.cluster_queue
+        queue = self._world.queues.get(admitted_to) if admitted_to else self._world.queue_for(record)
+        if queue is None:
+            return None
+        if not queue.checks:
+            return ()
+        if not admitted_to:
+            return queue.checks_of_everybody()
+        return queue.required_checks(flavor for given in record.admission for flavor in given.flavors.values())
 
     def records(self) -> Iterable[Record]:
         """Every workload that the engine knows, to look at."""
@@ -141,9 +160,9 @@ def _deleted(world: World, record: Record, _: events.WorkloadDeleted) -> None:
     lifecycle.forget(world, record)
 
 
-def _released(world: World, record: Record, _: events.QuotaReleased) -> None:
+def _released(world: World, record: Record, event: events.QuotaReleased) -> None:
     if record.stage in (Stage.RESERVED, Stage.ADMITTED):
-        lifecycle.release(world, record)
+        lifecycle.release(world, record, requeue=event.requeue)
 
 
 def _reclaimed(world: World, record: Record, event: events.PodsReclaimed) -> None:
@@ -198,6 +217,8 @@ def _eviction_requested(world: World, record: Record, event: events.EvictionRequ
         delay = rules.backoff_base_seconds * 2 ** min(record.requeue_count - 1, 63)
         lifecycle.postpone(record, world.now + min(delay, rules.backoff_max_seconds))
     if reason is EvictionReason.DEACTIVATED:
+        if event.cause:
+            world.out.append(Deactivate(at=world.now, key=record.key, cause=event.cause, message=event.message))
         lifecycle.deactivate(world, record, cause=event.cause, message=event.message)
         return
     lifecycle.evict(world, record, reason, cause=event.cause, message=event.message)

@@ -96,9 +96,13 @@ class WorkloadFinished(Event, frozen=True, gc=False, kw_only=True):
 
 
 class QuotaReleased(Event, frozen=True, gc=False, kw_only=True):
-    """The second phase of an eviction: the evicted job has stopped, its quota is free."""
+    """The second phase of an eviction: the evicted job has stopped, its quota is free.
+
+    Without ``requeue`` it stays out of its queue: its job went with it, as a single pod does.
+    """
 
     key: str
+    requeue: bool = True
 
 
 class PodsReclaimed(Event, frozen=True, gc=False, kw_only=True):

@@ -132,6 +132,15 @@ class Forest:
             cohort = above
         return f"cohort/{cohort}"
 
+    def cohorts(self) -> Iterator[Cohort]:
+        """Every cohort that some ClusterQueue is below of, as of the last decision."""
+        waiting = [tree.root for tree in self._trees.values()]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Cohort):
+                yield node
+                waiting.extend(node.children)
+
     def tree_named(self, name: str) -> Tree | None:
         self._relink()
         tree = self._trees.get(name)

@@ -40,6 +40,7 @@ class RequeueReason(StrEnum):
 class DeactivationCause(StrEnum):
     ADMISSION_CHECK = "AdmissionCheck"
     REQUEUING_LIMIT = "RequeuingLimitExceeded"
+    MAXIMUM_EXECUTION_TIME = "MaximumExecutionTimeExceeded"
 
 
 class Instruction(Struct, frozen=True, gc=False, kw_only=True):
@@ -104,10 +105,14 @@ class Unreserve(Instruction, frozen=True, gc=False, kw_only=True):
 
 
 class Deactivate(Instruction, frozen=True, gc=False, kw_only=True):
-    """Set ``spec.active`` to false, for this cause."""
+    """Set ``spec.active`` to false, for this cause: a ``DeactivationCause``, or what somebody else calls it.
 
-    cause: DeactivationCause
+    ``message`` is what somebody else gave as the reason.
+    """
+
+    cause: str
     checks: dict[str, CheckVerdict] = {}
+    message: str = ""
 
 
 class Requeue(Instruction, frozen=True, gc=False, kw_only=True):

@@ -283,16 +283,16 @@ def evict(
     )
 
 
-def release(world: World, record: Record) -> None:
+def release(world: World, record: Record, *, requeue: bool = True) -> None:
     """The second phase: the job has stopped.
 
-    Its quota is free, and it queues again as the reason for its eviction lets it.
+    Its quota is free, and it queues again as the reason for its eviction lets it, unless it is not to come back.
     """
     reason = record.evicted
     let_go(world, record)
     _back_to_pending(record)
     record.progress = None
-    if reason is None or reason in _REQUEUED_AT_ONCE:
+    if reason is None or (requeue and reason in _REQUEUED_AT_ONCE):
         record.requeue_held_by = ""
     else:
         record.requeue_held_by = reason

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from fairway.admission.reasons import Explanation
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fairway.admission.clusterqueues import QueueState
     from fairway.admission.sleeping import Sleep
 
+_BY_ORDER = attrgetter("order_key")
 _tokens = count(1)
 
 
@@ -78,10 +80,10 @@ class Lane:
 
 class PendingQueue:
     """``usage_of`` gives the recent usage of a LocalQueue where admission fair sharing orders by it, else it is
-    ``None``.
+    ``None``. ``by_local_queue`` counts those who wait, for the status of their LocalQueues.
     """
 
-    __slots__ = ("_awake_in", "_order", "aside", "lanes", "preemptor", "strict", "usage_of")
+    __slots__ = ("_awake_in", "_order", "aside", "by_local_queue", "lanes", "preemptor", "strict", "usage_of")
 
     def __init__(self) -> None:
         self.strict = False
@@ -89,6 +91,7 @@ class PendingQueue:
         self.preemptor: Record | None = None
         self.lanes: dict[tuple[str, object], Lane] = {}
         self.aside: dict[str, Record] = {}
+        self.by_local_queue: dict[str, int] = {}
         self._order: list[tuple[OrderKey, int, Lane]] = []
         self._awake_in = -1
 
@@ -103,7 +106,12 @@ class PendingQueue:
 
     def in_order(self) -> list[Record]:
         """Everyone who waits, in the order that the visibility API shows: parked or not."""
-        return sorted(self, key=self._rank)
+        if self.usage_of is not None:
+            return sorted(self, key=self._rank)
+        ordered = sorted(self, key=_BY_ORDER)
+        if self.preemptor is not None:
+            ordered.sort(key=lambda record: not self._is_sticky(record))
+        return ordered
 
     def _rank(self, record: Record) -> tuple[float, bool, OrderKey]:
         usage = self.usage_of(record.local_queue) if self.usage_of is not None else 0.0
@@ -116,6 +124,7 @@ class PendingQueue:
 
     def push(self, record: Record) -> bool:
         """Queue a workload; whether it can be tried (``False`` when its lane is parked)."""
+        self._count(record, 1)
         local_queue = record.local_queue if self.usage_of is not None else ""
         lane = self.lanes.get((local_queue, record.lane_key))
         if lane is None:
@@ -131,11 +140,14 @@ class PendingQueue:
         return True
 
     def put_aside(self, record: Record) -> None:
+        self._count(record, 1)
         record.place = Place.ASIDE
         self.aside[record.key] = record
 
     def remove(self, record: Record) -> None:
         """Take a workload out of wherever it waits. A preemptor that leaves has no claim any more."""
+        if record.place is not Place.NOWHERE:
+            self._count(record, -1)
         if record.place is Place.ASIDE:
             del self.aside[record.key]
             record.place = Place.NOWHERE
@@ -150,6 +162,13 @@ class PendingQueue:
                     heappush(self._order, (top.order_key, top.token, lane))
         if record is self.preemptor:
             self.preemptor = None
+
+    def _count(self, record: Record, change: int) -> None:
+        left = self.by_local_queue.get(record.local_queue, 0) + change
+        if left:
+            self.by_local_queue[record.local_queue] = left
+        else:
+            del self.by_local_queue[record.local_queue]
 
     # Trying
 
@@ -228,5 +247,6 @@ class PendingQueue:
                     heappush(self._order, (top.order_key, top.token, lane))
         for record in back:
             del self.aside[record.key]
+            self._count(record, -1)
             self.push(record)
         return bool(self.lanes)

@@ -84,6 +84,10 @@ class UsageLedger:
         """What a LocalQueue's status shows."""
         return dict(self._consumed.get(local_queue, {}))
 
+    def sampled_at(self, local_queue: str) -> float | None:
+        """When that was worked out."""
+        return self._sampled.get(local_queue)
+
 
 def _whole_units(resource: str, amount: float) -> float:
     """Usage is summed over resources in whole units, so a core counts as one."""

@@ -6,8 +6,10 @@ The only place where reasons become text. Nothing here looks at state.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from fairway.admission.events import CheckVerdict
+from fairway.admission.figures import Activity
 from fairway.admission.instructions import (
     Admit,
     Deactivate,
@@ -135,19 +137,52 @@ def eviction(instruction: Evict) -> str:
 
 
 def deactivation(instruction: Deactivate) -> str:
-    return _cause(instruction.cause, instruction.checks)
+    return instruction.message or _cause(instruction.cause, instruction.checks)
 
 
 def _cause(cause: str, rejected: Mapping[str, CheckVerdict]) -> str:
     if cause == DeactivationCause.REQUEUING_LIMIT:
         return "exceeding the maximum number of re-queuing retries"
+    if cause == DeactivationCause.MAXIMUM_EXECUTION_TIME:
+        return "exceeding the maximum execution time"
     return checks("Rejected", rejected)
 
 
 def checks(state: str, found: Mapping[str, CheckVerdict]) -> str:
     plural = "s" if len(found) > 1 else ""
-    parts = "; ".join(f'"{name}" ({check.message})' for name, check in sorted(found.items()))
+    parts = "; ".join(
+        f'"{name}" ({check.message})' if check.message else f'"{name}"' for name, check in sorted(found.items())
+    )
     return f"AdmissionCheck{plural} in {state} state: {parts}"
+
+
+class Readiness(NamedTuple):
+    """Whether a ClusterQueue admits, as its condition ``Active`` says it."""
+
+    active: bool
+    reason: str
+    message: str
+
+
+def readiness(activity: Activity) -> Readiness:
+    if activity.terminating:
+        return Readiness(
+            active=False, reason="Terminating", message="Can't admit new workloads; clusterQueue is terminating"
+        )
+    found = [("Stopped", "is stopped")] if activity.stopped else []
+    found += [
+        (reason, f"references {what}(s): {','.join(names)}")
+        for reason, what, names in (
+            ("FlavorNotFound", "missing ResourceFlavor", activity.missing_flavors),
+            ("AdmissionCheckNotFound", "missing AdmissionCheck", activity.missing_checks),
+            ("AdmissionCheckInactive", "inactive AdmissionCheck", activity.inactive_checks),
+        )
+        if names
+    ]
+    if not found:
+        return Readiness(active=True, reason="Ready", message="Can admit new workloads")
+    message = f"Can't admit new workloads: {', '.join(text for _, text in found)}."
+    return Readiness(active=False, reason=found[0][0], message=message)
 
 
 def requeue(reason: RequeueReason) -> str:

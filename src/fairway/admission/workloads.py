@@ -86,7 +86,12 @@ def _move(world: World, record: Record, local_queue: str) -> None:
     lifecycle.dequeue(world, record)
     world.local_queue(record.local_queue).records.pop(record.key, None)
     world.usage.forgive(record.local_queue, record.key)
+    queue = record.queue
+    if queue is not None:
+        queue.unlist_holder(record)
     record.local_queue = local_queue
+    if queue is not None:
+        queue.list_holder(record)
     world.local_queue(local_queue).records[record.key] = record
     lifecycle.enqueue(world, record)
 
@@ -118,7 +123,7 @@ def _read_spec(world: World, record: Record, workload: Workload) -> None:
     record.spec_priority = spec.priority or 0
     record.gated = metadata.annotations.get(GATED_BY, "")
     record.reclaimed = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
-    record.waiting_for_replacement = true_condition(workload.status.conditions, "WaitingForReplacementPods") is not None
+    record.waiting_for_replacement = _is_held_back(workload)
     record.preemptions_before = annotation_number(metadata.annotations, PREEMPTIONS_BEFORE)
     record.created = seconds(metadata.creation_timestamp)
     if world.config.keep_first_submit_time:
@@ -126,6 +131,14 @@ def _read_spec(world: World, record: Record, workload: Workload) -> None:
         if first is not None:
             record.created = min(record.created, first)
     record.demand = world.demands.of(spec.pod_sets, record.reclaimed)
+
+
+def _is_held_back(workload: Workload) -> bool:
+    """Whether its job keeps it out of its queue: pods are missing, or it is on hold."""
+    conditions = workload.status.conditions
+    reserved = find_condition(conditions, "QuotaReserved")
+    on_hold = reserved is not None and reserved.reason == "OnHold" and reserved.status == "False"
+    return on_hold or true_condition(conditions, "WaitingForReplacementPods") is not None
 
 
 def _moment(text: str) -> float | None:

@@ -29,13 +29,17 @@ class Cluster:
         self._registry = registry
         self._reader = clients("fairway")
         self._caches: dict[str, Informer] = {}
+        self._kinds: dict[str, Kind] = {}
         self.clock = clock
 
     def kind(self, resource: str) -> Kind:
         """The kind of a resource such as `pods` or `jobs.batch`."""
-        kind = self._registry.by_name(resource)
+        kind = self._kinds.get(resource)  # asked for every write, and to look it up takes a while
         if kind is None:
-            raise LookupError(f"no kind is called {resource!r}")
+            kind = self._registry.by_name(resource)
+            if kind is None:
+                raise LookupError(f"no kind is called {resource!r}")
+            self._kinds[resource] = kind
         return kind
 
     def cache(self, resource: str) -> Informer:

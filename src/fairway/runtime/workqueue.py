@@ -128,7 +128,8 @@ class WorkQueue(Generic[K]):
             await getter
         except asyncio.CancelledError:
             if getter.cancelled():
-                self._getters.remove(getter)
+                if getter in self._getters:  # unless a key came in the same turn and found it cancelled
+                    self._getters.remove(getter)
             elif self._ready:  # woken and cancelled in the same turn: somebody else has to take the key
                 self._wake_getter()
             raise

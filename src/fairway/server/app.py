@@ -59,12 +59,15 @@ class Api:
     def __init__(
         self, objects: Objects, users: Users, audit: AuditLog, state: Path, limits: Limits | None = None
     ) -> None:
-        self._objects = objects
+        self.objects = objects
         self._users = users
         self._audit = audit
         self._logs = Logs(state)
         self.limits = limits or Limits()
         self.metrics = Metrics(objects.store)
+        self.pending_source: visibility.PendingSource | None = None
+        """Whoever knows who waits in a queue; without anybody who does, it is worked out from what is stored."""
+
         self.not_ready = ""
         """What is still missing before requests should come; empty when nothing is."""
 
@@ -85,7 +88,7 @@ class Api:
             request = exchange.request = Request(scope, receive, limits.body_bytes, limits.body_seconds)
             response = await self._answered(request, exchange, send)
         except (ApiError, ValidationError) as error:
-            body = status_of(error, self._objects.registry)
+            body = status_of(error, self.objects.registry)
             response = _refusal(body)
         except FairwayError as error:
             response = _refusal(failure(500, "InternalError", str(error)))
@@ -122,8 +125,8 @@ class Api:
             self._authorize(request, exchange.verb, where)
             if request.method != "GET":
                 raise MethodNotAllowed("pending workloads can only be read")
-            return ok(visibility.pending_workloads(self._objects, request, where))
-        asked = route(self._objects.registry, request, where)
+            return ok(visibility.pending_workloads(self.objects, request, where, self.pending_source))
+        asked = route(self.objects.registry, request, where)
         exchange.verb = asked.verb
         self._authorize(request, exchange.verb, where)
         if asked.verb == "patch" and not where.subresource and self._would_create(request, asked):
@@ -134,7 +137,7 @@ class Api:
         """Whether a patch makes a new object, as an apply may."""
         if request.content_type != PatchType.APPLY:
             return False
-        return self._objects.store.head(asked.kind.resource, (asked.namespace, asked.name)) is None
+        return self.objects.store.head(asked.kind.resource, (asked.namespace, asked.name)) is None
 
     @staticmethod
     def _authorize(request: Request, verb: str, where: Place) -> None:
@@ -151,7 +154,7 @@ class Api:
     async def _carried_out(
         self, request: Request, asked: Route, exchange: _Exchange, send: Send
     ) -> Response | reading.Streamed | None:
-        objects = self._objects
+        objects = self.objects
         if asked.verb == "watch":
             with self._stream(exchange) as start:
                 await watching.watch(objects, request, asked, self.limits, start, send)
@@ -170,7 +173,7 @@ class Api:
     async def _answered_at_once(
         self, request: Request, asked: Route, exchange: _Exchange
     ) -> Response | reading.Streamed:
-        objects = self._objects
+        objects = self.objects
         if asked.verb == "get":
             return reading.get(objects, request, asked)
         if asked.verb == "list":
@@ -207,7 +210,7 @@ class Api:
         self._authorize(request, exchange.verb, where)
         if request.method != "POST" or where.name:
             raise MethodNotAllowed(f"{where.resource} are questions: POST one, and the answer comes back")
-        return ok(await reviewing.answer(request, where, self._users, self._objects.now()), 201)
+        return ok(await reviewing.answer(request, where, self._users, self.objects.now()), 201)
 
     async def _respond(
         self, scope: Scope, response: Response | reading.Streamed | None, exchange: _Exchange, send: Send
@@ -249,7 +252,7 @@ class Api:
         entry = exchange.written.entry if exchange.written is not None else None
         self._audit.record(
             AuditEntry(
-                time=self._objects.now(),
+                time=self.objects.now(),
                 user=request.user.name if request.user is not None else "",
                 verb=verb,
                 group=where.group,

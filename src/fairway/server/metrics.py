@@ -1,14 +1,20 @@
-"""What `/metrics` tells: requests by verb, resource and code, objects, watches, revisions.
+"""What `/metrics` tells: requests by verb, resource and code, objects, watches, revisions, and what others add.
 
 Counting is a few additions on plain numbers; the exposition format is written only when somebody asks.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from fairway.store.store import Store
 
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Collector(Protocol):
+    """Somebody else with something to tell, as `prometheus_client` asks for it."""
+
+    def collect(self) -> Iterable[object]: ...
 
 
 class _Series:
@@ -29,8 +35,13 @@ class Metrics:
         self._store = store
         self._requests: dict[tuple[str, str, int], int] = {}
         self._durations: dict[tuple[str, str], _Series] = {}
+        self._others: list[Collector] = []
         self.watches = 0
         self.in_flight = 0
+
+    def add(self, collector: Collector) -> None:
+        """Tell what this one has to tell as well."""
+        self._others.append(collector)
 
     def count(self, verb: str, resource: str, code: int, seconds: float) -> None:
         """Note one answered request."""
@@ -53,7 +64,8 @@ class Metrics:
         from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - only when asked for
 
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(self)  # type: ignore[arg-type]
+        for collector in (self, *self._others):
+            registry.register(collector)  # type: ignore[arg-type]
         return generate_latest(registry)
 
     def collect(self) -> Iterator[object]:

@@ -1,14 +1,19 @@
-"""Kueue's visibility API: who waits in a queue, in which order, told from the Workloads that are stored."""
+"""Kueue's visibility API: who waits in a queue, in which order.
+
+Whoever decides knows the order best and is asked first; without anybody who does, it is worked out from the Workloads
+that are stored. Only those that are shown are looked up, so a long queue costs little.
+"""
 
 from collections import defaultdict
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from fairway.errors import BadRequest, NotFound
 from fairway.kinds.kind import Manifest
 from fairway.server.requests import Request
 from fairway.server.routes import Place
 from fairway.store.objects import Objects
-from fairway.store.objects.reading import decoded
+from fairway.store.objects.reading import shared
 
 GROUP: Final = "visibility.kueue.x-k8s.io"
 _WORKLOADS: Final = "workloads.kueue.x-k8s.io"
@@ -16,9 +21,42 @@ _LOCAL_QUEUES: Final = "localqueues.kueue.x-k8s.io"
 _CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
 _DEFAULT_LIMIT: Final = 1000
 _NOT_WAITING: Final = ("QuotaReserved", "Finished")
+_OF_AN_OWNER: Final = ("apiVersion", "kind", "name", "uid")
 
 
-def pending_workloads(objects: Objects, request: Request, place: Place) -> Manifest:
+class Waiting(Protocol):
+    """A workload in a queue, as whoever decides knows it."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def local_queue_name(self) -> str: ...
+    @property
+    def priority(self) -> int: ...
+
+
+class _Stored(NamedTuple):
+    namespace: str
+    name: str
+    local_queue_name: str
+    priority: int
+
+
+PendingSource = Callable[[str], Sequence[Waiting] | None]
+"""Who waits in a ClusterQueue, best first; `None` if the queue is not known."""
+
+
+class _Ranked(NamedTuple):
+    waiting: Waiting
+    position: int
+    local_position: int
+
+
+def pending_workloads(
+    objects: Objects, request: Request, place: Place, pending_source: PendingSource | None = None
+) -> Manifest:
     """The summary of the workloads that wait in a ClusterQueue or a LocalQueue, best first."""
     if place.subresource != "pendingworkloads" or place.resource not in {"clusterqueues", "localqueues"}:
         raise NotFound("the server could not find the requested resource")
@@ -29,57 +67,79 @@ def pending_workloads(objects: Objects, request: Request, place: Place) -> Manif
         raise NotFound(
             f'{place.resource} "{place.name}" not found', details={"name": place.name, "kind": place.resource}
         )
-    cluster_queue = _cluster_queue_of(decoded(queue)) if local else place.name
+    cluster_queue = _cluster_queue_of(shared(queue)) if local else place.name
     offset, limit = request.number("offset") or 0, request.number("limit")
     limit = _DEFAULT_LIMIT if limit is None else limit
     if offset < 0 or limit < 0:
         raise BadRequest("offset and limit must not be negative")
-    items = _ranked(objects, cluster_queue)
-    if local:
-        items = [one for one in items if (one["metadata"]["namespace"], one["localQueueName"]) == key]
+    found = pending_source(cluster_queue) if pending_source is not None else None
+    waiting = _stored(objects, cluster_queue) if found is None else found
+    shown = _shown(waiting, key if local else None, offset, limit)
     return {
         "kind": "PendingWorkloadsSummary",
         "apiVersion": f"{GROUP}/{place.version}",
         "metadata": {"creationTimestamp": None},
-        "items": items[offset : offset + limit],
+        "items": [item for ranked in shown if (item := _item(objects, ranked)) is not None],
     }
 
 
-def _ranked(objects: Objects, cluster_queue: str) -> list[Manifest]:
-    """All that wait in a ClusterQueue in the order of priority and time, with their positions."""
+def _shown(
+    waiting: Sequence[Waiting], local_queue: tuple[str, str] | None, offset: int, limit: int
+) -> Iterator[_Ranked]:
+    """Those of a ClusterQueue, or of one of its LocalQueues, that are asked for, with their positions."""
+    places: dict[tuple[str, str], int] = defaultdict(int)
+    passed = 0
+    for position, one in enumerate(waiting):
+        if passed >= offset + limit:
+            return
+        queue = (one.namespace, one.local_queue_name)
+        local_position = places[queue]
+        places[queue] += 1
+        if local_queue is not None and queue != local_queue:
+            continue
+        passed += 1
+        if passed > offset:
+            yield _Ranked(one, position, local_position)
+
+
+def _item(objects: Objects, ranked: _Ranked) -> Manifest | None:
+    """What is told of one; nothing if it was deleted a moment ago."""
+    one = ranked.waiting
+    entry = objects.store.get(_WORKLOADS, (one.namespace, one.name))
+    if entry is None:
+        return None
+    stored = shared(entry)["metadata"]
+    metadata = {"name": one.name, "namespace": one.namespace, "creationTimestamp": stored["creationTimestamp"]}
+    owners = stored.get("ownerReferences")
+    if owners:
+        metadata["ownerReferences"] = [{field: owner[field] for field in _OF_AN_OWNER} for owner in owners]
+    return {
+        "metadata": metadata,
+        "priority": one.priority,
+        "localQueueName": one.local_queue_name,
+        "positionInClusterQueue": ranked.position,
+        "positionInLocalQueue": ranked.local_position,
+    }
+
+
+def _stored(objects: Objects, cluster_queue: str) -> list[_Stored]:
+    """All stored workloads that wait for a ClusterQueue, in the order of priority and time."""
     store = objects.store
     queues = {
         key
         for key, entry in store.collection(_LOCAL_QUEUES).entries.items()
-        if _cluster_queue_of(decoded(entry)) == cluster_queue
+        if _cluster_queue_of(shared(entry)) == cluster_queue
     }
-    waiting = []
+    found = []
     for entry in store.collection(_WORKLOADS).entries.values():
-        manifest = decoded(entry)
-        spec = manifest.get("spec") or {}
-        if (entry.namespace, spec.get("queueName", "")) in queues and _is_waiting(manifest):
-            waiting.append(((-spec.get("priority", 0), _queued_since(manifest), manifest["metadata"]["uid"]), manifest))
-    waiting.sort(key=lambda one: one[0])
-    places: dict[tuple[str, str], int] = defaultdict(int)
-    items = []
-    for position, (_, manifest) in enumerate(waiting):
-        metadata, spec = manifest["metadata"], manifest["spec"]
-        queue = (metadata["namespace"], spec["queueName"])
-        items.append(
-            {
-                "metadata": {
-                    name: metadata[name]
-                    for name in ("name", "namespace", "creationTimestamp", "ownerReferences")
-                    if name in metadata
-                },
-                "priority": spec.get("priority", 0),
-                "localQueueName": spec["queueName"],
-                "positionInClusterQueue": position,
-                "positionInLocalQueue": places[queue],
-            }
-        )
-        places[queue] += 1
-    return items
+        manifest = shared(entry)
+        metadata, spec = manifest["metadata"], manifest.get("spec") or {}
+        local_queue, priority = spec.get("queueName", ""), spec.get("priority", 0)
+        if (entry.namespace, local_queue) in queues and _is_waiting(manifest):
+            one = _Stored(entry.namespace, metadata["name"], local_queue, priority)
+            found.append(((-priority, _queued_since(manifest), metadata["uid"]), one))
+    found.sort(key=lambda pair: pair[0])
+    return [one for _, one in found]
 
 
 def _cluster_queue_of(local_queue: Manifest) -> str:

@@ -7,6 +7,7 @@ It listens on a port that the system chooses, and `start` returns when it answer
 be ended politely (`stop`) or not (`kill`), and started again on what it left behind.
 """
 
+import asyncio
 import base64
 import http.client
 import json
@@ -24,6 +25,8 @@ import yaml
 
 from fairway.cli.serve import READY_FD
 from fairway.errors import FairwayError
+from fairway.runner.supervision import LocalSupervision
+from fairway.runtime.clock import SystemClock
 
 _SECONDS_TO_END = 30.0
 _SECONDS_TO_ANSWER = 30.0
@@ -52,6 +55,7 @@ class Server:
         Without `jobs` it serves the API alone, so that objects stay as the test made them.
         """
         self.state = state
+        self._jobs = jobs
         self._options = options if jobs else (*options, "--api-only")
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
@@ -122,6 +126,17 @@ class Server:
             self._process.kill()
             self._process.wait(_SECONDS_TO_END)
 
+    def end_jobs(self) -> None:
+        """End all processes of jobs, and the one that holds them, as `fairway shutdown --jobs` does."""
+
+        async def end() -> None:
+            supervision = LocalSupervision(self.state, SystemClock())
+            await supervision.connect()
+            await supervision.shutdown()
+
+        if self._jobs and self.state.is_dir():
+            asyncio.run(end())
+
     def restart(self, *, port: int = 0) -> Self:
         """Stop it and start it again on the same state; at another port, unless one is given."""
         self.stop()
@@ -175,3 +190,4 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+        self.end_jobs()

@@ -2,12 +2,9 @@
 
 import os
 import re
-from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
-Stream = Literal["stdout", "stderr"]
+from fairway.runtime.logformat import Stream, encode
 
 LONGEST_LINE = 1024 * 1024
 """A line in pieces is held back until it is whole, up to this length; what is longer is passed on in pieces."""
@@ -17,24 +14,6 @@ _HEAD = re.compile(rb"(" + _TIME + rb") (stdout|stderr) ([FP]) ")
 _HEAD_OF_WHOLE_LINE = re.compile(rb"^(" + _TIME + rb" )std(?:out|err) F ", re.MULTILINE)
 
 HEAD_LENGTH = len("2026-11-16T08:30:00.123456789Z stdout F ")
-
-
-def stamp(nanoseconds: int) -> bytes:
-    """A time since the epoch as log files have it."""
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    return b"%s.%09dZ" % (_second(seconds), rest)
-
-
-@lru_cache(maxsize=16)
-def _second(seconds: int) -> bytes:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
-
-
-def encode(nanoseconds: int, stream: Stream, text: bytes, *, partial: bool = False) -> bytes:
-    """One entry: a line without its line break, or with `partial` a piece of one."""
-    if b"\n" in text:
-        raise ValueError("an entry holds one line; split the text at its line breaks")
-    return b"%s %s %s %s\n" % (stamp(nanoseconds), stream.encode(), b"P" if partial else b"F", text)
 
 
 def append(path: Path, nanoseconds: int, stream: Stream, text: bytes, *, partial: bool = False) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 from fairway.runtime.clock import Clock, SystemClock
 from fairway.runtime.follow import follow
 from fairway.runtime.inotify import FileChanges
-from fairway.server.logs.entries import HEAD_LENGTH, Lines, is_partial, stamp, time_of
+from fairway.runtime.logformat import stamp
+from fairway.server.logs.entries import HEAD_LENGTH, Lines, is_partial, time_of
 from fairway.server.logs.requests import LogOptions
 
 BLOCK = 64 * 1024

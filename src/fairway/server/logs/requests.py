@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fairway.errors import BadRequest, FieldError, ValidationError
-from fairway.server.logs.entries import Stream
+from fairway.runtime.logformat import Stream
 
 Manifest = Mapping[str, object]
 

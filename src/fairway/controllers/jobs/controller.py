@@ -1,0 +1,254 @@
+"""Carries out what is decided about jobs.
+
+Pods are made in parallel, so that they share a commit. No memory of pods that are on their way is needed, as the
+controller of Kubernetes has it: what a write answers is in the cache before the write returns, so the next decision
+sees it, and after a restart all pods are listed before the first decision is made. A pod that was stored is therefore
+never made again, whenever the process ends.
+
+A status that only says how far a job has come waits a moment for more to come, so that a job that ends within that
+moment is written once. One that others act on does not wait.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fairway.client.cluster import Cluster
+from fairway.client.informer import Key
+from fairway.client.recorder import Recorder
+from fairway.controllers.jobs import pods as facts
+from fairway.controllers.jobs import statuses, verdicts
+from fairway.controllers.jobs.deciding import NewPod, Plan, decide
+from fairway.controllers.jobs.index import PodIndex, owner_key
+from fairway.controllers.jobs.ledgers import Ledger, opened
+from fairway.controllers.jobs.specs import JobSpec, is_ours, ttl_seconds
+from fairway.controllers.jobs.templates import controller_reference, pod_of
+from fairway.errors import ApiError, FairwayError
+from fairway.kinds.kind import Manifest
+from fairway.model.selectors import LabelSelector
+from fairway.runtime.worker import Worker
+
+STATUS_WAITS_SECONDS: Final = 0.1
+"""How long a status that nobody acts on may wait."""
+
+_PARALLEL: Final = 64
+
+
+class JobController:
+    """Makes the pods of all jobs and keeps their status."""
+
+    def __init__(self, cluster: Cluster, recorder: Recorder) -> None:
+        self._clock = cluster.clock
+        self._recorder = recorder
+        self._writer = cluster.writer("job-controller")
+        self._jobs = cluster.cache("jobs.batch")
+        self._pods = cluster.cache("pods")
+        self._worker: Worker[Key] = Worker("job", cluster.clock, self._reconcile, parallel=_PARALLEL)
+        self._index = PodIndex()
+        self._ledgers: dict[str, Ledger] = {}
+        self._waiting_since: dict[str, float] = {}
+        """Jobs whose status is behind, by UID, and since when."""
+
+        self._refused: set[str] = set()
+        """Jobs whose last pod could not be made: the next one is tried alone."""
+
+        self._choosing: dict[Key, str] = {}
+        """Jobs that choose their pods by a selector of their own, and their UIDs."""
+
+        self._jobs.on_change(self._heard_of_job)
+        self._pods.on_change(self._heard_of_pod)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._jobs.synced.wait()
+        await self._pods.synced.wait()
+        await self._worker.run()
+
+    def _heard_of_job(self, old: Manifest | None, new: Manifest | None) -> None:
+        if new is None:
+            if old is not None:
+                self._forget(old)
+            return
+        if verdicts.is_over(new.get("status") or {}):
+            self._forget(new)
+            if ttl_seconds(new) is None:
+                return
+        elif new["spec"].get("manualSelector"):
+            self._choosing[_key(new)] = new["metadata"]["uid"]
+        if old is None or _asks_for_something_else(old, new):
+            self._worker.add(_key(new))
+
+    def _heard_of_pod(self, old: Manifest | None, new: Manifest | None) -> None:
+        if new is None and old is not None:
+            self._note_departure(old)
+        self._index.note(old, new)
+        pod = new or old
+        if pod is None or not (old is None or new is None or _says_something_else(old, new)):
+            return
+        key = owner_key(pod)
+        if key is not None:
+            self._worker.add(key)
+        elif self._choosing and not facts.has_controller(pod):
+            for choosing in self._choosing:
+                if choosing[0] == pod["metadata"].get("namespace", ""):
+                    self._worker.add(choosing)
+
+    def _note_departure(self, pod: Manifest) -> None:
+        key, owner = owner_key(pod), facts.owner_uid(pod)
+        job = self._jobs.get(*key) if key is not None else None
+        if owner is None or job is None or job["metadata"]["uid"] != owner:
+            return
+        if not verdicts.is_over(job.get("status") or {}):
+            self._ledgers[owner] = self._ledger(job).without(pod)
+
+    def _forget(self, job: Manifest) -> None:
+        uid = job["metadata"]["uid"]
+        self._ledgers.pop(uid, None)
+        self._waiting_since.pop(uid, None)
+        self._refused.discard(uid)
+        if self._choosing.get(_key(job)) == uid:
+            del self._choosing[_key(job)]
+
+    def _ledger(self, job: Manifest) -> Ledger:
+        uid = job["metadata"]["uid"]
+        ledger = self._ledgers.get(uid)
+        if ledger is None:
+            status = job.get("status") or {}
+            failing = verdicts.holds(status, verdicts.FAILURE)
+            ledger = self._ledgers[uid] = opened(JobSpec.of(job), status, self._index.of(uid), failing=failing)
+        return ledger
+
+    async def _reconcile(self, key: Key) -> float | None:
+        job = self._jobs.get(*key)
+        if job is None:
+            return None
+        if verdicts.is_over(job.get("status") or {}):
+            return await self._expired(job)
+        if not is_ours(job):
+            return None
+        if key in self._choosing:
+            await self._adopt(job)
+        return await self._brought_in_line(job)
+
+    async def _brought_in_line(self, job: Manifest) -> float | None:
+        key, uid = _key(job), job["metadata"]["uid"]
+        current: Manifest | None = job
+        while current is not None and current["metadata"]["uid"] == uid:
+            plan = decide(current, self._index.of(uid), self._ledger(current), self._clock.now())
+            await self._create(current, plan.create)
+            again = await self._tell(current, plan)
+            await self._delete(current, plan)
+            if plan.is_last:
+                return again
+            current = self._jobs.get(*key)
+        return None
+
+    async def _create(self, job: Manifest, new: Sequence[NewPod]) -> None:
+        if not new:
+            return
+        uid = job["metadata"]["uid"]
+        tried = new[:1] if uid in self._refused else new
+        made = await asyncio.gather(
+            *(self._writer.create("pods", pod_of(job, one)) for one in tried), return_exceptions=True
+        )
+        self._refused.discard(uid)
+        failure: BaseException | None = None
+        for pod in made:
+            if isinstance(pod, BaseException):
+                failure = failure or pod
+            else:
+                self._recorder.normal(job, "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
+        if failure is not None:
+            if isinstance(failure, FairwayError):
+                self._refused.add(uid)
+                self._recorder.warning(job, "FailedCreate", f"Error creating: {failure}")
+            raise failure
+
+    async def _delete(self, job: Manifest, plan: Plan) -> None:
+        if not plan.delete:
+            return
+        uid = job["metadata"]["uid"]
+        if plan.excuses:
+            self._ledgers[uid] = self._ledger(job).excusing(facts.uid(pod) for pod in plan.delete)
+        gone = await asyncio.gather(*(self._writer.delete("pods", pod) for pod in plan.delete), return_exceptions=True)
+        for pod, result in zip(plan.delete, gone, strict=True):
+            if result is None:
+                self._recorder.normal(job, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
+            elif isinstance(result, ApiError):
+                self._recorder.warning(job, "FailedDelete", f"Error deleting: {result}")
+        failure = next((result for result in gone if result is not None), None)
+        if failure is not None:
+            raise failure
+
+    async def _tell(self, job: Manifest, plan: Plan) -> float | None:
+        """Write the status, unless it may wait; when to look again."""
+        uid = job["metadata"]["uid"]
+        if plan.status is None or plan.settlement is None:
+            self._waiting_since.pop(uid, None)
+            return plan.again_seconds
+        waited = self._clock.monotonic() - self._waiting_since.setdefault(uid, self._clock.monotonic())
+        if not plan.urgent and waited < STATUS_WAITS_SECONDS:
+            left = STATUS_WAITS_SECONDS - waited
+            return left if plan.again_seconds is None else min(left, plan.again_seconds)
+        change = statuses.patch(job.get("status") or {}, plan.status)
+        ledger_before = self._ledger(job)
+        written = await self._writer.patch("jobs.batch", job, {"status": change}, subresource="status", locked=True)
+        self._waiting_since.pop(uid, None)
+        if not verdicts.is_over(written.get("status") or {}):
+            self._ledgers[uid] = self._ledgers.get(uid, ledger_before).settled(plan.settlement)
+        for notice in plan.notices:
+            tell = self._recorder.warning if notice.warning else self._recorder.normal
+            tell(written, notice.reason, notice.message)
+        return plan.again_seconds
+
+    async def _adopt(self, job: Manifest) -> None:
+        """Take in pods that nobody controls and that the job's own selector finds."""
+        metadata, selector = job["metadata"], _selector(job)
+        if "deletionTimestamp" in metadata:
+            return
+        for pod in self._index.orphans(metadata.get("namespace", "")):
+            if not facts.is_deleted(pod) and selector.matches(pod["metadata"].get("labels") or {}):
+                owners = [*(pod["metadata"].get("ownerReferences") or ()), controller_reference(job)]
+                await self._writer.patch("pods", pod, {"metadata": {"ownerReferences": owners}}, locked=True)
+
+    async def _expired(self, job: Manifest) -> float | None:
+        """Delete a job that has been over for as long as it is to be kept."""
+        ttl, ended = ttl_seconds(job), statuses.finished_at(job.get("status") or {})
+        if ttl is None or ended is None or "deletionTimestamp" in job["metadata"]:
+            return None
+        left = ttl - (self._clock.now() - ended).total_seconds()
+        if left > 0:
+            return left
+        await self._writer.delete("jobs.batch", job, propagation="Background")
+        return None
+
+
+def _key(job: Manifest) -> Key:
+    return job["metadata"].get("namespace", ""), job["metadata"]["name"]
+
+
+def _selector(job: Manifest) -> LabelSelector:
+    return msgspec.convert(job["spec"]["selector"], LabelSelector)
+
+
+def _asks_for_something_else(old: Manifest, new: Manifest) -> bool:
+    return bool(
+        old["metadata"].get("generation") != new["metadata"].get("generation")
+        or old.get("status") != new.get("status")
+        or ("deletionTimestamp" in old["metadata"]) != ("deletionTimestamp" in new["metadata"])
+    )
+
+
+def _says_something_else(old: Manifest, new: Manifest) -> bool:
+    """Whether a change of a pod can matter to its job."""
+    return bool(
+        facts.phase(old) != facts.phase(new)
+        or facts.is_deleted(old) != facts.is_deleted(new)
+        or facts.is_ready(old) != facts.is_ready(new)
+        or facts.is_lost(old) != facts.is_lost(new)
+        or facts.restarts(old) != facts.restarts(new)
+        or old["metadata"].get("ownerReferences") != new["metadata"].get("ownerReferences")
+        or old["metadata"].get("labels") != new["metadata"].get("labels")
+    )

@@ -1,0 +1,58 @@
+"""Which pods are whose, kept current with every change, so that no job has to look through all pods."""
+
+from collections.abc import Collection
+
+from fairway.client.informer import Key
+from fairway.controllers.jobs import pods as facts
+from fairway.kinds.kind import Manifest
+
+
+class PodIndex:
+    """Pods by the job that controls them, and the pods that nobody controls by their namespace."""
+
+    def __init__(self) -> None:
+        self._by_owner: dict[str, dict[str, Manifest]] = {}
+        self._orphans: dict[str, dict[str, Manifest]] = {}
+
+    def of(self, job_uid: str) -> Collection[Manifest]:
+        return list(self._by_owner.get(job_uid, {}).values())
+
+    def orphans(self, namespace: str) -> Collection[Manifest]:
+        return list(self._orphans.get(namespace, {}).values())
+
+    def note(self, old: Manifest | None, new: Manifest | None) -> None:
+        """Take in a change."""
+        if old is not None and (new is None or _shelf(old) != _shelf(new)):
+            self._take(old)
+        if new is not None:
+            shelf = _shelf(new)
+            if shelf is not None:
+                self._shelves(shelf[0]).setdefault(shelf[1], {})[facts.uid(new)] = new
+
+    def _take(self, pod: Manifest) -> None:
+        shelf = _shelf(pod)
+        if shelf is None:
+            return
+        shelves = self._shelves(shelf[0])
+        pods = shelves.get(shelf[1], {})
+        pods.pop(facts.uid(pod), None)
+        if not pods:
+            shelves.pop(shelf[1], None)
+
+    def _shelves(self, kind: str) -> dict[str, dict[str, Manifest]]:
+        return self._by_owner if kind == "owner" else self._orphans
+
+
+def owner_key(pod: Manifest) -> Key | None:
+    """The namespace and name of the job that controls a pod."""
+    for reference in pod["metadata"].get("ownerReferences") or ():
+        if reference.get("controller") and facts.owner_uid(pod) is not None:
+            return pod["metadata"].get("namespace", ""), reference["name"]
+    return None
+
+
+def _shelf(pod: Manifest) -> tuple[str, str] | None:
+    owner = facts.owner_uid(pod)
+    if owner is not None:
+        return "owner", owner
+    return None if facts.has_controller(pod) else ("namespace", pod["metadata"].get("namespace", ""))

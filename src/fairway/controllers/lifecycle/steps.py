@@ -1,0 +1,169 @@
+"""What is due for one Workload: steps in order, each a function of the object, the time and the configuration.
+
+A step returns what to do, or when to look again. The first thing to do is done alone: the change that it brings leads
+back here.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from fairway.admission.instructions import DeactivationCause, EvictionReason
+from fairway.kinds.kind import Manifest
+from fairway.model.configuration import Configuration
+from fairway.model.metadata import IN_USE_FINALIZER
+
+JOB_UID: Final = "kueue.x-k8s.io/job-uid"
+WAIT_FOR_START: Final = "WaitForStart"
+WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
+_NOT_STARTED: Final = frozenset({WAIT_FOR_START, "PodsReady"})
+"""Why pods are not ready; the second is what older versions said."""
+
+
+class Case:
+    """A Workload at a moment."""
+
+    __slots__ = ("_conditions", "configuration", "now", "workload")
+
+    def __init__(self, workload: Manifest, now: datetime, configuration: Configuration) -> None:
+        self.workload = workload
+        self.now = now
+        self.configuration = configuration
+        conditions = (workload.get("status") or {}).get("conditions") or ()
+        self._conditions: dict[str, dict[str, Any]] = {one["type"]: one for one in conditions}
+
+    def condition(self, kind: str) -> dict[str, Any] | None:
+        return self._conditions.get(kind)
+
+    def is_true(self, kind: str) -> bool:
+        found = self._conditions.get(kind)
+        return found is not None and found["status"] == "True"
+
+    def seconds_since(self, condition: dict[str, Any]) -> float:
+        """How long a condition has been what it is."""
+        return (self.now - datetime.fromisoformat(condition["lastTransitionTime"])).total_seconds()
+
+    @property
+    def active(self) -> bool:
+        return bool(self.workload["spec"].get("active", True))
+
+
+class Finish(NamedTuple):
+    """It ends here, for this reason."""
+
+    reason: str
+    message: str
+
+
+class LetGo(NamedTuple):
+    """Nothing depends on it any more: its finalizer can go."""
+
+
+class Delete(NamedTuple):
+    """It was kept long enough."""
+
+    message: str
+
+
+class RequestEviction(NamedTuple):
+    """The engine is to evict it. `warning` is an event about it, reason and message."""
+
+    reason: str
+    cause: str
+    message: str = ""
+    warning: tuple[str, str] | None = None
+
+
+class Later(NamedTuple):
+    """Nothing to do now; `seconds` says when to look again, if time alone can bring something.
+
+    One that is `final` ends the steps.
+    """
+
+    seconds: float | None = None
+    final: bool = False
+
+
+Outcome = Finish | LetGo | Delete | RequestEviction | Later
+_NOTHING: Final = Later()
+
+
+def decide(case: Case) -> Outcome:
+    """What is to be done, or when to look again."""
+    soonest: float | None = None
+    for step in STEPS:
+        found = step(case)
+        if not isinstance(found, Later):
+            return found
+        if found.seconds is not None:
+            soonest = found.seconds if soonest is None else min(soonest, found.seconds)
+        if found.final:
+            break
+    return Later(soonest)
+
+
+def finish_orphan(case: Case) -> Outcome:
+    """One that belonged to a job and has no owner any more ends; one that is to be deleted is not held."""
+    metadata = case.workload["metadata"]
+    if metadata.get("ownerReferences"):
+        return _NOTHING
+    leaving = "deletionTimestamp" in metadata
+    if not leaving and not (metadata.get("labels") or {}).get(JOB_UID):
+        return _NOTHING
+    if not leaving and not case.is_true("Finished"):
+        return Finish("OwnerNotFound", "The workload's owner no longer exists")
+    return LetGo() if IN_USE_FINALIZER in (metadata.get("finalizers") or ()) else _NOTHING
+
+
+def keep_finished(case: Case) -> Outcome:
+    """A finished one is kept for as long as is configured, and nothing else happens to it."""
+    finished = case.condition("Finished")
+    if finished is None or finished["status"] != "True":
+        return _NOTHING
+    kept_for = case.configuration.finished_retention_seconds
+    if kept_for is None or "deletionTimestamp" in case.workload["metadata"]:
+        return Later(final=True)
+    left = kept_for - case.seconds_since(finished)
+    if left > 0:
+        return Later(left, final=True)
+    return Delete("Deleted finished workload due to elapsed retention")
+
+
+def wait_for_pods(case: Case) -> Outcome:
+    """An admitted one whose pods are not ready in time is evicted."""
+    rules, admitted = case.configuration.wait_for_pods_ready, case.condition("Admitted")
+    if rules is None or admitted is None or admitted["status"] != "True" or case.is_true("Evicted") or not case.active:
+        return _NOTHING
+    ready = case.condition("PodsReady")
+    if ready is not None and ready["status"] == "True":
+        return _NOTHING
+    if ready is None or ready["reason"] in _NOT_STARTED:
+        cause, left = WAIT_FOR_START, rules.timeout_seconds - case.seconds_since(admitted)
+    elif ready["reason"] == WAIT_FOR_RECOVERY and rules.recovery_timeout_seconds is not None:
+        cause, left = WAIT_FOR_RECOVERY, rules.recovery_timeout_seconds - case.seconds_since(ready)
+    else:
+        return _NOTHING
+    return Later(left) if left > 0 else RequestEviction(EvictionReason.PODS_READY_TIMEOUT.value, cause)
+
+
+def end_long_run(case: Case) -> Outcome:
+    """One that has run for longer than it may, all its runs together, is deactivated."""
+    longest, admitted = case.workload["spec"].get("maximumExecutionTimeSeconds"), case.condition("Admitted")
+    if longest is None or admitted is None or admitted["status"] != "True":
+        return _NOTHING
+    if not case.active or case.is_true("Evicted") or case.is_true("DeactivationTarget"):
+        return _NOTHING
+    before = case.workload["status"].get("accumulatedPastExecutionTimeSeconds") or 0
+    left = longest - before - case.seconds_since(admitted)
+    if left > 0:
+        return Later(left)
+    cause = DeactivationCause.MAXIMUM_EXECUTION_TIME.value
+    return RequestEviction(
+        EvictionReason.DEACTIVATED.value,
+        cause,
+        "exceeding the maximum execution time",
+        warning=(cause, f"The maximum execution time ({longest}s) exceeded"),
+    )
+
+
+STEPS: Final[tuple[Callable[[Case], Outcome], ...]] = (finish_orphan, keep_finished, wait_for_pods, end_long_run)

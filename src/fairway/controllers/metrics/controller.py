@@ -1,0 +1,145 @@
+"""Counts as Workloads change, and tells everything when it is asked."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from fairway.client.cluster import Cluster
+from fairway.controllers.configuration import ConfigurationSource
+from fairway.controllers.deciding import Queueing
+from fairway.controllers.metrics import gauges, transitions
+from fairway.controllers.metrics.families import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, ROLE
+from fairway.controllers.metrics.series import Labels, Tally
+from fairway.controllers.metrics.transitions import Shown
+from fairway.kinds.kind import Manifest
+
+_CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
+_LOCAL_QUEUES: Final = "localqueues.kueue.x-k8s.io"
+_WORKLOADS: Final = "workloads.kueue.x-k8s.io"
+
+
+class QueueMetrics:
+    """What `prometheus_client` calls a collector, of one control plane."""
+
+    def __init__(self, cluster: Cluster, queueing: Queueing, configuration: ConfigurationSource) -> None:
+        self._clock = cluster.clock
+        self._queueing = queueing
+        self._configuration = configuration
+        self._tally = Tally()
+        self._finished: dict[tuple[str, str], str] = {}
+        """The ClusterQueue of each finished Workload that is still stored, by its namespace and name."""
+
+        self._finished_in: dict[str, int] = {}
+        self._finished_locally: dict[Labels, int] = {}
+        self._cluster_queues = cluster.cache(_CLUSTER_QUEUES)
+        self._local_queues = cluster.cache(_LOCAL_QUEUES)
+        self._cluster_queues.on_change(self._cluster_queue_changed)
+        self._local_queues.on_change(self._local_queue_changed)
+        cluster.cache(_WORKLOADS).on_change(self._workload_changed)
+
+    # Counting
+
+    def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        after = Shown(new) if new is not None else None
+        if old is not None and after is not None:
+            before = Shown(old)
+            transitions.count(self._tally, before, after, self._clock.now())
+            if "Admitted" in after.conditions and "Admitted" not in before.conditions:
+                self._count_for_cohorts(after)
+        self._follow_finished(old, after)
+
+    def _count_for_cohorts(self, admitted: Shown) -> None:
+        for cohort in self._queueing.engine.figures.cohorts_above(admitted.cluster_queue):
+            self._tally.count("cohort_subtree_admitted_workloads", (cohort, admitted.priority_class))
+
+    def _follow_finished(self, old: Manifest | None, new: Shown | None) -> None:
+        manifest = old if new is None else new.manifest
+        if manifest is None:
+            return
+        key = (manifest["metadata"]["namespace"], manifest["metadata"]["name"])
+        is_finished = new is not None and "Finished" in new.conditions
+        if is_finished == (key in self._finished):
+            return
+        shown = new or Shown(manifest)
+        if is_finished:
+            self._finished[key] = shown.cluster_queue
+        change = 1 if is_finished else -1
+        cluster_queue = self._finished[key] if is_finished else self._finished.pop(key)
+        self._finished_in[cluster_queue] = self._finished_in.get(cluster_queue, 0) + change
+        local = shown.local_queue
+        self._finished_locally[local] = self._finished_locally.get(local, 0) + change
+
+    def _cluster_queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        if old is not None and new is None:
+            for name, family in (COUNTERS | HISTOGRAMS).items():
+                if family.labels[0] in {"cluster_queue", "preempting_cluster_queue"}:
+                    self._tally.forget(name, (old["metadata"]["name"],))
+
+    def _local_queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        if old is not None and new is None:
+            place = (old["metadata"]["name"], old["metadata"]["namespace"])
+            for name, family in (COUNTERS | HISTOGRAMS).items():
+                if family.labels[0] == "name":
+                    self._tally.forget(name, place)
+
+    # Telling
+
+    def collect(self) -> Iterator[object]:
+        """Every family that has something to tell."""
+        from prometheus_client.core import (  # noqa: PLC0415 - only when asked for
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+        )
+
+        for name, family in COUNTERS.items():
+            series = self._tally.counts.get(name, {})
+            counter = CounterMetricFamily(PREFIX + name, family.help, labels=[*family.labels, "replica_role"])
+            for labels, value in sorted(series.items()):
+                counter.add_metric([*labels, ROLE], value)
+            yield counter
+        for name, family in HISTOGRAMS.items():
+            times = self._tally.times.get(name, {})
+            histogram = HistogramMetricFamily(PREFIX + name, family.help, labels=[*family.labels, "replica_role"])
+            for labels, found in sorted(times.items()):
+                histogram.add_metric([*labels, ROLE], list(found.cumulative()), found.total)
+            yield histogram
+        samples = self._samples()
+        for name, family in GAUGES.items():
+            gauge = GaugeMetricFamily(PREFIX + name, family.help, labels=[*family.labels, "replica_role"])
+            for labels, value in sorted(samples.get(name, {}).items()):
+                gauge.add_metric([*labels, ROLE], value)
+            yield gauge
+
+    def _samples(self) -> dict[str, dict[Labels, float]]:
+        found: dict[str, dict[Labels, float]] = {}
+        for sample in self._gauges():
+            found.setdefault(sample.name, {})[sample.labels] = sample.value
+        return found
+
+    def _gauges(self) -> Iterator[gauges.Sample]:
+        figures, configuration = self._queueing.engine.figures, self._configuration.value
+        waiting: dict[str, tuple[int, int]] = {}
+        for name in _names(self._cluster_queues.items()):
+            yield from gauges.of_cluster_queue(figures, name, configuration)
+            waiting |= figures.waiting_by_local_queue(name)
+        for manifest in self._local_queues.items():
+            metadata = manifest["metadata"]
+            place = (metadata["name"], metadata["namespace"])
+            cluster_queue = (manifest.get("spec") or {}).get("clusterQueue", "")
+            here = waiting.get(f"{metadata['namespace']}/{metadata['name']}", (0, 0))
+            yield from gauges.of_local_queue(figures, place, cluster_queue, here, _active(manifest))
+        for cohort in figures.cohorts():
+            yield from gauges.of_cohort(cohort, configuration)
+        for name, count in self._finished_in.items():
+            yield gauges.Sample("finished_workloads", (name,), count)
+        for local, count in self._finished_locally.items():
+            yield gauges.Sample("local_queue_finished_workloads", local, count)
+
+
+def _names(manifests: Iterable[Manifest]) -> list[str]:
+    return [manifest["metadata"]["name"] for manifest in manifests]
+
+
+def _active(local_queue: Manifest) -> str:
+    conditions = (local_queue.get("status") or {}).get("conditions") or ()
+    return next((str(one["status"]) for one in conditions if one["type"] == "Active"), "Unknown")

@@ -1,0 +1,145 @@
+"""Listens to pods and workloads, and looks at every pod or group that something happened to."""
+
+from typing import Final, TypeAlias
+
+from fairway.client.cluster import Cluster
+from fairway.client.recorder import Recorder
+from fairway.controllers.configuration import ConfigurationSource
+from fairway.controllers.pods.effects import Effects
+from fairway.controllers.pods.groups import PodGroups
+from fairway.controllers.pods.single import SinglePods
+from fairway.jobs import conditions, names, pods
+from fairway.jobs.webhooks import annotations_of, queue_name
+from fairway.jobs.workloads import controller_of
+from fairway.kinds.kind import Manifest
+from fairway.model.configuration import Configuration
+from fairway.runtime.worker import Worker
+
+_Key: TypeAlias = tuple[str, str, str]
+"""What a look is taken at: a pod or a group, its namespace, its name."""
+
+_POD: Final = "pod"
+_GROUP: Final = "group"
+
+
+class PodController:
+    """Keeps pods, pod groups and their workloads in line."""
+
+    def __init__(self, cluster: Cluster, configuration: ConfigurationSource, recorder: Recorder) -> None:
+        self._configuration = configuration
+        self._pods = cluster.cache("pods")
+        self._namespaces = cluster.cache("namespaces")
+        self._effects = Effects(cluster, recorder)
+        self._single = SinglePods(cluster, configuration, self._effects)
+        self._groups = PodGroups(cluster, configuration, self._effects, self._members)
+        self._by_group: dict[tuple[str, str], set[str]] = {}
+        """The names of the pods of each group."""
+
+        self._abandoned: dict[_Key, frozenset[str]] = {}
+        """The UIDs of pods whose workload somebody deleted while it was in use."""
+
+        self._worker: Worker[_Key] = Worker("pods", cluster.clock, self._reconcile)
+        self._pods.on_change(self._pod_changed)
+        cluster.cache("workloads").on_change(self._workload_changed)
+        configuration.on_change(self._configured)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._worker.run()
+
+    async def _reconcile(self, key: _Key) -> float | None:
+        sort, namespace, name = key
+        abandoned = self._abandoned.get(key, frozenset())
+        again = None
+        if sort == _GROUP:
+            if any(self._is_ours(pod) for pod in self._members(namespace, name)):
+                again = await self._groups.reconcile(namespace, name, abandoned)
+        else:
+            pod = self._pods.get(namespace, name)
+            if pod is not None and self._is_ours(pod) and not pods.group_name(pod):
+                again = await self._single.reconcile(pod, abandoned)
+        if abandoned and self._abandoned.get(key) is abandoned:
+            del self._abandoned[key]
+        return again
+
+    def _members(self, namespace: str, group: str) -> list[Manifest]:
+        found = (self._pods.get(namespace, name) for name in self._by_group.get((namespace, group), ()))
+        return [pod for pod in found if pod is not None]
+
+    def _is_ours(self, pod: Manifest) -> bool:
+        """Whether the queue decides about a managed pod, as it is configured now."""
+        configuration = self._configuration.value
+        if pods.FRAMEWORK not in configuration.frameworks or not pods.is_managed(pod):
+            return False
+        if not queue_name(pod) and not configuration.manage_jobs_without_queue_name:
+            return False
+        namespace = self._namespaces.get("", pod["metadata"]["namespace"])
+        return namespace is not None and configuration.namespace_selector.matches(
+            namespace["metadata"].get("labels") or {}
+        )
+
+    def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        pod = new or old
+        if pod is None or not pods.is_managed(pod):
+            return
+        key = _key_of(pod)
+        if key[0] == _GROUP:
+            self._note_member(key, pod, gone=new is None)
+        if old is None or new is None or _differ(old, new):
+            self._worker.add(key)
+
+    def _note_member(self, key: _Key, pod: Manifest, *, gone: bool) -> None:
+        group = key[1:]
+        if not gone:
+            self._by_group.setdefault(group, set()).add(pod["metadata"]["name"])
+            return
+        left = self._by_group.get(group, set())
+        left.discard(pod["metadata"]["name"])
+        if not left:
+            self._by_group.pop(group, None)
+
+    def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        workload = new or old
+        if workload is None:
+            return
+        metadata = workload["metadata"]
+        key = _key_of_owner(workload)
+        if new is None:
+            by_others = self._effects.forget(workload)
+            if key is not None and by_others and not conditions.is_true(workload, conditions.FINISHED):
+                owners = metadata.get("ownerReferences") or ()
+                self._abandoned[key] = frozenset(owner["uid"] for owner in owners)
+            if (metadata["namespace"], metadata["name"]) in self._by_group:
+                self._worker.add((_GROUP, metadata["namespace"], metadata["name"]))
+        if key is not None:
+            self._worker.add(key)
+
+    def _configured(self, _: Configuration) -> None:
+        for pod in self._pods.items():
+            if pods.is_managed(pod):
+                self._worker.add(_key_of(pod))
+
+
+def _key_of(pod: Manifest) -> _Key:
+    metadata, group = pod["metadata"], pods.group_name(pod)
+    return (_GROUP, metadata["namespace"], group) if group else (_POD, metadata["namespace"], metadata["name"])
+
+
+def _key_of_owner(workload: Manifest) -> _Key | None:
+    """The pod or the group that a workload was made for; `None` if that is something else."""
+    metadata = workload["metadata"]
+    if annotations_of(workload).get(names.IS_GROUP_WORKLOAD) == "true":
+        return _GROUP, metadata["namespace"], metadata["name"]
+    owner = controller_of(workload)
+    if owner is None or owner["kind"] != "Pod" or owner["apiVersion"] != "v1":
+        return None
+    return _POD, metadata["namespace"], owner["name"]
+
+
+def _differ(old: Manifest, new: Manifest) -> bool:
+    """Whether something changed that matters here; most of what a node tells of its pods does not."""
+    if pods.phase(old) != pods.phase(new) or pods.is_ready(old) != pods.is_ready(new):
+        return True
+    before, after = old["metadata"], new["metadata"]
+    fields = ("generation", "labels", "annotations", "finalizers", "deletionTimestamp", "deletionGracePeriodSeconds")
+    return any(before.get(field) != after.get(field) for field in fields) or old["spec"] != new["spec"]

@@ -1,0 +1,156 @@
+"""One pod that stands alone: from its gate to its end.
+
+Its workload goes with it: the pod is its only owner. So a pod that is evicted or deleted gives its quota back at once,
+and needs no finalizer: nothing that it did must be remembered once it is gone.
+"""
+
+from fairway.client.cluster import Cluster
+from fairway.controllers.configuration import ConfigurationSource
+from fairway.controllers.pods.effects import Effects
+from fairway.controllers.pods.retention import seconds_to_expiry
+from fairway.controllers.pods.statuses import StatusChange
+from fairway.jobs import conditions, injection, pods
+from fairway.kinds.kind import Manifest
+
+
+class SinglePods:
+    """Brings single pods and their workloads in line."""
+
+    def __init__(self, cluster: Cluster, configuration: ConfigurationSource, effects: Effects) -> None:
+        self._clock = cluster.clock
+        self._configuration = configuration
+        self._effects = effects
+        self._pods = cluster.cache("pods")
+        self._workloads = cluster.cache("workloads")
+        self._flavors = cluster.cache("resourceflavors")
+
+    async def reconcile(self, pod: Manifest, abandoned: frozenset[str]) -> float | None:
+        """One look at a pod; the seconds after which to look again, if time alone can change something.
+
+        `abandoned` are the UIDs of pods whose workload somebody deleted.
+        """
+        workload = self._workload_of(pod)
+        if workload is None:
+            await self._without_workload(pod, workload_deleted=pod["metadata"]["uid"] in abandoned)
+            return None
+        if conditions.is_true(workload, conditions.FINISHED):
+            await self._effects.let_go([pod])
+            return None
+        outcome = pods.outcome(pod)
+        if outcome is not None:
+            reason = "Succeeded" if outcome.succeeded else "Failed"
+            await self._effects.finish(workload, pod, reason, outcome.message)
+            await self._effects.let_go([pod])
+            return None
+        if pods.is_deleting(pod):
+            await self._orphan(workload, pod)
+            return None
+        if not pods.matches(pod, workload, self._flavor):
+            await self._make_match(pod, workload)
+            return None
+        workload = await self._effects.keep_in_step(workload, pod)
+        if conditions.is_true(workload, conditions.EVICTED):
+            return await self._evict(pod, workload)
+        return await self._run(pod, workload)
+
+    def _workload_of(self, pod: Manifest) -> Manifest | None:
+        found = self._workloads.get(pod["metadata"]["namespace"], pods.name_of_workload(pod))
+        owned = found is not None and any(
+            owner["uid"] == pod["metadata"]["uid"] for owner in found["metadata"].get("ownerReferences") or ()
+        )
+        return found if owned else None
+
+    def _flavor(self, name: str) -> Manifest | None:
+        return self._flavors.get("", name)
+
+    async def _without_workload(self, pod: Manifest, *, workload_deleted: bool) -> None:
+        if workload_deleted:
+            await self._effects.stop([pod], pods.WORKLOAD_DELETED, "Workload is deleted", everything=True)
+        elif pods.is_terminated(pod) or pods.is_deleting(pod):
+            await self._effects.let_go([pod])
+        elif not pods.is_gated(pod):
+            message = "Missing Workload; unable to restore pod templates"
+            await self._effects.stop([pod], pods.NO_MATCHING_WORKLOAD, message)
+        else:
+            await self._effects.create_workload(self._composed(pod), pod)
+
+    def _composed(self, pod: Manifest) -> Manifest:
+        priority = self._effects.priority(pod, [{"template": {"spec": pod["spec"]}}])
+        return pods.composed(pod, priority, self._configuration.value.label_keys_to_copy)
+
+    async def _make_match(self, pod: Manifest, workload: Manifest) -> None:
+        """The pod was changed since its workload was made: follow it, or if it has quota already begin anew."""
+        if pods.is_gated(pod) and not conditions.is_true(workload, conditions.QUOTA_RESERVED):
+            await self._effects.replace_spec(workload, self._composed(pod), pod)
+            return
+        message = "No matching Workload; restoring pod templates according to existent Workload"
+        await self._effects.stop([pod], pods.NO_MATCHING_WORKLOAD, message)
+        await self._effects.delete_workload(workload, pod)
+
+    async def _evict(self, pod: Manifest, workload: Manifest) -> float | None:
+        evicted = conditions.find(workload, conditions.EVICTED) or {}
+        reason = f"{pods.WORKLOAD_EVICTED}DueTo{evicted['reason']}"
+        await self._effects.stop([pod], reason, evicted["message"])
+        left = self._pods.get(pod["metadata"]["namespace"], pod["metadata"]["name"])
+        if left is None or left["metadata"]["uid"] != pod["metadata"]["uid"]:
+            return None  # and its workload goes after it
+        if pods.is_deleting(left):
+            await self._orphan(workload, left)
+            return None
+        if conditions.is_true(workload, conditions.QUOTA_RESERVED):
+            # It never ran: it still waits behind its gate, and its workload for another chance.
+            change = StatusChange(workload, self._clock.now())
+            change.release(single_pod=False)
+            workload = await self._effects.change_status(workload, change)
+        return await self._expire(pod, workload)
+
+    async def _expire(self, pod: Manifest, workload: Manifest) -> float | None:
+        left = seconds_to_expiry(workload, self._configuration.value.deactivated_retention_seconds, self._clock.now())
+        if left is not None and left <= 0:
+            await self._effects.expire([pod])
+            return None
+        return left
+
+    async def _orphan(self, workload: Manifest, pod: Manifest) -> None:
+        """The pod is on its way out: nobody needs its workload any more."""
+        change = StatusChange(workload, self._clock.now())
+        if conditions.is_true(workload, conditions.EVICTED) and conditions.is_true(workload, conditions.QUOTA_RESERVED):
+            change.release(single_pod=True)
+        change.finish("OwnerNotFound", "The workload's owner no longer exists")
+        await self._effects.change_status(workload, change)
+        await self._effects.let_go([pod])
+
+    async def _run(self, pod: Manifest, workload: Manifest) -> float | None:
+        if conditions.is_true(workload, conditions.ADMITTED):
+            if pods.is_gated(pod):
+                await self._start(pod, workload)
+                return None
+        elif not pods.is_gated(pod):
+            await self._effects.stop([pod], pods.NOT_ADMITTED, "Not admitted by cluster queue")
+            return None
+        else:
+            if conditions.is_true(workload, conditions.QUOTA_RESERVED):
+                self._effects.tell_checks(workload, [pod])
+            workload = await self._effects.follow_queue(workload, pod)
+        return await self._show_readiness(pod, workload)
+
+    async def _start(self, pod: Manifest, workload: Manifest) -> None:
+        try:
+            patch = pods.start_patch(pod, _only(injection.infos_of(workload, self._flavor)))
+        except injection.InjectionConflict as conflict:
+            await self._effects.finish(workload, pod, "FailedToStart", str(conflict))
+            return
+        await self._effects.start([(pod, patch)], workload["status"]["admission"]["clusterQueue"])
+
+    async def _show_readiness(self, pod: Manifest, workload: Manifest) -> float | None:
+        change = StatusChange(workload, self._clock.now())
+        waiting = self._configuration.value.wait_for_pods_ready
+        again = self._effects.readiness.add(change, workload, waiting, ready=pods.is_ready(pod))
+        await self._effects.change_status(workload, change)
+        return again
+
+
+def _only(infos: list[injection.PodSetInfo]) -> injection.PodSetInfo:
+    if len(infos) != 1:
+        raise injection.InjectionConflict(f"invalid podset infos: expecting 1 pod set got {len(infos)}")
+    return infos[0]

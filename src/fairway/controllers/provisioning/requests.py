@@ -1,0 +1,202 @@
+"""ProvisioningRequests and the templates they refer to, as they are made for a workload. Builds manifests; writes none.
+
+Names are how requests are found again: `<workload>-<check>-<attempt>`. The attempt counts how often a workload was
+sent back because there was no room.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairway.errors import FairwayError
+from fairway.jobs import names
+from fairway.jobs.injection import PodSetInfo, infos_of, inject
+from fairway.jobs.workloads import copied, owner_reference
+from fairway.kinds.core.resources import requests_from_limits
+from fairway.kinds.kind import Manifest
+from fairway.model.objects import PodSetMergePolicy, ProvisioningRequestConfigSpec
+from fairway.model.quantities import Quantity
+
+CHECK_CAPACITY: Final = "check-capacity.autoscaling.x-k8s.io"
+CONSUMES: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
+CLASS_NAME: Final = "autoscaling.x-k8s.io/provisioning-class-name"
+
+_MANAGED: Final = {"kueue.x-k8s.io/managed": "true"}
+_HASH_LENGTH: Final = 5
+_LONGEST_NAME: Final = 252 - _HASH_LENGTH
+_MOST_ATTEMPTS: Final = 1000
+"""How far the attempt of a request whose name was too long to be kept is looked for."""
+
+_SCHEDULED_BY: Final = ("resources", "nodeSelector", "tolerations", "affinity", "resourceClaims")
+
+
+class InconsistentAdmission(FairwayError):
+    """A pod set of the workload has no part in its admission."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Pods that a request asks room for: one pod set, or several that are alike under the name of the first."""
+
+    pod_set: Manifest
+    count: int
+
+    @property
+    def name(self) -> str:
+        return str(self.pod_set["name"])
+
+
+def request_name(workload: str, check: str, attempt: int) -> str:
+    return _limited(f"{workload}-{check}-{attempt}")
+
+
+def template_name(request: str, pod_set: str) -> str:
+    return _limited(f"ppt-{request}-{pod_set}")
+
+
+def attempt_of(request: str, workload: str, check: str) -> int | None:
+    """Which attempt a request of this name is; `None` if it is for another workload or check."""
+    prefix = f"{workload}-{check}-"
+    if len(request) <= _LONGEST_NAME:
+        digits = request.removeprefix(prefix)
+        return int(digits) if digits != request and digits.isascii() and digits.isdigit() else None
+    attempts = range(1, _MOST_ATTEMPTS)
+    return next((attempt for attempt in attempts if request_name(workload, check, attempt) == request), None)
+
+
+def asks_of(workload: Manifest, config: ProvisioningRequestConfigSpec) -> list[Ask]:
+    """What to ask for; `InconsistentAdmission` if the workload was not admitted whole."""
+    counts = {
+        assignment["name"]: assignment.get("count")
+        for assignment in workload["status"]["admission"].get("podSetAssignments") or ()
+    }
+    asks: list[Ask] = []
+    for pod_set in workload["spec"]["podSets"]:
+        if pod_set["count"] <= 0 or not _uses(pod_set["template"].get("spec") or {}, config.managed_resources):
+            continue
+        if pod_set["name"] not in counts:
+            raise InconsistentAdmission(f'inconsistent podSet assignments: missing assignment for "{pod_set["name"]}"')
+        assigned = counts[pod_set["name"]]
+        count = pod_set["count"] if assigned is None else assigned
+        if count > 0:
+            _add(asks, Ask(pod_set, count), config.pod_set_merge_policy)
+    return asks
+
+
+def new_request(workload: Manifest, name: str, config: ProvisioningRequestConfigSpec, asks: Iterable[Ask]) -> Manifest:
+    """A request for all of this."""
+    annotations = workload["metadata"].get("annotations") or {}
+    parameters = dict(config.parameters)
+    parameters.update(
+        (key.removeprefix(names.PROVISIONING_PREFIX), value)
+        for key, value in annotations.items()
+        if key.startswith(names.PROVISIONING_PREFIX)
+    )
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": workload["metadata"]["namespace"],
+            "labels": dict(_MANAGED),
+            "ownerReferences": [owner_reference(workload)],
+        },
+        "spec": {
+            "provisioningClassName": config.provisioning_class_name,
+            "parameters": parameters,
+            "podSets": [
+                {"podTemplateRef": {"name": template_name(name, ask.name)}, "count": ask.count} for ask in asks
+            ],
+        },
+    }
+
+
+def new_template(
+    workload: Manifest, name: str, ask: Ask, owner: Manifest, flavors: Callable[[str], Manifest | None]
+) -> Manifest:
+    """The pods of a request as they would be made after admission, so that they are looked for in the right place."""
+    template = copied(ask.pod_set["template"])
+    inject(template, _placement(workload, ask.name, flavors))
+    spec = template.get("spec") or {}
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        requests_from_limits(container)
+    if spec.get("resources"):
+        requests_from_limits(spec)
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": workload["metadata"]["namespace"],
+            "labels": dict(_MANAGED),
+            "ownerReferences": [owner_reference(owner)],
+        },
+        "template": template,
+    }
+
+
+def is_as_configured(request: Manifest, config: ProvisioningRequestConfigSpec) -> bool:
+    """Whether a request asks in the way that is configured now."""
+    spec = request["spec"]
+    parameters = spec.get("parameters") or {}
+    return spec["provisioningClassName"] == config.provisioning_class_name and all(
+        parameters.get(name) == value for name, value in config.parameters.items()
+    )
+
+
+def _placement(workload: Manifest, pod_set: str, flavors: Callable[[str], Manifest | None]) -> PodSetInfo:
+    """What flavors ask of the pods; what checks and queues add says nothing about where they can run."""
+    bare = {**workload, "status": {**workload["status"], "admissionChecks": []}}
+    info = next(info for info in infos_of(bare, flavors) if info.name == pod_set)
+    return PodSetInfo(
+        name=info.name,
+        count=info.count,
+        node_selector=info.node_selector,
+        tolerations=info.tolerations,
+        scheduling_gates=info.scheduling_gates,
+    )
+
+
+def _add(asks: list[Ask], ask: Ask, policy: PodSetMergePolicy | None) -> None:
+    for position, other in enumerate(asks):
+        if policy is not None and _alike(other.pod_set["template"], ask.pod_set["template"], policy):
+            asks[position] = Ask(other.pod_set, other.count + ask.count)
+            return
+    asks.append(ask)
+
+
+def _alike(one: Manifest, other: Manifest, policy: PodSetMergePolicy) -> bool:
+    if policy is PodSetMergePolicy.IDENTICAL_POD_TEMPLATES:
+        return one == other
+    one, other = one.get("spec") or {}, other.get("spec") or {}
+    return all((one.get(field) or None) == (other.get(field) or None) for field in _SCHEDULED_BY) and all(
+        _requests(one.get(field)) == _requests(other.get(field)) for field in ("containers", "initContainers")
+    )
+
+
+def _requests(containers: Iterable[Manifest] | None) -> list[dict[str, Quantity]]:
+    return [
+        {name: Quantity.parse(value) for name, value in _listed(container, "requests").items()}
+        for container in containers or ()
+    ]
+
+
+def _uses(spec: Manifest, resources: tuple[str, ...]) -> bool:
+    """Whether a container of the pod mentions one of these resources; no resources means that all count."""
+    if not resources:
+        return True
+    return any(
+        resource in _listed(container, part)
+        for field in ("initContainers", "containers")
+        for container in spec.get(field) or ()
+        for part in ("requests", "limits")
+        for resource in resources
+    )
+
+
+def _listed(container: Manifest, part: str) -> dict[str, Any]:
+    return (container.get("resources") or {}).get(part) or {}
+
+
+def _limited(name: str) -> str:
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()
+    return f"{name[:_LONGEST_NAME]}-{digest[:_HASH_LENGTH]}"

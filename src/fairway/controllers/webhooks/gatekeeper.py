@@ -1,0 +1,63 @@
+"""The gatekeeper of the queue: which kinds it cares about, and whom it asks about each."""
+
+from fairway.client.cluster import Cluster
+from fairway.controllers.configuration import ConfigurationSource
+from fairway.controllers.webhooks.pod_priorities import PodPriorities
+from fairway.controllers.webhooks.surroundings import CachedSurroundings
+from fairway.errors import FieldError
+from fairway.jobs import pod_webhook, webhooks
+from fairway.jobs.framework import Framework
+from fairway.jobs.frameworks import FRAMEWORKS
+from fairway.kinds.kind import Kind, Manifest
+
+
+class QueueGatekeeper:
+    """Keeps the contract of the store's `Gatekeeper`; for kinds that it does not know it costs one lookup."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        configuration: ConfigurationSource,
+        frameworks: tuple[Framework, ...] = FRAMEWORKS,
+    ) -> None:
+        self._surroundings = CachedSurroundings(cluster, configuration, frameworks)
+        self._priorities = PodPriorities(cluster)
+        self._frameworks = {framework.resource: framework for framework in frameworks}
+
+    def on_create(self, kind: Kind, manifest: Manifest) -> list[FieldError]:
+        """Complete a new object in place; then what is wrong with it."""
+        resource = kind.resource
+        if resource == "pods":
+            return [*self._priorities.complete(manifest), *pod_webhook.on_create(manifest, self._surroundings)]
+        framework = self._frameworks.get(resource)
+        if framework is None or not self._is_asked(framework, manifest):
+            return []
+        webhooks.apply_default_queue(manifest, self._surroundings)
+        if self._surroundings.manages(manifest, framework.name):
+            framework.suspend(manifest)
+        return [*webhooks.wrong_on_create(manifest), *framework.wrong_on_create(manifest)]
+
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
+        """What is wrong with a change."""
+        resource = kind.resource
+        if resource == "pods":
+            return pod_webhook.on_update(old, new, self._surroundings)
+        framework = self._frameworks.get(resource)
+        if framework is None or not self._is_asked(framework, new):
+            return []
+        return [
+            *webhooks.wrong_on_create(new),
+            *webhooks.wrong_on_update(
+                old,
+                new,
+                self._surroundings,
+                was_suspended=framework.is_suspended(old),
+                is_suspended=framework.is_suspended(new),
+            ),
+            *framework.wrong_on_update(old, new),
+        ]
+
+    def _is_asked(self, framework: Framework, manifest: Manifest) -> bool:
+        return framework.name in self._surroundings.configuration.frameworks and self._surroundings.is_selected(
+            manifest, framework.name
+        )

@@ -1,0 +1,112 @@
+"""The control plane of one machine: the caches, the gatekeeper, the controllers and the runner, put together.
+
+Part of the composition root: it knows everybody, and decides nothing but the order in which things begin.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from fairway.client.cluster import Cluster
+from fairway.client.local import LocalClient
+from fairway.client.recorder import Recorder
+from fairway.controllers.configuration.current import CurrentConfiguration
+from fairway.controllers.defaults import Defaults
+from fairway.controllers.frameworks.controller import FrameworkController
+from fairway.controllers.jobs.controller import JobController
+from fairway.controllers.lifecycle.controller import WorkloadLifecycle
+from fairway.controllers.metrics import QueueMetrics
+from fairway.controllers.pods.controller import PodController
+from fairway.controllers.provisioning.check_capacity import CheckCapacity
+from fairway.controllers.provisioning.controller import ProvisioningController
+from fairway.controllers.queueing.controller import QueueingController
+from fairway.controllers.queues.controller import QueueStatuses
+from fairway.controllers.scheduling.scheduler import Scheduler
+from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
+from fairway.model.quantities import format_amount
+from fairway.runner.machine import GPU, Machine
+from fairway.runner.runner import Runner
+from fairway.runner.supervision import LocalSupervision
+from fairway.runtime.clock import Clock
+from fairway.server.visibility import Waiting
+from fairway.settings import Settings
+from fairway.store.objects import Objects
+
+_log = logging.getLogger(__name__)
+
+
+class _Part(Protocol):
+    async def run(self) -> None: ...
+
+
+class Plane:
+    """Everything that watches and acts, besides the API itself."""
+
+    def __init__(self, objects: Objects, settings: Settings, clock: Clock) -> None:
+        machine = Machine.detect(settings.cpus, settings.memory, settings.gpus, settings.state)
+        cluster = Cluster(lambda manager: LocalClient(objects, manager), objects.registry, clock)
+        kueue, kubernetes = Recorder(cluster, "kueue"), Recorder(cluster, "fairway")
+        configuration = CurrentConfiguration(cluster, kueue)
+        self.queueing = QueueingController(cluster, configuration, kueue)
+        self.metrics = QueueMetrics(cluster, self.queueing, configuration)
+        self._cluster = cluster
+        self._supervision = LocalSupervision(settings.state, clock)
+        self._defaults = Defaults(cluster, _capacity(machine))
+        self._parts: list[_Part] = [
+            kueue,
+            kubernetes,
+            self.queueing,
+            QueueStatuses(cluster, self.queueing, configuration),
+            WorkloadLifecycle(cluster, self.queueing, configuration, kueue),
+            FrameworkController(cluster, configuration, kueue),
+            PodController(cluster, configuration, kueue),
+            ProvisioningController(cluster, kueue),
+            CheckCapacity(cluster, kueue),
+            JobController(cluster, kubernetes),
+            Scheduler(cluster, kubernetes),
+            Runner(cluster, self._supervision, machine, settings.state, kubernetes),
+        ]
+        objects.ask(QueueGatekeeper(cluster, configuration))
+
+    def pending(self, cluster_queue: str) -> Sequence[Waiting]:
+        """Who waits in a ClusterQueue, in the order in which they will be tried."""
+        return self.queueing.engine.pending(cluster_queue)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["asyncio.Future[None]"]:
+        """Everything at work; what is given back never ends unless a part broke, and then with its error."""
+        broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        tasks = [_started(self._cluster, broken)]
+        try:
+            await self._cluster.synced()
+            await self._supervision.connect()
+            await self._defaults.ensure()
+            tasks += [_started(part, broken) for part in self._parts]
+            yield broken
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._supervision.close()
+
+
+def _started(part: _Part, broken: "asyncio.Future[None]") -> "asyncio.Task[None]":
+    task = asyncio.create_task(part.run(), name=type(part).__name__)
+
+    def ended(task: "asyncio.Task[None]") -> None:
+        if task.cancelled() or broken.done():
+            return
+        error = task.exception() or RuntimeError(f"{task.get_name()} ended by itself")
+        _log.error("%s broke", task.get_name(), exc_info=error)
+        broken.set_exception(error)
+
+    task.add_done_callback(ended)
+    return task
+
+
+def _capacity(machine: Machine) -> dict[str, str]:
+    """What the queue of a first start may give away."""
+    has = {"cpu": machine.cores_milli, "memory": machine.memory_bytes, GPU: machine.gpus}
+    return {resource: format_amount(resource, amount) for resource, amount in has.items()}

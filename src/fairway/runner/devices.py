@@ -1,0 +1,126 @@
+"""GPUs by index: which pod has which.
+
+Each index belongs to at most one pod. What a pod was given is written down before its first process starts, and read
+again when the server starts anew, so that nobody gets a GPU that another pod's processes still use.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fairway.kinds.kind import Manifest
+from fairway.model.quantities import Quantity
+from fairway.runner.machine import GPU
+from fairway.runner.pods.restarts import is_sidecar
+
+FILE: Final = "devices.json"
+
+
+class Grant(msgspec.Struct):
+    """The contents of the file."""
+
+    gpus: list[int] = []
+
+
+class NotEnough(Exception):
+    """There are not as many as were asked for."""
+
+    def __init__(self, asked: int, free: int) -> None:
+        super().__init__(f"{asked} GPUs asked for, {free} free")
+        self.asked = asked
+        self.free = free
+
+
+class Devices:
+    """The GPUs of one machine and who has them."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._held: dict[str, tuple[int, ...]] = {}
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def held(self, uid: str) -> tuple[int, ...]:
+        return self._held.get(uid, ())
+
+    @property
+    def holders(self) -> Mapping[str, tuple[int, ...]]:
+        return self._held
+
+    def take(self, uid: str, wanted: int, directory: Path) -> tuple[int, ...]:
+        """So many for this pod, the lowest that are free, or those that it has; noted in its directory before."""
+        if uid in self._held:
+            return self._held[uid]
+        if wanted == 0:
+            return ()
+        taken = {index for indices in self._held.values() for index in indices}
+        free = [index for index in range(self._count) if index not in taken]
+        if len(free) < wanted:
+            raise NotEnough(wanted, len(free))
+        given = tuple(free[:wanted])
+        _write(directory, given)
+        self._held[uid] = given
+        return given
+
+    def restore(self, uid: str, directory: Path) -> None:
+        """Take in what a pod was given by the server before."""
+        try:
+            grant = msgspec.json.decode((directory / FILE).read_bytes(), type=Grant)
+        except FileNotFoundError:
+            return
+        if grant.gpus:
+            self._held[uid] = tuple(grant.gpus)
+
+    def release(self, uid: str) -> bool:
+        """Nothing of this pod runs any more; whether it had any."""
+        return self._held.pop(uid, None) is not None
+
+
+def _write(directory: Path, indices: Iterable[int]) -> None:
+    """Whole or not at all. What a power failure takes away is not missed: it ends the processes too."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = directory / f".{FILE}"
+    temporary.write_bytes(msgspec.json.encode(Grant(list(indices))))
+    temporary.replace(directory / FILE)
+
+
+def wanted_by(pod: Manifest) -> int:
+    """How many GPUs a pod needs at once: those of its containers, or of the init container that needs the most."""
+    spec = pod["spec"]
+    stays, most = 0, 0
+    for container in spec.get("initContainers") or ():
+        own = asked_by(container)
+        if is_sidecar(container):
+            stays += own
+            most = max(most, stays)
+        else:
+            most = max(most, stays + own)
+    return max(most, stays + sum(asked_by(one) for one in spec.get("containers") or ()))
+
+
+def share_of(pod: Manifest, container: str, indices: tuple[int, ...]) -> tuple[int, ...]:
+    """Which of a pod's GPUs are this container's: its own beside those that run with it, reused by those before."""
+    spec = pod["spec"]
+    used = 0
+    for init in spec.get("initContainers") or ():
+        own = asked_by(init)
+        if init["name"] == container:
+            return indices[used : used + own]
+        if is_sidecar(init):
+            used += own
+    for main in spec.get("containers") or ():
+        own = asked_by(main)
+        if main["name"] == container:
+            return indices[used : used + own]
+        used += own
+    return ()
+
+
+def asked_by(container: Mapping[str, Any]) -> int:
+    resources = container.get("resources") or {}
+    text = (resources.get("limits") or {}).get(GPU) or (resources.get("requests") or {}).get(GPU)
+    return Quantity.parse(text).value() if text else 0

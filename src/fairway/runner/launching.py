@@ -1,0 +1,126 @@
+"""From a container in a manifest to a process to be started: its arguments, environment, directory and limits."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from fairway.kinds.kind import Manifest
+from fairway.model.quantities import Quantity
+from fairway.runner import mounts
+from fairway.runner.devices import Devices, share_of
+from fairway.runner.directories import Directories
+from fairway.runner.pods.attempts import process_id
+from fairway.runner.pods.environment import Sources, inherited, variables_of
+from fairway.runner.pods.expansion import expanded
+from fairway.runner.pods.troubles import ConfigError
+from fairway.runner.processes import Launch, Limits
+from fairway.runner.volumes import made_volumes
+
+
+class Prepared(Struct, frozen=True):
+    """A process that can be started, and what to tell people about it."""
+
+    launch: Launch
+    missing: tuple[tuple[str, str], ...]
+    """Volumes that are not where they were wanted: name and mount path."""
+
+
+class Launching:
+    """Makes launches; what a pod needs on the disk is made on the way."""
+
+    def __init__(
+        self, directories: Directories, sources: Sources, devices: Devices, environment: Mapping[str, str]
+    ) -> None:
+        """`environment` is the server's own, of which containers get a few variables."""
+        self._directories = directories
+        self._sources = sources
+        self._devices = devices
+        self._inherited = inherited(environment)
+
+    def volumes(self, pod: Manifest) -> dict[str, Path]:
+        """Make the volumes of a pod."""
+        if not pod["spec"].get("volumes"):
+            return {}
+        return made_volumes(pod, self._directories.volumes(pod["metadata"]["uid"]), self._sources)
+
+    def prepare(
+        self, pod: Manifest, container: Mapping[str, Any], number: int, volumes: Mapping[str, Path]
+    ) -> Prepared:
+        """The process of one attempt; `ConfigError` if it cannot be started at all."""
+        metadata = pod["metadata"]
+        uid, name = metadata["uid"], container["name"]
+        _refuse_root(pod, container)
+        given = mounts.variables(volumes)
+        given["HOSTNAME"] = pod["spec"].get("hostname") or metadata["name"]
+        given |= self._gpus(pod, name)
+        declared = variables_of(pod, container, self._sources, given)
+        known = {**given, **declared}
+        argv = _arguments(container, known)
+        work = self._directories.work(uid)
+        log = self._directories.log(metadata["namespace"], uid, name, number)
+        _make(work)
+        placed = mounts.mounted(pod, container, volumes, known, work)
+        return Prepared(
+            Launch(
+                id=process_id(uid, name, number),
+                argv=argv,
+                # GPUs that another pod has are nobody's to name.
+                env={**self._inherited, **known, **self._gpus(pod, name)},
+                cwd=str(work / placed.directory(container.get("workingDir") or ".")),
+                log=str(log),
+                limits=_limits(pod, container),
+            ),
+            placed.missing,
+        )
+
+    def _gpus(self, pod: Manifest, container: str) -> dict[str, str]:
+        """The GPUs that a container may see: on a machine with GPUs, none means none."""
+        if not self._devices.count:
+            return {}
+        shown = ",".join(map(str, share_of(pod, container, self._devices.held(pod["metadata"]["uid"]))))
+        return {"CUDA_VISIBLE_DEVICES": shown, "NVIDIA_VISIBLE_DEVICES": shown or "void"}
+
+
+def _arguments(container: Mapping[str, Any], known: Mapping[str, str]) -> tuple[str, ...]:
+    command = container.get("command")
+    if not command:
+        raise ConfigError(
+            f'container "{container["name"]}" has no command: images are not used on this machine, so what '
+            f"{container.get('image') or 'the image'} would run is not known. Set `command`.",
+            lasting=True,
+        )
+    argv = tuple(expanded(text, known) for text in (*command, *(container.get("args") or ())))
+    if any("\0" in text for text in argv):
+        raise ConfigError("a command cannot hold a NUL", lasting=True)
+    return argv
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the pod's directory cannot be made: {error}") from error
+
+
+def _refuse_root(pod: Manifest, container: Mapping[str, Any]) -> None:
+    """Processes run as whoever runs the server; a pod that must not run as root does not do so unnoticed."""
+    if os.geteuid() != 0:
+        return
+    context = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
+    if context.get("runAsNonRoot"):
+        raise ConfigError("container has runAsNonRoot and this machine's runner runs as root", lasting=True)
+
+
+def _limits(pod: Manifest, container: Mapping[str, Any]) -> Limits:
+    own = (container.get("resources") or {}).get("limits") or {}
+    whole = (pod["spec"].get("resources") or {}).get("limits") or {}
+    cpu, memory = (own.get(name) or whole.get(name) for name in ("cpu", "memory"))
+    if not cpu and not memory:
+        return Limits()
+    return Limits(
+        cpu_millis=Quantity.parse(cpu).milli() if cpu else None,
+        memory_bytes=Quantity.parse(memory).value() if memory else None,
+    )

@@ -1,0 +1,161 @@
+"""What this machine has to give: cores, memory, GPUs, room on its disk. Found out, or declared.
+
+What is declared counts, whether it is there or not, so that a guide for machines with GPUs can be tried on any. What is
+found out respects the limits of the container or session that the server itself runs in. Nothing here is a decision.
+"""
+
+import os
+import platform
+import re
+import shutil
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import psutil
+from msgspec import Struct
+
+from fairway.errors import FairwayError
+from fairway.model.quantities import Quantity
+
+GPU: Final = "nvidia.com/gpu"
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9.-]+")
+_LONGEST_NAME: Final = 253
+
+
+class MachineError(FairwayError):
+    """What was declared about the machine cannot be read; the message says what and how to write it."""
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """The capacity and the description of one machine."""
+
+    cores_milli: int
+    memory_bytes: int
+    gpus: int = 0
+    gpu_model: str = ""
+    hostname: str = "localhost"
+    disk_bytes: int = 0
+    architecture: str = "amd64"
+    kernel: str = ""
+    system: str = ""
+    """The name of the operating system's release, for people."""
+
+    identity: str = ""
+    boot: str = ""
+    """Another one after each start of the machine."""
+
+    @property
+    def name(self) -> str:
+        """The name of its node: the host's, as a DNS name."""
+        return node_name(self.hostname)
+
+    @staticmethod
+    def detect(
+        cpus: str | None = None, memory: str | None = None, gpus: int | None = None, state: Path = Path("/")
+    ) -> "Machine":
+        """This machine; quantities as Kubernetes writes them (`8`, `500m`, `16Gi`) replace what would be found."""
+        found_gpus, model = (gpus, "") if gpus is not None else _gpus()
+        if found_gpus < 0:
+            raise MachineError(f"{found_gpus} GPUs: a machine has none, or some")
+        return Machine(
+            cores_milli=_cores() if cpus is None else _declared("cpu", cpus).milli(),
+            memory_bytes=_memory() if memory is None else _declared("memory", memory).value(),
+            gpus=found_gpus,
+            gpu_model=model,
+            hostname=socket.gethostname(),
+            disk_bytes=_disk(state),
+            architecture=_architecture(platform.machine()),
+            kernel=platform.release(),
+            system=_system(),
+            identity=_first_line(Path("/etc/machine-id")),
+            boot=_first_line(Path("/proc/sys/kernel/random/boot_id")),
+        )
+
+
+def node_name(hostname: str) -> str:
+    """A host's name as the name of an object."""
+    name = _NOT_IN_A_NAME.sub("-", hostname.lower())[:_LONGEST_NAME]
+    labels = [label[:63].strip("-") for label in name.split(".")]
+    return ".".join(label for label in labels if label) or "localhost"
+
+
+def _declared(resource: str, text: str) -> Quantity:
+    try:
+        quantity = Quantity.parse(text)
+    except ValueError as error:
+        raise MachineError(f"{resource} {text!r}: {error}") from error
+    if quantity.nanos <= 0:
+        raise MachineError(f"{resource} {text!r}: a machine needs more than none")
+    return quantity
+
+
+def _cores() -> int:
+    """In thousandths: those that this process may use, less what its control group takes away."""
+    cores = len(os.sched_getaffinity(0)) * 1000
+    for group in _own_groups():
+        with suppress(OSError, ValueError):
+            quota, period = (group / "cpu.max").read_text().split()
+            if quota != "max":
+                cores = min(cores, max(1, int(quota) * 1000 // int(period)))
+    return cores
+
+
+def _memory() -> int:
+    memory: int = psutil.virtual_memory().total
+    for group in _own_groups():
+        with suppress(OSError, ValueError):
+            memory = min(memory, int((group / "memory.max").read_text()))
+    return memory
+
+
+def _own_groups() -> list[Path]:
+    """The control group of this process and those around it, where the unified hierarchy is there."""
+    with suppress(OSError, IndexError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            if line.startswith("0::"):
+                own = _CGROUPS / line[3:].strip("/")
+                return [own, *(group for group in own.parents if group.is_relative_to(_CGROUPS))]
+    return [_CGROUPS]
+
+
+def _gpus() -> tuple[int, str]:
+    """How many GPUs the driver shows, and what the first is called; none where there is no driver."""
+    try:
+        import pynvml  # noqa: PLC0415 - most machines have none, and pay nothing for it
+
+        pynvml.nvmlInit()
+    except (ImportError, OSError):
+        return 0, ""
+    except Exception:  # noqa: BLE001 - the library's own errors cannot be named without it
+        return 0, ""
+    try:
+        count = int(pynvml.nvmlDeviceGetCount())
+        name = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0)) if count else ""
+        return count, name.decode() if isinstance(name, bytes) else str(name)
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _disk(state: Path) -> int:
+    while not state.exists():
+        state = state.parent
+    return shutil.disk_usage(state).total
+
+
+def _architecture(machine: str) -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+def _system() -> str:
+    with suppress(OSError):
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    return platform.system()
+
+
+def _first_line(path: Path) -> str:
+    with suppress(OSError, IndexError):
+        return path.read_text().splitlines()[0].strip()
+    return ""

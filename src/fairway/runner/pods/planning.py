@@ -1,0 +1,238 @@
+"""What to do next for a pod: which containers to start, which to stop, and what to say of it.
+
+Init containers run one after the other, then the containers of the pod side by side; sidecars start in between and stay
+until those are done. A container that ended is started again as its restart policy says, later and later. A pod that is
+being deleted, or has had its time, ends: everything is stopped and nothing started.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from fairway.kinds.kind import Manifest
+from fairway.runner.pods.attempts import UNBORN, Life, read_stamp
+from fairway.runner.pods.restarts import delay_seconds, failures_after, is_restarted, is_sidecar
+from fairway.runner.pods.troubles import Trouble
+
+LEAST_GRACE_SECONDS: Final = 2.0
+"""What everybody gets to clean up, however little was granted, as from a kubelet."""
+
+OVER: Final = frozenset({"Succeeded", "Failed"})
+
+
+class Health(Struct, frozen=True):
+    """What the probes of a running container say."""
+
+    started: bool
+    ready: bool
+
+
+HEALTHY: Final = Health(started=True, ready=True)
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """All that is known of a pod at one moment."""
+
+    pod: Manifest
+    lives: Mapping[str, Life]
+    now: float
+    since: float
+    """When this machine took the pod over."""
+
+    troubles: Mapping[str, Trouble] = field(default_factory=dict)
+    """Of containers that cannot be started for now."""
+
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """How many ends in a row came before the latest start of a container, where somebody counted."""
+
+    health: Mapping[str, Health] = field(default_factory=dict)
+    """Of running containers that have probes."""
+
+    def life(self, container: Mapping[str, Any]) -> Life:
+        return self.lives.get(container["name"], UNBORN)
+
+    @property
+    def containers(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.pod["spec"].get("containers") or []
+        return found
+
+    @property
+    def init_containers(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.pod["spec"].get("initContainers") or []
+        return found
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """A container to start, and how many failures in a row came before."""
+
+    container: str
+    number: int
+    failures: int = 0
+
+
+class Stop(Struct, frozen=True, kw_only=True):
+    container: str
+    number: int
+    grace_seconds: float
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What comes next."""
+
+    starts: tuple[Start, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    over: bool = False
+    """Nothing runs, and nothing will be started again."""
+
+    expired: bool = False
+    """It had its time (`activeDeadlineSeconds`)."""
+
+    again_seconds: float | None = None
+    """When to look again if nothing happens before."""
+
+
+class _Course:
+    """Starts, and the earliest moment to look again, as they are collected."""
+
+    __slots__ = ("again", "starts")
+
+    def __init__(self) -> None:
+        self.starts: list[Start] = []
+        self.again: float | None = None
+
+    def look_again(self, seconds: float) -> None:
+        self.again = seconds if self.again is None else min(self.again, seconds)
+
+
+def decide(seen: Seen) -> Plan:
+    """The next steps of a pod."""
+    if (seen.pod.get("status") or {}).get("phase") in OVER:
+        stops = _stops(seen, _grace_seconds(seen.pod, seen.now))
+        return Plan(stops=tuple(stops), over=not stops)
+    if has_finished(seen):
+        stops = _stops(seen, _grace_seconds(seen.pod, seen.now))  # of sidecars, if any
+        return Plan(stops=tuple(stops), over=not stops, expired=_outlived_its_time(seen))
+    left = _seconds_left(seen)
+    expired = left is not None and left <= 0
+    if expired or "deletionTimestamp" in seen.pod["metadata"]:
+        stops = _stops(seen, _grace_seconds(seen.pod, seen.now))
+        return Plan(stops=tuple(stops), over=not stops, expired=expired)
+    course = _Course()
+    _go_on(seen, course)
+    if left is not None:
+        course.look_again(left)
+    return Plan(starts=tuple(course.starts), again_seconds=course.again)
+
+
+def has_finished(seen: Seen) -> bool:
+    """Whether the containers of the pod are done for good, or will never be started."""
+    return has_failed_to_initialize(seen) or all(_is_done(seen, one) for one in seen.containers)
+
+
+def has_failed_to_initialize(seen: Seen) -> bool:
+    spec = seen.pod["spec"]
+    for container in seen.init_containers:
+        end = seen.life(container).end
+        if end is not None and end.exit_code and not is_sidecar(container):
+            return not is_restarted(container, spec, end.exit_code, init=True)
+    return False
+
+
+def is_initialized(seen: Seen) -> bool:
+    """Whether the pod's own containers may run: once one has been started, they may for ever."""
+    return any(seen.life(one).latest is not None for one in seen.containers) or all(
+        _is_passed(seen, one) for one in seen.init_containers
+    )
+
+
+def next_delay(seen: Seen, container: Mapping[str, Any], life: Life) -> float:
+    """The back-off before a container that ended is started again, counted from its end."""
+    if life.latest is None:
+        return 0.0
+    return delay_seconds(failures_after(life.latest, seen.failures.get(container["name"])))
+
+
+def _is_done(seen: Seen, container: Mapping[str, Any]) -> bool:
+    end = seen.life(container).end
+    return end is not None and not is_restarted(container, seen.pod["spec"], end.exit_code)
+
+
+def _is_passed(seen: Seen, container: Mapping[str, Any]) -> bool:
+    """Of an init container: whether the next one may come."""
+    life = seen.life(container)
+    if is_sidecar(container):
+        running = life.latest is not None and life.latest.end is None and life.latest.started_at is not None
+        return running and seen.health.get(container["name"], HEALTHY).started
+    return life.end is not None and life.end.exit_code == 0
+
+
+def _go_on(seen: Seen, course: _Course) -> None:
+    begun = any(seen.life(one).latest is not None for one in seen.containers)
+    for container in seen.init_containers:
+        if begun and not is_sidecar(container):
+            continue
+        if not _is_passed(seen, container):
+            _start_if_due(seen, container, course)
+            if not begun:
+                return
+    for container in seen.containers:
+        if not _is_done(seen, container):
+            _start_if_due(seen, container, course)
+
+
+def _start_if_due(seen: Seen, container: Mapping[str, Any], course: _Course) -> None:
+    name, life = container["name"], seen.life(container)
+    if life.is_going or name in seen.troubles:
+        return
+    latest = life.latest
+    if latest is None or latest.end is None:
+        course.starts.append(Start(container=name, number=0))
+        return
+    wait = latest.end.at + next_delay(seen, container, life) - seen.now
+    if wait > 0:
+        course.look_again(wait)
+        return
+    failures = failures_after(latest, seen.failures.get(name)) + 1
+    course.starts.append(Start(container=name, number=latest.number + 1, failures=failures))
+
+
+def _stops(seen: Seen, grace_seconds: float) -> list[Stop]:
+    return [
+        Stop(container=name, number=life.latest.number, grace_seconds=grace_seconds)
+        for name, life in seen.lives.items()
+        if life.latest is not None and life.latest.end is None
+    ]
+
+
+def _grace_seconds(pod: Manifest, now: float) -> float:
+    """How long containers have to end: what is left of what the deletion granted, else what the pod asks for."""
+    metadata = pod["metadata"]
+    until = read_stamp(metadata.get("deletionTimestamp"))
+    if until is None:
+        granted = float(pod["spec"].get("terminationGracePeriodSeconds") or 0)
+    else:
+        # Times of deletion are cut to whole seconds; nobody is to lose the rest of one.
+        granted = min(float(metadata.get("deletionGracePeriodSeconds") or 0), until + 1 - now)
+    return max(LEAST_GRACE_SECONDS, granted)
+
+
+def _seconds_left(seen: Seen) -> float | None:
+    """How long the pod may still be active; `None` if for ever."""
+    limit = seen.pod["spec"].get("activeDeadlineSeconds")
+    return None if limit is None else seen.since + limit - seen.now
+
+
+def _outlived_its_time(seen: Seen) -> bool:
+    """Whether a container of a finished pod was still there when the pod's time was over: then it was stopped."""
+    limit = seen.pod["spec"].get("activeDeadlineSeconds")
+    if limit is None:
+        return False
+    return any(life.end is not None and life.end.at >= seen.since + limit for life in seen.lives.values())
+
+
+def containers_of(pod: Manifest) -> Iterator[dict[str, Any]]:
+    """All containers of a pod, those that come first before."""
+    spec = pod["spec"]
+    yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()

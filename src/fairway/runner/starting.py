@@ -1,0 +1,121 @@
+"""Starting the containers of a pod: what they need is provided, then the supervisor is asked.
+
+What cannot be started is noted with the reason, for the pod's status to say; asking the supervisor twice is harmless.
+"""
+
+import asyncio
+import logging
+
+from fairway.client.recorder import Recorder
+from fairway.errors import FairwayError
+from fairway.kinds.kind import Manifest
+from fairway.runner.devices import Devices, wanted_by
+from fairway.runner.directories import Directories
+from fairway.runner.launching import Launching, Prepared
+from fairway.runner.mounts import variable_of
+from fairway.runner.pods.attempts import failed_to_start
+from fairway.runner.pods.planning import Start, containers_of
+from fairway.runner.pods.troubles import ConfigError
+from fairway.runner.processes import Process, Supervision
+from fairway.runner.records import Processes, Record
+from fairway.runtime.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+
+class Starting:
+    """Starts containers for the runner."""
+
+    def __init__(
+        self,
+        supervision: Supervision,
+        processes: Processes,
+        launching: Launching,
+        devices: Devices,
+        directories: Directories,
+        recorder: Recorder,
+        clock: Clock,
+    ) -> None:
+        self._supervision = supervision
+        self._processes = processes
+        self._launching = launching
+        self._devices = devices
+        self._directories = directories
+        self._recorder = recorder
+        self._clock = clock
+        self._said_images = False
+
+    def provide(self, pod: Manifest, record: Record) -> None:
+        """GPUs and volumes, before the first container starts; trouble with them is every container's.
+
+        `NotEnough` if so many GPUs are not free.
+        """
+        uid = pod["metadata"]["uid"]
+        self._devices.take(uid, wanted_by(pod), self._directories.pod(uid))
+        if record.volumes is None:
+            try:
+                record.volumes = self._launching.volumes(pod)
+            except ConfigError as error:
+                for container in containers_of(pod):
+                    self._hinder(pod, record, Start(container=container["name"], number=0), error)
+
+    async def start_all(self, pod: Manifest, record: Record, starts: tuple[Start, ...]) -> None:
+        if len(starts) == 1:
+            await self._start(pod, record, starts[0])
+        else:
+            await asyncio.gather(*(self._start(pod, record, start) for start in starts))
+
+    def prepared(self, pod: Manifest, record: Record, name: str, number: int) -> Prepared:
+        """The process of a container, as it is or would be started; `ConfigError` if it cannot be."""
+        container = next(one for one in containers_of(pod) if one["name"] == name)
+        if record.volumes is None:
+            record.volumes = self._launching.volumes(pod)
+        return self._launching.prepare(pod, container, number, record.volumes)
+
+    async def _start(self, pod: Manifest, record: Record, start: Start) -> None:
+        name = start.container
+        if name in record.troubles or name in record.stillborn:
+            return
+        try:
+            prepared = self.prepared(pod, record, name, start.number)
+        except ConfigError as error:
+            self._hinder(pod, record, start, error)
+            return
+        self._tell_missing(pod, record, prepared)
+        record.failures[name] = start.failures
+        launch = prepared.launch
+        known = self._processes.knows(launch.id)
+        if not known:
+            self._processes.note(Process(id=launch.id))
+        try:
+            await self._supervision.start(launch)
+        except (FairwayError, OSError):
+            if not known and launch.id not in self._supervision.processes:
+                self._processes.drop(launch.id)
+            raise
+
+    def _hinder(self, pod: Manifest, record: Record, start: Start, error: ConfigError) -> None:
+        """A container cannot be started: where nothing can help and nobody tries again, it has failed."""
+        trouble = error.trouble
+        if trouble.lasting and pod["spec"].get("restartPolicy") == "Never":
+            now = self._clock.now().timestamp()
+            record.stillborn[start.container] = failed_to_start(start.number, trouble.message, now)
+        else:
+            record.troubles[start.container] = trouble
+        self._warn_once(pod, record, "Failed", f"Error: {trouble.message}")
+
+    def _tell_missing(self, pod: Manifest, record: Record, prepared: Prepared) -> None:
+        if not self._said_images:
+            self._said_images = True
+            _log.info("images are not used: the commands of pods run on this machine as it is (docs/runner.md)")
+        for name, path in prepared.missing:
+            message = (
+                f'volume "{name}" is not at {path}: pods are processes of this machine and share its files. It is at '
+                f"${variable_of(name)}; a relative mountPath is linked into the pod's working directory."
+            )
+            self._warn_once(pod, record, "MountPathNotAvailable", message)
+
+    def _warn_once(self, pod: Manifest, record: Record, reason: str, message: str) -> None:
+        if message not in record.told:
+            record.told.add(message)
+            self._recorder.warning(pod, reason, message)

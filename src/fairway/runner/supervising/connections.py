@@ -1,0 +1,136 @@
+"""Servers that are connected: requests in, answers out, each as fast as its own server can."""
+
+import socket
+from collections.abc import Callable
+
+from fairway.runner.supervising import messages
+from fairway.runner.supervising.loop import READABLE, WRITABLE, Loop, note
+
+_AT_ONCE = 256 * 1024
+_REQUESTS_AT_ONCE = 16
+"""After so many requests of one server, everybody else has a turn."""
+
+_MOST_TO_DRAIN = 16 * 1024 * 1024
+MOST_UNREAD = 64 * 1024 * 1024
+"""Bytes; a server that leaves more answers unread is disconnected, and learns all when it comes back."""
+
+
+class Connection:
+    """One server."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        link: socket.socket,
+        on_request: Callable[["Connection", messages.Request], None],
+        on_gone: Callable[["Connection"], None],
+    ) -> None:
+        self.is_welcome = False
+        """Whether it said hello and was told what there is; only then it hears of changes."""
+
+        self._loop = loop
+        self._link = link
+        self._on_request = on_request
+        self._on_gone = on_gone
+        self._frames = messages.Frames()
+        self._unsent = bytearray()
+        self._is_open = True
+        self._will_flush = self._is_blocked = self._has_more = False
+        link.setblocking(False)  # noqa: FBT003 - the standard library's signature
+        loop.watch(link.fileno(), READABLE, self._on_ready)
+
+    def send(self, answer: messages.Answer) -> None:
+        """Leaves in the same turn of the loop, together with others."""
+        if not self._is_open:
+            return
+        self._unsent += messages.frame(answer)
+        if len(self._unsent) > MOST_UNREAD:
+            note("a server does not read what it is told; disconnected")
+            self.close()
+        elif not self._will_flush:
+            self._will_flush = True
+            self._loop.soon(self.flush)
+
+    def refuse(self, reason: str) -> None:
+        """Say why, and end the connection."""
+        note(f"refused a connection: {reason}")
+        self.send(messages.Refused(reason))
+        self.flush()
+        self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        return not self._is_open
+
+    def drain(self) -> None:
+        """Carry out everything that has been sent so far; more than a socket holds, nobody can have sent."""
+        for _ in range(_MOST_TO_DRAIN // _AT_ONCE):
+            if not self._receive():
+                break
+        self._handle(most=None)
+
+    def flush(self) -> None:
+        """Send as much as can be sent without waiting."""
+        self._will_flush = False
+        if not self._is_open:
+            return
+        try:
+            while self._unsent:
+                sent = self._link.send(bytes(self._unsent[:_AT_ONCE]))
+                del self._unsent[:sent]
+        except BlockingIOError:
+            self._wait_for(READABLE | WRITABLE, blocked=True)
+        except OSError:
+            self.close()
+        else:
+            self._wait_for(READABLE, blocked=False)
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._loop.unwatch(self._link.fileno())
+            self._link.close()
+            self._on_gone(self)
+
+    def _on_ready(self) -> None:
+        if self._is_blocked:
+            self.flush()
+        if not self._has_more:  # what is there already comes first
+            self._receive()
+            self._handle()
+
+    def _receive(self) -> bool:
+        """Whether something came."""
+        if not self._is_open:
+            return False
+        try:
+            data = self._link.recv(_AT_ONCE)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if data:
+            self._frames.feed(data)
+            return True
+        self._handle(most=None)  # what was sent before the end still counts
+        self.close()
+        return False
+
+    def _handle(self, most: int | None = _REQUESTS_AT_ONCE) -> None:
+        self._has_more = False
+        if not self._is_open:
+            return
+        try:
+            for number, data in enumerate(self._frames, 1):
+                self._on_request(self, messages.request(data))
+                if number == most or self.is_closed:
+                    self._has_more = True
+                    self._loop.soon(self._handle)
+                    return
+        except messages.BadMessage as error:
+            self.refuse(str(error))
+
+    def _wait_for(self, events: int, *, blocked: bool) -> None:
+        if self._is_blocked != blocked:
+            self._is_blocked = blocked
+            self._loop.watch(self._link.fileno(), events, self._on_ready)

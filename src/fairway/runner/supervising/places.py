@@ -1,0 +1,43 @@
+"""Where in a state directory the supervisor is found, and what it is told at its start; both ends use it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+HELD = 3
+"""The exit code of a supervisor that was not needed, because there is one."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What can be set about a supervisor."""
+
+    idle_seconds: float = 30.0
+    """It ends when nothing has run and no server was connected for so long."""
+
+    log_limit_bytes: int = 10 * 1024 * 1024
+
+
+def folder_of(directory: Path) -> Path:
+    """What belongs to the supervisor alone: its hold, its journal and its socket."""
+    return directory / "supervisor"
+
+
+def socket_of(directory: Path) -> Path:
+    return folder_of(directory) / "socket"
+
+
+def log_of(directory: Path) -> Path:
+    return directory / "supervisor.log"
+
+
+@contextmanager
+def through(folder: Path) -> Iterator[str]:
+    """A short name for a directory: the address of a socket has at most 107 bytes, a path may be longer."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{opened}"
+    finally:
+        os.close(opened)

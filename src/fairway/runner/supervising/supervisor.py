@@ -1,0 +1,462 @@
+"""The supervisor itself: which processes there are, what is asked of them, and what becomes of them.
+
+A process has ended when its main process has ended and nothing that it started is left: as in a container, what is left
+is killed. All orphans become children of the supervisor, so whatever is left of a process is found among its children,
+or below one of them once that has been killed in turn. Whose an orphan is, its environment says, or its session, or its
+control group. One that gives no sign at all can only belong to one of those that were running when it was first seen;
+it is killed with the last of these that it may belong to.
+"""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+
+from fairway import __version__
+from fairway.runner.processes import Ended, Launch, Limits, Process
+from fairway.runner.supervising import messages, proc, spawning
+from fairway.runner.supervising.cgroups import Cgroups, Group
+from fairway.runner.supervising.connections import Connection
+from fairway.runner.supervising.hunting import Hunt
+from fairway.runner.supervising.journal import Journal
+from fairway.runner.supervising.loop import READABLE, Loop, note
+from fairway.runner.supervising.output import LogFile, Pipe
+from fairway.runner.supervising.places import Settings
+
+MOST_CONNECTIONS = 16
+_SECONDS_TO_SHUT_DOWN = 10.0
+"""For all processes, when the supervisor gets a SIGTERM."""
+
+_PROCESSES_AT_ONCE = 1000
+_SECONDS_FOR_THE_FIRST = 10.0
+"""At least so long a new supervisor waits for the server that started it."""
+
+_UNLIMITED = Limits()
+_OUT_OF_REACH = ""
+"""The owner of orphans that this user may not end."""
+
+_SECONDS_TO_RECOVER = 10.0
+"""A server that comes while strays are being killed waits for that, but not longer than this."""
+
+
+class Held:
+    """One process that has not ended yet."""
+
+    __slots__ = ("deadline", "ended", "failure", "group", "id", "log", "pid", "pipes", "told")
+
+    def __init__(self, process_id: str, pid: int, log: LogFile, pipes: tuple[Pipe, ...]) -> None:
+        self.id = process_id
+        self.pid = pid
+        self.log = log
+        self.pipes = pipes
+        self.group: Group | None = None
+        self.failure: int | None = None
+        """Where a confined process says why it could not begin its program."""
+
+        self.deadline: float | None = None
+        """Until when it may go on after it was asked to stop."""
+
+        self.ended: Ended | None = None
+        """How its main process ended; something that it started may be left."""
+
+        self.told: set[int] = set()
+        """Orphans that were asked to stop."""
+
+
+class Supervisor:
+    """All processes of one state directory."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        journal: Journal,
+        cgroups: Cgroups,
+        listener: socket.socket,
+        settings: Settings,
+        directory: str,
+    ) -> None:
+        self._loop = loop
+        self._journal = journal
+        self._cgroups = cgroups
+        self._listener = listener
+        self._settings = settings
+        self._mark = f"{journal.token}.{cgroups.instance}"
+        """In the environment of everything that is started by this supervisor."""
+
+        self._held: dict[str, Held] = {}
+        self._by_pid: dict[int, Held] = {}
+        self._leaving: dict[str, Held] = {}
+        """Those whose main process has ended."""
+
+        self._orphans: dict[int, set[str]] = {}
+        """Adopted children, and whose they may be."""
+
+        self._connections: list[Connection] = []
+        self._waiting: list[Connection] = []
+        """Servers that said hello while strays are being killed."""
+
+        self._recovering = bool(journal.traces)
+        self._shutting_down = self._is_over = False
+        self._stirred = 0
+        loop.on_signal(signal.SIGCHLD, self._on_child)
+        loop.on_signal(signal.SIGHUP, lambda: None)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.on_signal(number, lambda: self._shut_down(_SECONDS_TO_SHUT_DOWN))
+        loop.watch(listener.fileno(), READABLE, self._on_connection)
+        if self._recovering:
+            self._loop.after(_SECONDS_TO_RECOVER, self._welcome_all)
+            Hunt(
+                loop=loop,
+                traces=journal.traces,
+                is_ours=lambda mark: mark.startswith(f"{journal.token}.") and mark != self._mark,
+                directory=directory,
+                confined=cgroups.left_behind,
+                over=self._recovered,
+            ).go_on()
+        else:
+            cgroups.clear()
+
+    def run(self) -> None:
+        """Until there is nothing more to do."""
+        self._stir(max(self._settings.idle_seconds, _SECONDS_FOR_THE_FIRST))
+        while not self._is_over:
+            self._loop.turn()
+
+    # Servers
+
+    def _on_connection(self) -> None:
+        try:
+            link, _ = self._listener.accept()
+        except OSError:
+            return
+        connection = Connection(self._loop, link, self._on_request, self._on_gone)
+        self._connections.append(connection)
+        self._stir()
+        if len(self._connections) > MOST_CONNECTIONS:
+            connection.refuse(f"{MOST_CONNECTIONS} servers are connected already; there can be only one at a time")
+
+    def _on_gone(self, connection: Connection) -> None:
+        self._connections.remove(connection)
+        if connection in self._waiting:
+            self._waiting.remove(connection)
+        self._stir()
+
+    def _on_request(self, connection: Connection, request: messages.Request) -> None:
+        if isinstance(request, messages.Hello):
+            self._on_hello(connection, request)
+            return
+        if not connection.is_welcome:
+            connection.refuse("say hello first")
+            return
+        match request:
+            case messages.Start(launch=launch):
+                if self._shutting_down:
+                    return  # without an answer: the next supervisor will be asked again
+                if fault := messages.fault_of(launch):
+                    connection.refuse(fault)
+                    return
+                if launch.id not in self._journal.processes:
+                    self._start(launch)
+            case messages.Stop(id=process_id, grace_seconds=grace_seconds):
+                self._stop(process_id, grace_seconds)
+            case messages.Forget(id=process_id):
+                self._forget(process_id)
+            case messages.Shutdown(grace_seconds=grace_seconds):
+                self._shut_down(grace_seconds)
+        connection.send(messages.Done(request.number))
+
+    def _on_hello(self, connection: Connection, hello: messages.Hello) -> None:
+        if connection.is_welcome or connection in self._waiting:
+            connection.refuse("say hello once")
+            return
+        if messages.VERSION not in hello.versions:
+            connection.refuse(self._no_common_version(hello))
+            return
+        for other in tuple(self._connections):
+            if other is not connection:
+                other.drain()  # a server that was killed may have asked for something just before
+        self._waiting.append(connection)
+        if not self._recovering:
+            self._welcome_all()
+
+    def _no_common_version(self, hello: messages.Hello) -> str:
+        pid, spoken = os.getpid(), ", ".join(map(str, hello.versions))
+        return (
+            f"the supervisor of this state directory, process {pid}, is from Fairway {__version__} and speaks version "
+            f"{messages.VERSION} of its protocol, not {spoken}; it holds {len(self._held)} processes. Let them "
+            f"end under the Fairway that started them, or end them with 'kill {pid}', and try again"
+        )
+
+    def _welcome_all(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for connection in waiting:
+            connection.is_welcome = True
+            connection.send(
+                messages.Welcome(
+                    version=messages.VERSION,
+                    build=__version__,
+                    pid=os.getpid(),
+                    instance=self._cgroups.instance,
+                    limits_note=self._cgroups.note,
+                )
+            )
+            processes = iter(self._journal.processes.values())
+            while some := tuple(islice(processes, _PROCESSES_AT_ONCE)):
+                connection.send(messages.Known(some))
+            connection.send(messages.Complete())
+
+    def _tell(self, process: Process) -> None:
+        changed = messages.Changed(process)
+        for connection in tuple(self._connections):
+            if connection.is_welcome:
+                connection.send(changed)
+
+    # Starting and stopping
+
+    def _start(self, launch: Launch) -> None:
+        self._stir()
+        try:
+            self._journal.begun(launch.id)
+        except OSError as error:  # it does not run, and nobody need know later
+            self._tell(Process(id=launch.id, ended=Ended(at=time.time(), error=f"cannot note the start: {error}")))
+            return
+        files: list[int] = []
+        try:
+            held = self._spawn(launch, files)
+        except (spawning.CannotStart, OSError) as error:
+            for file in files:
+                os.close(file)
+            reason = str(error) if isinstance(error, spawning.CannotStart) else f"cannot start a process: {error}"
+            self._tell(self._journal.over(launch.id, Ended(at=time.time(), error=reason)))
+            return
+        self._held[held.id] = self._by_pid[held.pid] = held
+        stat = proc.read_stat(held.pid)
+        self._tell(self._journal.started(held.id, held.pid, time.time(), stat.birth if stat else 0))
+
+    def _spawn(self, launch: Launch, files: list[int]) -> Held:
+        """`files` are those that are open, for whoever has to clean up after a failure."""
+        environment = launch.env | {
+            proc.PROCESS_MARK: launch.id,
+            proc.SUPERVISOR_MARK: self._mark,
+        }
+        for _ in range(2):
+            files.extend(os.pipe2(os.O_CLOEXEC))
+        out, out_of_it, err, err_of_it = files
+        group = self._cgroups.make(launch.limits) if launch.limits != _UNLIMITED else None
+        failure: int | None = None
+        try:
+            if group is None:
+                pid = spawning.spawn(launch, environment, out_of_it, err_of_it)
+            else:
+                failure, failed = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+                try:
+                    outputs = (out_of_it, err_of_it)
+                    pid = spawning.spawn_confined(launch, environment, outputs, group.entrances, failed)
+                finally:
+                    os.close(failed)
+        except BaseException:
+            if failure is not None:
+                os.close(failure)
+            if group is not None:
+                self._cgroups.discard(group)
+            raise
+        os.close(out_of_it)
+        os.close(err_of_it)
+        os.set_blocking(out, False)
+        os.set_blocking(err, False)
+        log = LogFile(launch.log, self._settings.log_limit_bytes)
+        pipes = (Pipe(self._loop, log, "stdout", out), Pipe(self._loop, log, "stderr", err))
+        held = Held(launch.id, pid, log, pipes)
+        held.group, held.failure = group, failure
+        return held
+
+    def _stop(self, process_id: str, grace_seconds: float) -> None:
+        held = self._held.get(process_id)
+        if held is None or (held.ended is not None and held.deadline is None):
+            return  # it has ended, or what is left of it is being killed
+        deadline = time.monotonic() + grace_seconds
+        if held.deadline is not None and held.deadline <= deadline:
+            return
+        first = held.deadline is None
+        held.deadline = deadline
+        if grace_seconds <= 0:
+            self._at_deadline(held)
+            return
+        if first and held.ended is None:
+            _signal(held.pid, signal.SIGTERM)
+            _signal(held.pid, signal.SIGCONT)  # one that is halted could not react
+        self._loop.after(grace_seconds, lambda: self._at_deadline(held))
+
+    def _at_deadline(self, held: Held) -> None:
+        """Whatever is left has had its time."""
+        if self._held.get(held.id) is not held or held.deadline is None or held.deadline > time.monotonic():
+            return
+        if held.ended is None:
+            _signal(held.pid, signal.SIGKILL)
+        else:
+            self._clear()
+
+    def _forget(self, process_id: str) -> None:
+        process = self._journal.processes.get(process_id)
+        if process is not None and process.ended is not None:
+            self._journal.forgotten(process_id)
+
+    # Ends
+
+    def _on_child(self) -> None:
+        """Children ended: main processes, or orphans."""
+        for pid in _ended_children():
+            held = self._by_pid.pop(pid, None)
+            if held is None:
+                os.waitpid(pid, 0)
+                self._orphans.pop(pid, None)
+                continue
+            if held.deadline is None:
+                _signal(pid, signal.SIGKILL)  # as long as it is not reaped, nobody else can have this number
+            _, status = os.waitpid(pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+            held.ended = Ended(
+                at=time.time(), exit_code=code if code >= 0 else None, signal=-code if code < 0 else None
+            )
+            self._leaving[held.id] = held
+        if self._leaving or self._orphans:
+            self._clear()
+
+    def _clear(self) -> None:
+        """Kill what is left of those whose main process has ended; those of which nothing is left have ended."""
+        self._look_for_orphans()
+        now = time.monotonic()
+        for held in tuple(self._leaving.values()):
+            left = [pid for pid, owners in self._orphans.items() if owners == {held.id}]
+            if not left:
+                self._finish(held)
+            elif held.deadline is None or held.deadline <= now:
+                self._signal_orphans(left, signal.SIGKILL)
+            else:
+                self._signal_orphans((pid for pid in left if pid not in held.told), signal.SIGTERM)
+                held.told.update(left)
+        self._signal_orphans([pid for pid, owners in self._orphans.items() if not owners], signal.SIGKILL)
+
+    def _look_for_orphans(self) -> None:
+        for pid in proc.own_children():
+            if pid not in self._by_pid and pid not in self._orphans:
+                self._orphans[pid] = self._owners_of(pid)
+
+    def _signal_orphans(self, pids: Iterable[int], number: signal.Signals) -> None:
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except PermissionError as error:
+                note(f"process {pid}, which a job left behind, cannot be ended: {error}")
+                self._orphans[pid] = {_OUT_OF_REACH}
+                self._loop.soon(self._clear)
+
+    def _owners_of(self, pid: int) -> set[str]:
+        marks = proc.marks_of(pid)
+        if marks is not None and marks[0] == self._mark:
+            return {marks[1]} & self._held.keys()
+        stat = proc.read_stat(pid)
+        for held in self._held.values():
+            if stat is not None and stat.session == held.pid:
+                return {held.id}
+            if held.group is not None and pid in held.group.members():
+                return {held.id}
+        return set(self._held)
+
+    def _finish(self, held: Held) -> None:
+        ended = held.ended
+        assert ended is not None  # noqa: S101 - only those come here
+        for pipe in held.pipes:
+            pipe.finish()
+        held.log.close()
+        if held.failure is not None:
+            reason = _what_was_written(held.failure)
+            if reason:
+                ended = Ended(at=ended.at, error=reason)
+        if held.group is not None:
+            if ended.exit_code != 0 and held.group.ran_out_of_memory():
+                ended = Ended(at=ended.at, exit_code=ended.exit_code, signal=ended.signal, out_of_memory=True)
+            self._cgroups.discard(held.group)
+        del self._held[held.id]
+        del self._leaving[held.id]
+        for owners in self._orphans.values():
+            owners.discard(held.id)
+        self._tell(self._journal.over(held.id, ended))
+        self._stir()
+
+    def _recovered(self) -> None:
+        """Nothing is left of what the predecessor had started."""
+        lost = self._journal.traces.keys() - self._held.keys()
+        note(f"{len(lost)} processes were lost with the last supervisor")
+        self._cgroups.clear()
+        for process_id in lost:
+            self._tell(self._journal.over(process_id, Ended(at=time.time(), lost=True)))
+        self._recovering = False
+        self._welcome_all()
+        self._stir()
+
+    # The end of the supervisor
+
+    def _shut_down(self, grace_seconds: float) -> None:
+        self._shutting_down = True
+        for process_id in tuple(self._held):
+            self._stop(process_id, grace_seconds)
+        self._stir()
+
+    def _stir(self, patience: float | None = None) -> None:
+        """Something happened: the time of quiet, if this is one, begins now."""
+        self._stirred += 1
+        if self._shutting_down and not self._held:
+            self._loop.soon(self._leave)
+        elif self._is_quiet():
+            now = self._stirred
+            seconds = self._settings.idle_seconds if patience is None else patience
+            self._loop.after(seconds, lambda: self._leave() if now == self._stirred else None)
+
+    def _is_quiet(self) -> bool:
+        return not self._held and not self._connections and not self._recovering
+
+    def _leave(self) -> None:
+        if not self._shutting_down:
+            self._on_connection()  # whoever came at the last moment
+            if not self._is_quiet():
+                return
+        self._is_over = True
+        for connection in tuple(self._connections):
+            connection.flush()
+            connection.close()
+
+
+def _ended_children() -> Iterator[int]:
+    """Children that have ended and are not reaped yet; whoever iterates reaps each before asking for the next."""
+    while True:
+        try:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if found is None:
+            return
+        yield found.si_pid
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    """To the whole group of a main process that is not reaped yet."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:  # it is about to get a group of its own
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+    except PermissionError:
+        note(f"may not send {number.name} to the processes of group {pid}")
+
+
+def _what_was_written(file: int) -> str:
+    try:
+        return os.read(file, 64 * 1024).decode(errors="replace")
+    except BlockingIOError:
+        return ""
+    finally:
+        os.close(file)

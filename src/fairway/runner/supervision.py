@@ -1,0 +1,387 @@
+"""The server's end of the conversation with the supervisor.
+
+Nothing here decides anything: it finds the supervisor or starts one, keeps what it said, and asks again what was not
+answered when a connection broke. A request may therefore arrive twice, which the supervisor does not mind.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import msgspec
+
+from fairway import __version__
+from fairway.errors import FairwayError
+from fairway.runner.processes import Ended, Heard, Launch, Process
+from fairway.runner.supervising import messages
+from fairway.runner.supervising.hunting import MODULE
+from fairway.runner.supervising.places import HELD, Settings, folder_of, log_of, socket_of, through
+from fairway.runtime.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+_SECONDS_TO_ANSWER = 30.0
+"""For a supervisor to say what it holds; one that has to end a predecessor's processes first may need ten."""
+
+_SECONDS_TO_BEGIN = 60.0
+_ATTEMPTS = 3
+_MOST_LOOKS = 300
+"""How often to look for a supervisor that another server is starting just now, or that is just ending."""
+
+_PAUSE = 0.05
+_SECONDS_BETWEEN_ATTEMPTS = 1.0
+_LARGE_LOG = 1024 * 1024
+
+
+class SupervisorFailed(FairwayError):
+    """There is no supervisor to talk to; the text says why and what to do."""
+
+
+class LocalSupervision:
+    """The supervisor of a state directory on this machine."""
+
+    def __init__(self, directory: Path, clock: Clock, settings: Settings | None = None) -> None:
+        """`directory` is the state directory; it is made if it is not there."""
+        self._directory = directory.absolute()
+        self._clock = clock
+        self._settings = settings or Settings()
+        self._processes: dict[str, Process] = {}
+        self._heard: list[Heard] = []
+        self._heard_lost: list[Callable[[], Awaitable[None]]] = []
+        self._numbers = count(1)
+        self._unanswered: dict[int, _Unanswered] = {}
+        self._link: _Link | None = None
+        self._instance: str | None = None
+        self._closing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.limits_note = ""
+        """Why CPU and memory limits are not enforced; empty if they are. Known once `connect` has returned."""
+
+        self.supervisor_pid: int | None = None
+
+    @property
+    def processes(self) -> Mapping[str, Process]:
+        return self._processes
+
+    def on_change(self, heard: Heard) -> None:
+        self._heard.append(heard)
+
+    def on_lost(self, heard: Callable[[], Awaitable[None]]) -> None:
+        self._heard_lost.append(heard)
+
+    async def connect(self) -> None:
+        """Raises `SupervisorFailed` if there is no supervisor, and none can be started."""
+        self._closing = False
+        await self._attach()
+
+    async def start(self, launch: Launch) -> None:
+        """Raises `ValueError` for what nobody may ask for: an empty identity, a relative path."""
+        if fault := messages.fault_of(launch):
+            raise ValueError(fault)
+        if launch.id not in self._processes:
+            await self._ask(messages.Start(next(self._numbers), launch))
+
+    async def stop(self, process_id: str, grace_seconds: float) -> None:
+        process = self._processes.get(process_id)
+        if process is None or process.ended is None:
+            grace = min(max(0.0, grace_seconds), messages.LONGEST_GRACE)
+            await self._ask(messages.Stop(next(self._numbers), process_id, grace))
+
+    async def forget(self, process_id: str) -> None:
+        """Of a process that has not ended, nothing is forgotten."""
+        process = self._processes.get(process_id)
+        if process is not None and process.ended is not None:
+            del self._processes[process_id]
+            await self._ask(messages.Forget(next(self._numbers), process_id))
+
+    async def shutdown(self, grace_seconds: float = 0.0) -> None:
+        """Stop every process, and the supervisor when the last one has ended; this connection is closed then."""
+        self._closing = True
+        link = self._link
+        if link is not None:
+            grace = min(max(0.0, grace_seconds), messages.LONGEST_GRACE)
+            link.send(messages.frame(messages.Shutdown(next(self._numbers), grace)))
+            await asyncio.shield(link.gone)
+        await self.close()
+
+    async def close(self) -> None:
+        """Disconnect; the supervisor and all processes go on."""
+        self._closing = True
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._link is not None:
+            self._link.close()
+            await asyncio.shield(self._link.gone)
+        for unanswered in self._unanswered.values():
+            if not unanswered.answered.done():
+                unanswered.answered.set_exception(SupervisorFailed("the connection to the supervisor was closed"))
+
+    async def _ask(self, request: messages.Start | messages.Stop | messages.Forget) -> None:
+        if self._instance is None or self._closing:
+            raise SupervisorFailed("not connected to a supervisor; connect first")
+        data = messages.frame(request)
+        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._unanswered[request.number] = _Unanswered(request, data, answered)
+        try:
+            if self._link is not None:
+                self._link.send(data)
+            await answered
+        finally:
+            del self._unanswered[request.number]
+
+    # Finding the supervisor
+
+    async def _attach(self) -> None:
+        """Connected, and everything known, when this returns."""
+        await asyncio.to_thread(self._make_place)
+        failures = 0
+        for _ in range(_MOST_LOOKS):
+            link = await self._reach()
+            if link is not None and await self._greet(link):
+                return
+            begun = HELD if link is not None else await asyncio.to_thread(self._begin)
+            if begun == HELD:
+                await asyncio.sleep(_PAUSE)
+            elif begun != 0:
+                failures += 1
+                if failures == _ATTEMPTS:
+                    log = log_of(self._directory)
+                    raise SupervisorFailed(f"the supervisor did not start (code {begun}); {log} ends: {_last(log)}")
+        raise SupervisorFailed(f"a process has the hold on {folder_of(self._directory)} but does not answer; end it")
+
+    async def _reach(self) -> "_Link | None":
+        """A connection, if somebody is there."""
+        path = socket_of(self._directory)
+        end = socket.socket(socket.AF_UNIX)
+        try:
+            end.setblocking(False)  # noqa: FBT003 - the standard library's signature
+            with through(path.parent) as short:
+                end.connect(f"{short}/{path.name}")
+            _, link = await asyncio.get_running_loop().create_unix_connection(lambda: _Link(self), sock=end)
+        except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+            end.close()
+            return None
+        except BaseException:
+            end.close()
+            raise
+        return link
+
+    async def _greet(self, link: "_Link") -> bool:
+        """Whether it told everything; if not, it went away, or made way for one of this release."""
+        link.send(messages.frame(messages.Hello((messages.VERSION,))))
+        try:
+            async with asyncio.timeout(_SECONDS_TO_ANSWER):
+                if await asyncio.shield(link.complete):
+                    return True
+                await asyncio.shield(link.gone)
+        except TimeoutError:
+            hold = folder_of(self._directory) / "lock"
+            raise SupervisorFailed(f"the supervisor does not answer; {hold} has the number of its process") from None
+        finally:
+            if link is not self._link:
+                link.close()
+        if link.refusal:
+            raise SupervisorFailed(link.refusal)
+        return False
+
+    def _make_place(self) -> None:
+        for place in (self._directory, folder_of(self._directory)):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _begin(self) -> int:
+        """Start a supervisor; the exit code of what starts it in the background."""
+        path = log_of(self._directory)
+        with suppress(FileNotFoundError):
+            if path.stat().st_size > _LARGE_LOG:
+                path.replace(f"{path}.1")
+        settings = msgspec.json.encode(self._settings).decode()
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            return subprocess.run(  # noqa: S603 - this interpreter
+                [sys.executable, "-P", "-m", MODULE, str(self._directory), settings],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                timeout=_SECONDS_TO_BEGIN,
+                check=False,
+            ).returncode
+        except subprocess.TimeoutExpired as error:
+            raise SupervisorFailed(
+                f"the supervisor did not start within {_SECONDS_TO_BEGIN:.0f} s; see {path}"
+            ) from error
+        finally:
+            os.close(log)
+
+    # What it says
+
+    def is_outdated(self, welcome: messages.Welcome, known: Mapping[str, Process]) -> bool:
+        """Whether to replace it by one of this release, which touches nothing because nothing runs."""
+        return welcome.build != __version__ and all(process.ended is not None for process in known.values())
+
+    def on_complete(self, link: "_Link", welcome: messages.Welcome, known: dict[str, Process]) -> None:
+        """Everything it holds: what changed meanwhile is told, what was not answered is asked again."""
+        first, replaced = self._instance is None, self._instance not in (None, welcome.instance)
+        self._link, self._instance = link, welcome.instance
+        self.limits_note, self.supervisor_pid = welcome.limits_note, welcome.pid
+        for request, _, _ in self._unanswered.values():
+            if isinstance(request, messages.Forget):
+                known.pop(request.id, None)
+        for process in self._processes.values():
+            if process.id not in known:
+                lost = Ended(at=self._clock.now().timestamp(), lost=True)
+                known[process.id] = process if process.ended else msgspec.structs.replace(process, ended=lost)
+        before = dict(self._processes)
+        self._processes.clear()
+        self._processes.update(known)
+        for request, data, answered in self._unanswered.values():
+            if isinstance(request, messages.Start) and request.launch.id in known:
+                _set(answered)
+            else:
+                link.send(data)
+        if not first:
+            for process in known.values():
+                if process != before.get(process.id):
+                    self._tell(process)
+        if replaced:
+            _log.warning("the supervisor of %s ended, and what it held was lost", self._directory)
+            self._run(self._tell_lost())
+
+    def on_answer(self, answer: messages.Answer) -> None:
+        match answer:
+            case messages.Done(number=number):
+                if unanswered := self._unanswered.get(number):
+                    _set(unanswered.answered)
+            case messages.Changed(process=process):
+                self._processes[process.id] = process
+                self._tell(process)
+            case messages.Refused(reason=reason):
+                _log.error("the supervisor refused a request: %s", reason)
+
+    def on_gone(self, link: "_Link") -> None:
+        if link is self._link:
+            self._link = None
+            if not self._closing:
+                self._run(self._reattach())
+
+    async def _reattach(self) -> None:
+        while True:
+            try:
+                await self._attach()
+            except (SupervisorFailed, OSError):
+                _log.exception("no supervisor for %s; trying again", self._directory)
+                await self._clock.sleep(_SECONDS_BETWEEN_ATTEMPTS)
+            else:
+                return
+
+    def _tell(self, process: Process) -> None:
+        for heard in self._heard:
+            try:
+                heard(process)
+            except Exception:  # noqa: BLE001 - the others must hear of it too
+                _log.exception("%s: whoever was told of a change failed", process.id)
+
+    async def _tell_lost(self) -> None:
+        for heard in self._heard_lost:
+            try:
+                await heard()
+            except Exception:  # noqa: BLE001 - the others must hear of it too
+                _log.exception("whoever was told that the supervisor ended failed")
+
+    def _run(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Unanswered(NamedTuple):
+    request: messages.Start | messages.Stop | messages.Forget
+    data: bytes
+    answered: asyncio.Future[None]
+
+
+class _Link(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, owner: LocalSupervision) -> None:
+        loop = asyncio.get_running_loop()
+        self.complete: asyncio.Future[bool] = loop.create_future()
+        """Whether it told everything and is the one to go on with."""
+
+        self.gone: asyncio.Future[None] = loop.create_future()
+        self.refusal = ""
+        self._owner = owner
+        self._transport: asyncio.Transport | None = None
+        self._frames = messages.Frames()
+        self._welcome: messages.Welcome | None = None
+        self._known: dict[str, Process] = {}
+
+    def send(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
+        self._transport = None
+        if not self.complete.done():
+            self.complete.set_result(False)
+        if not self.gone.done():
+            self.gone.set_result(None)
+        self._owner.on_gone(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._frames.feed(data)
+        try:
+            for one in self._frames:
+                self._take(messages.answer(one))
+        except messages.BadMessage:
+            _log.exception("the supervisor said something that this Fairway does not understand")
+            self.close()
+
+    def _take(self, answer: messages.Answer) -> None:
+        match answer:
+            case _ if self.complete.done():
+                self._owner.on_answer(answer)
+            case messages.Welcome():
+                self._welcome = answer
+            case messages.Known(processes=processes):
+                self._known.update((process.id, process) for process in processes)
+            case messages.Changed(process=process):
+                self._known[process.id] = process
+            case messages.Refused(reason=reason):
+                self.refusal = reason
+            case messages.Complete() if self._welcome is not None:
+                if self._owner.is_outdated(self._welcome, self._known):
+                    self.send(messages.frame(messages.Shutdown(0, 0.0)))
+                    self.complete.set_result(False)
+                else:
+                    self.complete.set_result(True)
+                    self._owner.on_complete(self, self._welcome, self._known)
+
+
+def _set(answered: asyncio.Future[None]) -> None:
+    if not answered.done():
+        answered.set_result(None)
+
+
+def _last(path: Path) -> str:
+    """The last line of a log."""
+    try:
+        return path.read_text(errors="replace").rstrip().rsplit("\n", 1)[-1]
+    except OSError as error:
+        return str(error)

@@ -1,0 +1,1 @@
+"""The reconciler of job kinds, on a real store in virtual time."""

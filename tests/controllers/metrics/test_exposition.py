@@ -1,0 +1,162 @@
+"""What `/metrics` says of queues: in Prometheus' own format, read back with Prometheus' own parser."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from controllers import timeline
+from controllers.deciding import FollowingEngine
+from controllers.manifests import admission, cluster_queue, condition, flavor, local_queue, workload
+from fairway.admission.config import Config
+from fairway.admission.config import FairSharing as SharedFairly
+from fairway.controllers.configuration.fixed import FixedConfiguration
+from fairway.controllers.metrics import QueueMetrics
+from fairway.controllers.metrics.families import COUNTERS, GAUGES, HISTOGRAMS
+from fairway.model.configuration import Configuration, FairSharing
+from fairway.server.metrics import Metrics
+from fairway.testing.clusters import LocalCluster, local_cluster
+
+NOW = "2026-01-01T00:00:00Z"
+
+
+class World(NamedTuple):
+    local: LocalCluster
+    metrics: Metrics
+    configuration: FixedConfiguration
+
+    def value(self, metric: str, /, **labels: str) -> float | None:
+        """One sample of the exposition."""
+        wanted = {**labels, "replica_role": "standalone"}
+        for family in text_string_to_metric_families(self.metrics.exposition().decode()):
+            for sample in family.samples:
+                if sample.name == metric and sample.labels == wanted:
+                    return float(sample.value)
+        return None
+
+    async def change(self, name: str, *conditions: object, **status: object) -> None:
+        patch = {"status": {"conditions": list(conditions), **status}}
+        await self.local.api.patch("workloads", name, patch, subresource="status")
+        await timeline.catch_up(self.local)
+
+
+@asynccontextmanager
+async def measured(configuration: Configuration | None = None, config: Config | None = None) -> AsyncIterator[World]:
+    async with local_cluster(keepers=False) as local:
+        engine = FollowingEngine(local.cluster, config)
+        fixed = FixedConfiguration(configuration)
+        metrics = Metrics(local.api.store)
+        metrics.add(QueueMetrics(local.cluster, engine, fixed))
+        async with local.running(engine):
+            yield World(local, metrics, fixed)
+
+
+def test_the_life_of_a_workload_in_numbers() -> None:
+    async def story() -> None:
+        async with measured() as world:
+            await timeline.create(
+                world.local,
+                resourceflavors=flavor(),
+                clusterqueues=cluster_queue(cohortName="all"),
+                localqueues=local_queue(),
+                workloads=[workload("runs", pods=3), workload("waits", pods=3)],
+            )
+            here = {"cluster_queue": "cluster-queue"}
+            locally = {"name": "user-queue", "namespace": "default"}
+            assert world.value("kueue_pending_workloads", **here, status="inadmissible") == 1
+            assert world.value("kueue_pending_workloads", **here, status="active") == 0
+            assert world.value("kueue_local_queue_pending_workloads", **locally, status="inadmissible") == 1
+            assert world.value("kueue_reserving_active_workloads", **here) == 1
+            assert world.value("kueue_admitted_active_workloads", **here) == 1
+            assert world.value("kueue_cluster_queue_status", **here, status="active") == 1
+            assert world.value("kueue_cluster_queue_status", **here, status="pending") == 0
+            assert world.value("kueue_cluster_queue_info", **here, parent_cohort="all", root_cohort="all") == 1
+            assert world.value("kueue_cohort_subtree_quota", cohort="all", flavor="default-flavor", resource="cpu") == 4
+            assert world.value("kueue_cohort_subtree_admitted_active_workloads", cohort="all") == 1
+            reserved = world.value(
+                "kueue_local_queue_resource_reservation", **locally, flavor="default-flavor", resource="cpu"
+            )
+            assert reserved == 3
+
+            quota = condition("QuotaReserved", "True", "QuotaReserved", NOW)
+            admitted = condition("Admitted", "True", "Admitted", NOW)
+            await world.change("runs", quota, admitted, admission=admission(cpu="3", count=3))
+            assert world.value("kueue_admitted_workloads_total", **here, priority_class="") == 1
+            assert world.value("kueue_cohort_subtree_admitted_workloads_total", cohort="all", priority_class="") == 1
+            assert world.value("kueue_admission_wait_time_seconds_bucket", **here, priority_class="", le="1.0") == 1
+            assert world.value("kueue_finished_workloads", **here) is None
+
+            finished = condition("Finished", "True", "Succeeded", NOW)
+            await world.change("runs", quota, admitted, finished)
+            assert world.value("kueue_finished_workloads_total", **here, priority_class="") == 1
+            assert world.value("kueue_finished_workloads", **here) == 1
+            await world.local.api.delete("workloads", "runs")
+            await timeline.catch_up(world.local)
+            assert world.value("kueue_finished_workloads", **here) == 0
+            assert world.value("kueue_finished_workloads_total", **here, priority_class="") == 1
+
+            await world.local.api.delete("clusterqueues", "cluster-queue")
+            await timeline.catch_up(world.local)
+            assert world.value("kueue_admitted_workloads_total", **here, priority_class="") is None
+            assert world.value("kueue_local_queue_admitted_workloads_total", **locally, priority_class="") == 1
+
+    asyncio.run(story())
+
+
+def test_what_was_there_before_is_not_counted_again() -> None:
+    async def story() -> None:
+        async with local_cluster(keepers=False) as local:
+            await local.api.create("workloads", workload())
+            conditions = [
+                condition("QuotaReserved", "True", "QuotaReserved", NOW),
+                condition("Finished", "True", "Succeeded", NOW),
+            ]
+            status = {"conditions": conditions, "admission": admission()}
+            await local.api.patch("workloads", "w", {"status": status}, subresource="status")
+            metrics = Metrics(local.api.store)
+            engine = FollowingEngine(local.cluster)
+            metrics.add(QueueMetrics(local.cluster, engine, FixedConfiguration()))
+            async with local.running(engine):
+                await timeline.catch_up(local)
+                world = World(local, metrics, FixedConfiguration())
+                here = {"cluster_queue": "cluster-queue"}
+                assert world.value("kueue_finished_workloads", **here) == 1
+                assert world.value("kueue_finished_workloads_total", **here, priority_class="") is None
+                assert world.value("kueue_quota_reserved_workloads_total", **here, priority_class="") is None
+
+    asyncio.run(story())
+
+
+def test_resources_of_queues_are_told_if_that_is_configured() -> None:
+    async def story() -> None:
+        on = Configuration(queue_resource_metrics=True, fair_sharing=FairSharing())
+        async with measured(on, Config(fair_sharing=SharedFairly())) as world:
+            await timeline.create(
+                world.local,
+                resourceflavors=flavor(),
+                clusterqueues=[cluster_queue(cohortName="all"), cluster_queue("lender", cohortName="all")],
+                localqueues=local_queue(),
+                workloads=[workload(pods=6), workload("waits", pods=5)],
+            )
+            labels = {"cohort": "all", "cluster_queue": "cluster-queue", "flavor": "default-flavor", "resource": "cpu"}
+            prefix = "kueue_cluster_queue_"
+            assert world.value(f"{prefix}nominal_quota", **labels) == 4
+            assert world.value(f"{prefix}borrowing_limit", **labels) == float("inf")
+            assert world.value(f"{prefix}lending_limit", **labels) == float("inf")
+            assert world.value(f"{prefix}resource_reservation", **labels) == 6
+            assert world.value(f"{prefix}resource_usage", **labels) == 6
+            assert world.value(f"{prefix}resource_pending", cluster_queue="cluster-queue", resource="cpu") == 5
+            assert world.value(f"{prefix}weighted_share", cluster_queue="cluster-queue", cohort="all") == 250
+            world.configuration.set(Configuration())
+            assert world.value(f"{prefix}nominal_quota", **labels) is None
+
+    asyncio.run(story())
+
+
+def test_every_family_has_its_words_and_no_two_one_name() -> None:
+    assert not COUNTERS.keys() & HISTOGRAMS.keys()
+    assert not GAUGES.keys() & HISTOGRAMS.keys()
+    for families in (COUNTERS, HISTOGRAMS, GAUGES):
+        assert all(family.help.endswith(".") and family.labels for family in families.values())

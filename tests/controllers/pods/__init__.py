@@ -1,0 +1,1 @@
+"""Tests of the controller of pods and pod groups."""

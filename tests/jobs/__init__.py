@@ -1,0 +1,1 @@
+"""Job kinds, as pure tables."""
