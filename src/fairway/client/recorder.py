@@ -1,14 +1,16 @@
 """Events: what a controller did, for people to read with `kubectl describe` and `kubectl events`.
 
 Telling costs nothing: an event is put on a list and written a little later, together with others. The same thing told
-again is counted, not written anew. Events are a courtesy: when more come than can be written, the oldest unwritten ones
-are dropped, and a write that fails is not tried again.
+again is counted, not written anew. Events are a courtesy, and must not keep anybody from working: writing them takes at
+most a fifth of the time, so a storm of them is written after it is over. When more come than that, the oldest unwritten
+ones are dropped, and a write that fails is not tried again.
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
 from fairway.client.cluster import Cluster
@@ -21,8 +23,10 @@ WARNING: Final = "Warning"
 _LONGEST_MESSAGE: Final = 1024
 _MOST_UNWRITTEN: Final = 10_000
 _MOST_REMEMBERED: Final = 4096
-_PAUSE_SECONDS: Final = 0.25
-_TOGETHER: Final = 64
+_PAUSE_SECONDS: Final = 0.05
+_TOGETHER: Final = 32
+_REST: Final = 4.0
+"""How much longer than writing took one waits before the next."""
 
 _log = logging.getLogger(__name__)
 _Key = tuple[str, str, str, str]
@@ -59,18 +63,25 @@ class Recorder:
 
     async def run(self) -> None:
         """Write what is told until cancelled."""
+        clock = self._cluster.clock
         while True:
             await self._some.wait()
-            await self._cluster.clock.sleep(_PAUSE_SECONDS)
-            await self.flush()
+            await clock.sleep(_PAUSE_SECONDS)
+            while self._unwritten:
+                begun = clock.monotonic()
+                await self._write_some()
+                await clock.sleep((clock.monotonic() - begun) * _REST)
+            self._some.clear()
 
     async def flush(self) -> None:
-        """Write all that was told so far."""
+        """Write all that was told so far, at once."""
         while self._unwritten:
-            keys = list(self._unwritten)[:_TOGETHER]
-            batch = [(key, self._unwritten.pop(key)) for key in keys]
-            await asyncio.gather(*(self._write(key, told) for key, told in batch))
-        self._some.clear()
+            await self._write_some()
+
+    async def _write_some(self) -> None:
+        keys = list(islice(self._unwritten, _TOGETHER))
+        batch = [(key, self._unwritten.pop(key)) for key in keys]
+        await asyncio.gather(*(self._write(key, told) for key, told in batch))
 
     def _tell(self, about: Manifest, kind: str, reason: str, message: str) -> None:
         now = self._cluster.clock.now()
