@@ -13,6 +13,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,17 +31,21 @@ SCRIPT = 'echo "began $POD $FAIRWAY_PROCESS" >> "$1"; sleep "$2"; echo "ended $P
 
 
 class Api:
-    """A kept connection to the server, whichever one is running."""
+    """A kept connection to the server that is running now."""
 
     def __init__(self, server: Server) -> None:
         target = urlsplit(server.url)
         self._connection = http.client.HTTPConnection(target.netloc, timeout=30)
         self._headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
 
-    def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        self._connection.request(method, path, None if body is None else json.dumps(body), self._headers)
+    def submit(self, manifest: dict[str, Any]) -> None:
+        self._connection.request("POST", PATH, json.dumps(manifest), self._headers)
         answer = self._connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        answered = answer.read()
+        assert answer.status == 201, answered
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 def job(name: str, notes: Path, cpus: int, priority: str, seconds: float, **spec: Any) -> dict[str, Any]:
@@ -68,12 +73,12 @@ def priority_class(name: str, value: int) -> dict[str, Any]:
 def make_classes(server: Server) -> None:
     for name, value in (("low", 1), ("middle", 10), ("high", 100)):
         path = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
-        assert Api(server)("POST", path, priority_class(name, value))[0] == 201
+        assert server.call("POST", path, priority_class(name, value)).code == 201
 
 
 def ended_jobs(server: Server) -> dict[str, str]:
     """What has come to an end, and how."""
-    code, listed = Api(server)("GET", PATH)
+    code, listed = server.call("GET", PATH)
     assert code == 200
     found = {}
     for one in listed["items"]:
@@ -117,13 +122,13 @@ def test_no_job_is_lost_and_none_runs_twice_whenever_the_server_dies(tmp_path: P
     try:
         make_classes(server)
         for kill in range(KILLS + 1):
-            api = Api(server)
             last = JOBS if kill == KILLS else JOBS * (kill + 1) // (KILLS + 1)
-            while submitted < last:
-                priority = chance.choice(["low", "low", "middle", "high"])
-                one = job(f"job-{submitted}", notes, chance.randint(1, 4), priority, chance.random() * 0.2)
-                assert api("POST", PATH, one)[0] == 201
-                submitted += 1
+            with closing(Api(server)) as api:
+                while submitted < last:
+                    priority = chance.choice(["low", "low", "middle", "high"])
+                    seconds = chance.random() * 0.2
+                    api.submit(job(f"job-{submitted}", notes, chance.randint(1, 4), priority, seconds))
+                    submitted += 1
             if kill < KILLS:
                 time.sleep(chance.random() * 0.5)  # the moment of death: any will do
                 server.kill()
@@ -149,7 +154,7 @@ def test_running_processes_are_found_again(tmp_path: Path) -> None:
     try:
         make_classes(server)
         for number in range(4):
-            assert Api(server)("POST", PATH, job(f"long-{number}", notes, 1, "low", 2.0))[0] == 201
+            assert server.call("POST", PATH, job(f"long-{number}", notes, 1, "low", 2.0)).code == 201
         wait_until(lambda: len(notes_of(notes)) == 4, "all begin")
         for _ in range(3):
             server.kill()
@@ -170,7 +175,7 @@ def test_what_died_with_the_machine_is_lost_and_tried_again_where_it_may(tmp_pat
         make_classes(server)
         for number in range(3):
             body = job(f"lost-{number}", notes, 2, "low", 1.0, backoffLimit=0)
-            assert Api(server)("POST", PATH, body)[0] == 201
+            assert server.call("POST", PATH, body).code == 201
         wait_until(lambda: len(notes_of(notes)) == 3, "all begin")
         server.kill()
         for pid in [*supervisors_of(server.state), *processes_of(server.state)]:

@@ -63,14 +63,14 @@ ANNOTATIONS: dict[str, Any] = {"kueue.x-k8s.io/workload": "job-a-12345"}
         pytest.param(
             admitted({"cpu": "spot"}, checks=(update("prov", labels={"a": "b"}, annotations={"c": "d"},
                                                      nodeSelector={"e": "f"}, tolerations=[EVERYWHERE]),)),
-            {"labels": {**LABELS, "a": "b"}, "annotations": {**ANNOTATIONS, "c": "d"},
+            {"labels": LABELS | {"a": "b"}, "annotations": ANNOTATIONS | {"c": "d"},
              "node_selector": {"kind": "spot", "e": "f"},
              "tolerations": [*FLAVORS["spot"]["spec"]["tolerations"], EVERYWHERE]},
             id="what checks ask for",
         ),
         pytest.param(
             admitted({"cpu": "plain"}, topologyAssignment={"levels": ["rack"]}),
-            {"annotations": {**ANNOTATIONS, "kueue.x-k8s.io/podset-unconstrained-topology": "true"},
+            {"annotations": ANNOTATIONS | {"kueue.x-k8s.io/podset-unconstrained-topology": "true"},
              "scheduling_gates": [{"name": "kueue.x-k8s.io/topology"}]},
             id="a place in a topology",
         ),

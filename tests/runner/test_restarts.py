@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairway.runner.machine import Machine
+from fairway.store.entries import Change
 
 from .worlds import MACHINE, World, a_world, container, play, pod
 
@@ -42,6 +43,25 @@ def test_what_ended_meanwhile_is_told(tmp_path: Path) -> None:
                 assert world.state_of()["state"]["terminated"]["exitCode"] == 5
                 assert starts(world) == [world.id("p")]
                 assert world.supervision.processes == {}
+
+    play(story())
+
+
+def test_an_end_is_not_forgotten_before_it_is_written(tmp_path: Path) -> None:
+    """A process that ended while an older state of it was being written was once forgotten with it, and ran again."""
+
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            world.supervision.slow = True
+
+            def end_while_it_is_written(change: Change) -> None:
+                if b"ContainerCreating" in change.entry.data and world.supervision.running():
+                    world.supervision.end(world.id("p"), 0)
+
+            world.api.store.observe(end_while_it_is_written)
+            await world.create(pod())
+            await world.until(lambda: world.phase() == "Succeeded", patience_seconds=3)
+            assert starts(world) == [world.id("p")]
 
     play(story())
 
@@ -191,12 +211,15 @@ def test_gpus_that_a_gone_pod_still_uses_are_waited_for(tmp_path: Path) -> None:
 
 
 _steps = st.lists(
-    st.sampled_from(["create", "crash", "succeed", "delete", "kill", "restart", "die", "wait", "moment"]), max_size=25
+    st.sampled_from(
+        ["create", "begin", "crash", "succeed", "delete", "kill", "restart", "die", "slower", "wait", "moment"]
+    ),
+    max_size=25,
 )
 
 
 @given(steps=_steps)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_happens_nothing_runs_twice_and_nothing_is_left(tmp_path_factory, steps: list[str]) -> None:  # type: ignore[no-untyped-def]
     """Safety: an attempt starts once, no two attempts of a container at a time, no GPU for two. Progress: all ends."""
 
@@ -240,6 +263,12 @@ async def _happen(world: World, step: str, created: list[str]) -> None:
         gpus = {"resources": {"limits": {"nvidia.com/gpu": "1"}}} if len(created) % 3 == 0 else {}
         inits = [container("init")] if len(created) % 4 == 0 else []
         await world.create(pod(name, container("main", **gpus), restartPolicy=policy, initContainers=inits))
+    elif step == "slower":
+        world.supervision.slow = not world.supervision.slow
+    elif step == "begin":
+        for identity in running:
+            if world.supervision.processes[identity].started_at is None:
+                world.supervision.begin(identity)
     elif step == "crash" and running:
         world.supervision.end(running[0], 1)
     elif step == "succeed" and running:

@@ -56,7 +56,9 @@ def _misplaced(world: World, record: Record) -> Iterator[str]:
 
 def _queue_out_of_step(world: World, queue: QueueState) -> Iterator[str]:
     seen: set[str] = set()
+    waiting_from: dict[str, int] = {}
     for record in queue.pending:
+        waiting_from[record.local_queue] = waiting_from.get(record.local_queue, 0) + 1
         if record.key in seen:
             yield f"{record.key} waits twice in {queue.name}"
         seen.add(record.key)
@@ -64,9 +66,15 @@ def _queue_out_of_step(world: World, queue: QueueState) -> Iterator[str]:
             yield f"{record.key} waits in {queue.name} but is not known"
     if len(queue.pending) != len(seen):
         yield f"{queue.name} counts {len(queue.pending)} waiting, there are {len(seen)}"
+    if queue.pending.by_local_queue != waiting_from:
+        yield f"{queue.name} counts {queue.pending.by_local_queue} waiting by LocalQueue, there are {waiting_from}"
+    held_by: dict[str, dict[str, Record]] = {}
     for record in queue.holders.values():
+        held_by.setdefault(record.local_queue, {})[record.key] = record
         if world.records.get(record.key) is not record:
             yield f"{record.key} holds quota of {queue.name} but is not known"
+    if queue.by_local_queue != held_by:
+        yield f"{queue.name} lists its holders wrongly by LocalQueue"
 
 
 def _usage_out_of_step(tree: Tree) -> Iterator[str]:

@@ -59,9 +59,7 @@ class Launching:
         declared = variables_of(pod, container, self._sources, given)
         known = {**given, **declared}
         argv = _arguments(container, known)
-        work = self._directories.work(uid)
-        log = self._directories.log(metadata["namespace"], uid, name, number)
-        _make(work)
+        work = self._made_work(uid)
         placed = mounts.mounted(pod, container, volumes, known, work)
         return Prepared(
             Launch(
@@ -70,11 +68,17 @@ class Launching:
                 # GPUs that another pod has are nobody's to name.
                 env={**self._inherited, **known, **self._gpus(pod, name)},
                 cwd=str(work / placed.directory(container.get("workingDir") or ".")),
-                log=str(log),
+                log=self._directories.log(metadata["namespace"], uid, name, number),
                 limits=_limits(pod, container),
             ),
             placed.missing,
         )
+
+    def _made_work(self, uid: str) -> Path:
+        try:
+            return self._directories.made_work(uid)
+        except OSError as error:
+            raise ConfigError(f"the pod's directory cannot be made: {error}") from error
 
     def _gpus(self, pod: Manifest, container: str) -> dict[str, str]:
         """The GPUs that a container may see: on a machine with GPUs, none means none."""
@@ -96,13 +100,6 @@ def _arguments(container: Mapping[str, Any], known: Mapping[str, str]) -> tuple[
     if any("\0" in text for text in argv):
         raise ConfigError("a command cannot hold a NUL", lasting=True)
     return argv
-
-
-def _make(directory: Path) -> None:
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"the pod's directory cannot be made: {error}") from error
 
 
 def _refuse_root(pod: Manifest, container: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ What is declared counts, whether it is there or not, so that a guide for machine
 found out respects the limits of the container or session that the server itself runs in. Nothing here is a decision.
 """
 
+import importlib
 import os
 import platform
 import re
@@ -11,7 +12,7 @@ import shutil
 import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 from msgspec import Struct
@@ -123,20 +124,19 @@ def _own_groups() -> list[Path]:
 
 def _gpus() -> tuple[int, str]:
     """How many GPUs the driver shows, and what the first is called; none where there is no driver."""
+    nvml: Any = importlib.import_module("pynvml")  # late: most machines have none, and pay nothing for it
     try:
-        import pynvml  # noqa: PLC0415 - most machines have none, and pay nothing for it
-
-        pynvml.nvmlInit()
-    except (ImportError, OSError):
-        return 0, ""
-    except Exception:  # noqa: BLE001 - the library's own errors cannot be named without it
+        nvml.nvmlInit()
+    except nvml.NVMLError:
         return 0, ""
     try:
-        count = int(pynvml.nvmlDeviceGetCount())
-        name = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0)) if count else ""
-        return count, name.decode() if isinstance(name, bytes) else str(name)
+        count = int(nvml.nvmlDeviceGetCount())
+        name = nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0)) if count else ""
+    except nvml.NVMLError as error:
+        raise MachineError(f"the GPUs cannot be counted: {error}; declare how many there are with --gpus") from error
     finally:
-        pynvml.nvmlShutdown()
+        nvml.nvmlShutdown()
+    return count, name.decode() if isinstance(name, bytes) else str(name)
 
 
 def _disk(state: Path) -> int:

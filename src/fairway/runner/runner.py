@@ -43,6 +43,9 @@ from fairway.runtime.worker import Worker
 SETTLE_SECONDS: Final = 0.025
 """How long a change that is not the last may wait to be written: most are overtaken by then."""
 
+_STARTING_SECONDS: Final = 1.0
+"""How long it may wait while a container is about to start: that it is, is hardly ever news."""
+
 _PARALLEL: Final = 64
 _SHORTER_SECONDS: Final = 1.0
 """By how much less time a process must have before the supervisor is told again."""
@@ -253,7 +256,7 @@ class Runner:
         now = self._clock.monotonic()
         if record.unwritten_since is None:
             record.unwritten_since = now
-        wait = record.unwritten_since + SETTLE_SECONDS - now
+        wait = record.unwritten_since + (_STARTING_SECONDS if seen.is_starting else SETTLE_SECONDS) - now
         if wait > 0.001:
             return wait
         record.unwritten_since = None

@@ -60,7 +60,7 @@ class LocalSupervision:
         self._unanswered: dict[int, _Unanswered] = {}
         self._link: _Link | None = None
         self._instance: str | None = None
-        self._closing = False
+        self._closing = self._may_replace = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.limits_note = ""
         """Why CPU and memory limits are not enforced; empty if they are. Known once `connect` has returned."""
@@ -143,6 +143,7 @@ class LocalSupervision:
     async def _attach(self) -> None:
         """Connected, and everything known, when this returns."""
         await asyncio.to_thread(self._make_place)
+        self._may_replace = True  # once: Fairway may have been upgraded under a server that still runs
         failures = 0
         for _ in range(_MOST_LOOKS):
             link = await self._reach()
@@ -224,9 +225,12 @@ class LocalSupervision:
 
     # What it says
 
-    def is_outdated(self, welcome: messages.Welcome, known: Mapping[str, Process]) -> bool:
-        """Whether to replace it by one of this release, which touches nothing because nothing runs."""
-        return welcome.build != __version__ and all(process.ended is not None for process in known.values())
+    def replaces(self, welcome: messages.Welcome, known: Mapping[str, Process]) -> bool:
+        """Whether to let one of this release take its place, which touches nothing because nothing runs."""
+        is_idle = all(process.ended is not None for process in known.values())
+        replaces = self._may_replace and welcome.build != __version__ and is_idle
+        self._may_replace = self._may_replace and not replaces
+        return replaces
 
     def on_complete(self, link: "_Link", welcome: messages.Welcome, known: dict[str, Process]) -> None:
         """Everything it holds: what changed meanwhile is told, what was not answered is asked again."""
@@ -366,7 +370,7 @@ class _Link(asyncio.Protocol):
             case messages.Refused(reason=reason):
                 self.refusal = reason
             case messages.Complete() if self._welcome is not None:
-                if self._owner.is_outdated(self._welcome, self._known):
+                if self._owner.replaces(self._welcome, self._known):
                     self.send(messages.frame(messages.Shutdown(0, 0.0)))
                     self.complete.set_result(False)
                 else:

@@ -131,13 +131,12 @@ async def _act(relay: Relay, act: str) -> None:
     """Do one thing to the objects while no controller runs, as others may while one restarts."""
     scene = relay.scene
     api = scene.api
-    if not api.names("workloads"):
-        return
-    workload, job = scene.workload(), scene.job()
+    job = scene.job()
+    workload = scene.workload() if api.names("workloads") else {}
     if conditions.is_true(job, "Complete"):
         return
     now = conditions.stamp(scene.clock.now())
-    if act == "admit" and not conditions.is_true(workload, "QuotaReserved"):
+    if act == "admit" and workload and not conditions.is_true(workload, "QuotaReserved"):
         await api.patch(
             "workloads", workload["metadata"]["name"], {"status": _admitted(workload, now)}, subresource="status"
         )
@@ -156,6 +155,8 @@ async def _act(relay: Relay, act: str) -> None:
         containers = [{**job["spec"]["template"]["spec"]["containers"][0], "resources": {"requests": {"cpu": "2"}}}]
         if not job["status"].get("active") and not job["status"].get("startTime"):
             await api.patch("jobs", "train", {"spec": {"template": {"spec": {"containers": containers}}}})
+    elif act == "resize" and not job["spec"]["suspend"]:
+        await api.patch("jobs", "train", {"spec": {"parallelism": 2}})
     elif act == "complete" and not job["spec"]["suspend"]:
         await _complete(api, job, now)
 
@@ -185,10 +186,10 @@ async def _complete(api: LocalApi, job: Manifest, now: str) -> None:
     await api.patch("jobs", "train", {"status": status}, subresource="status")
 
 
-ACTS = ("admit", "evict", "pods", "grow", "complete")
+ACTS = ("admit", "evict", "pods", "grow", "resize", "complete")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     fates=st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=12),
     acts=st.lists(st.sampled_from(ACTS), max_size=12),

@@ -9,7 +9,7 @@ import pytest
 
 from fairway.controllers.jobs.pods import COMPLETION_INDEX, LOST
 from fairway.store.memory import MemoryLog
-from fairway.testing.stores import UnreliableLog
+from fairway.testing.stores import PATIENCE_SECONDS, UnreliableLog
 
 from .kubelets import a_controller_in, a_running_world, a_world
 from .things import TEMPLATE
@@ -300,13 +300,12 @@ def test_pods_that_could_not_be_made_are_made_later_and_not_too_many() -> None:
             refused = len(log.batches)
             await world.api.patch("jobs", "first", {"spec": {"suspend": False}})
             log.failing = True
-            while len(log.batches) < refused + 3:
-                await world.cluster.clock.run_for(0.1)
-                await asyncio.sleep(0.001)
-            log.failing = False
-            while len(world.names(job="first")) < 3:
-                await world.cluster.clock.run_for(1)
-                await asyncio.sleep(0.001)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while len(log.batches) < refused + 3:
+                    await world.cluster.clock.run_for(0.1)
+                log.failing = False
+                while len(world.names(job="first")) < 3:
+                    await world.cluster.clock.run_for(1)
             await world.nothing_else_happens()
 
             assert len(world.names(job="first")) == 3
@@ -357,12 +356,12 @@ def test_a_controller_killed_at_any_moment_runs_every_index_once(seed: int) -> N
     async def play() -> None:
         async with a_world() as world:
             await world.submit(completionMode="Indexed", completions=4, parallelism=2, backoffLimit=0)
-            for turn in range(200):
+            for turn in range(400):
                 if world.says("Complete"):
                     break
                 async with a_controller_in(world):
-                    for _ in range((turn + seed) % 7):
-                        await asyncio.sleep(0.001)
+                    for _ in range((turn * 29 + seed * 11) % 101):
+                        await asyncio.sleep(0)
                 for pod in world.names("Pending"):
                     await world.end(pod)
 
@@ -387,6 +386,20 @@ def test_a_job_with_a_selector_of_its_own_adopts_what_it_finds() -> None:
             [adopted] = world.pods()
             assert adopted["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
             assert len([name for name in world.api.names("pods") if name.startswith("job-")]) == 0
+
+    run(play())
+
+
+def test_a_pod_that_is_taken_away_from_its_job_is_replaced() -> None:
+    async def play() -> None:
+        async with a_running_world() as world:
+            await world.submit()
+            [first] = await world.until_pods(1)
+            await world.nothing_else_happens()
+            await world.api.patch("pods", first, {"metadata": {"ownerReferences": None}})
+            await world.until_pods(2)
+
+            assert "ownerReferences" not in (world.api.get("pods", first) or {})["metadata"]
 
     run(play())
 

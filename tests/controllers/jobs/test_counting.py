@@ -177,6 +177,20 @@ def test_after_a_restart_what_was_lost_is_still_forgiven() -> None:
     assert plan_for(manifest, *pods, pod("d")).delete == ()
 
 
+def test_what_was_lost_stays_forgiven_when_its_pod_is_gone() -> None:
+    play = Play(job(backoffLimit=0))
+    for _ in range(3):
+        play.sync()
+        lost_one = play.active()[0]
+        play.lose(lost_one)
+        play.sync()
+        play.delete(lost_one)
+    play.sync()
+
+    assert play.job["status"]["failed"] == 3
+    assert play.active() == ["p4"]
+
+
 def test_after_a_restart_the_backoff_goes_on() -> None:
     pods = [pod("a", "Failed", ended=20), pod("b", "Failed", ended=5)]
 

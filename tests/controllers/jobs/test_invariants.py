@@ -104,7 +104,7 @@ def check(play: Play) -> None:
         assert not [index for index in working if index is None or index in settled]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(SPECS, BY_INDEX, DEEDS)
 def test_whatever_happens_a_job_keeps_its_promises(
     spec: dict[str, Any], by_index: dict[str, Any], deeds: list[tuple[str, int]]
@@ -124,7 +124,7 @@ def test_whatever_happens_a_job_keeps_its_promises(
             assert play.made == made_when_over
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SPECS, BY_INDEX, DEEDS)
 def test_every_success_is_counted_once_and_no_work_is_done_twice(
     spec: dict[str, Any], by_index: dict[str, Any], deeds: list[tuple[str, int]]

@@ -190,6 +190,11 @@ class Play:
         if facts.is_deleted(pod):
             self._gone(name)
 
+    def lose(self, name: str) -> None:
+        """A pod goes down with the machine."""
+        self.end(name, well=False)
+        self.pods[name]["status"]["conditions"] = [lost()]
+
     def delete(self, name: str) -> None:
         """Somebody deletes a pod."""
         pod = self.pods[name]

@@ -1,5 +1,7 @@
 """Pods that are admitted as one: composing, starting, replacing, ending, evicting."""
 
+from typing import Any
+
 import pytest
 
 from fairway.errors import ValidationError
@@ -13,22 +15,22 @@ _T = "2026-01-01T00:00:00Z"
 _WAITING = "WaitingForReplacementPods"
 
 
-async def _group(world: PodWorld, *names: str, total: int | None = None, **options: object) -> None:
+async def _group(world: PodWorld, *names: str, total: int | None = None, **options: Any) -> None:
     """Pods of the group `g`, created one after the other."""
     for name in names:
         await world.api.create(
             "pods",
-            pod(name, group="g", total=len(names) if total is None else total, **options),  # type: ignore[arg-type]
+            pod(name, group="g", total=len(names) if total is None else total, **options),
         )
         await world.clock.run_for(1)
 
 
-async def _composed(world: PodWorld, *names: str, **options: object) -> None:
+async def _composed(world: PodWorld, *names: str, **options: Any) -> None:
     await _group(world, *names, **options)
     await world.until(lambda: world.has("workloads", "g"))
 
 
-async def _running(world: PodWorld, *names: str, **options: object) -> None:
+async def _running(world: PodWorld, *names: str, **options: Any) -> None:
     await _composed(world, *names, **options)
     await world.admit("g")
     await world.until(lambda: all(world.is_open(name) for name in names))
@@ -88,7 +90,7 @@ def test_a_group_of_which_one_pod_cannot_run_does_not_start_at_all() -> None:
         await _composed(world, "b", total=2, nodeSelector={"machine": "elsewhere"})
         await world.admit("g")
         await world.until(lambda: world.condition("g", "Finished"))
-        assert (world.condition("g", "Finished") or ())[1] == "FailedToStart"
+        assert world.reason("g", "Finished") == "FailedToStart"
         await world.calm()
         assert is_gated(world.pod("a"))
         assert is_gated(world.pod("b"))
@@ -147,10 +149,10 @@ def test_pods_that_all_were_deleted_before_admission_are_replaced() -> None:
         await _composed(world, "a", "b")
         for name in ("a", "b"):
             await world.api.delete("pods", name)
-        await world.until(lambda: (world.condition("g", _WAITING) or ("",))[0] == "True")
+        await world.until(lambda: world.status("g", _WAITING) == "True")
         await _group(world, "c", "d", "e", total=2)
         await world.until(lambda: not any(world.has("pods", name) for name in ("a", "b", "e")))
-        await world.until(lambda: (world.condition("g", _WAITING) or ("",))[0] == "False")
+        await world.until(lambda: world.status("g", _WAITING) == "False")
         assert world.has("pods", "c")
         assert world.has("pods", "d")
 
@@ -265,9 +267,9 @@ def test_an_evicted_group_holds_its_quota_until_none_of_its_pods_runs() -> None:
             assert ("Stopped", "Preempted to accommodate b") in await world.events(name)
         await world.end("a")
         await world.calm()
-        assert (world.condition("g", "QuotaReserved") or ())[0] == "True"
+        assert world.status("g", "QuotaReserved") == "True"
         await world.end("b")
-        await world.until(lambda: (world.condition("g", "QuotaReserved") or ("",))[0] == "False")
+        await world.until(lambda: world.status("g", "QuotaReserved") == "False")
         assert world.condition("g", "QuotaReserved") == ("False", "Pending", "Preempted to accommodate b")
         assert world.condition("g", "Requeued") == ("True", "Preempted", "Preempted to accommodate b")
         assert world.condition("g", _WAITING) == ("True", "Preempted", "Preempted to accommodate b")
@@ -284,12 +286,12 @@ def test_an_evicted_group_goes_on_with_the_pods_that_are_made_again() -> None:
         await world.until(lambda: all("deletionTimestamp" in world.pod(name)["metadata"] for name in ("a", "b")))
         for name in ("a", "b"):
             await world.end(name)
-        await world.until(lambda: (world.condition("g", "QuotaReserved") or ("",))[0] == "False")
+        await world.until(lambda: world.status("g", "QuotaReserved") == "False")
         await _group(world, "c", total=2)
         await world.calm()
-        assert (world.condition("g", _WAITING) or ())[0] == "True"
+        assert world.status("g", _WAITING) == "True"
         await _group(world, "d", total=2)
-        await world.until(lambda: (world.condition("g", _WAITING) or ("",))[0] == "False")
+        await world.until(lambda: world.status("g", _WAITING) == "False")
         await world.until(lambda: not world.has("pods", "a") and not world.has("pods", "b"))
         assert is_gated(world.pod("c"))
         await world.admit("g")
@@ -308,11 +310,11 @@ def test_pods_made_again_while_the_old_ones_still_end_are_kept() -> None:
         await world.calm()
         assert is_gated(world.pod("c"))
         assert is_gated(world.pod("d"))
-        assert (world.condition("g", "QuotaReserved") or ())[0] == "True"
+        assert world.status("g", "QuotaReserved") == "True"
         for name in ("a", "b"):
             await world.end(name)
-        await world.until(lambda: (world.condition("g", "QuotaReserved") or ("",))[0] == "False")
-        assert (world.condition("g", _WAITING) or ("False",))[0] == "False"
+        await world.until(lambda: world.status("g", "QuotaReserved") == "False")
+        assert world.status("g", _WAITING) == "False"
         assert not world.has("pods", "a")
 
     played(story)
@@ -325,9 +327,9 @@ def test_pods_that_do_not_end_in_time_hold_no_quota() -> None:
         await world.until(lambda: "deletionTimestamp" in world.pod("a")["metadata"])
         await world.clock.run_for(58)
         await world.calm()
-        assert (world.condition("g", "QuotaReserved") or ())[0] == "True"
+        assert world.status("g", "QuotaReserved") == "True"
         await world.clock.run_for(5)
-        await world.until(lambda: (world.condition("g", "QuotaReserved") or ("",))[0] == "False")
+        await world.until(lambda: world.status("g", "QuotaReserved") == "False")
 
     played(story)
 
@@ -443,9 +445,9 @@ def test_readiness_needs_all_pods() -> None:
         await world.until(lambda: world.is_open("a") and world.is_open("b"))
         await world.run("a")
         await world.until(lambda: world.condition("g", "PodsReady"))
-        assert (world.condition("g", "PodsReady") or ())[:2] == ("False", "WaitForStart")
+        assert (world.status("g", "PodsReady"), world.reason("g", "PodsReady")) == ("False", "WaitForStart")
         await world.run("b")
-        await world.until(lambda: (world.condition("g", "PodsReady") or ("",))[0] == "True")
+        await world.until(lambda: world.status("g", "PodsReady") == "True")
 
     played(story)
 

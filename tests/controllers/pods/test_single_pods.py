@@ -1,20 +1,23 @@
 """A pod that stands alone, from its gate to its end."""
 
+from typing import Any
+
 import pytest
 
 from fairway.jobs.pods import is_gated
 from fairway.model.configuration import Configuration, WaitForPodsReady
+
 from .world import PodWorld, played, pod
 
 
-async def _waiting(world: PodWorld, name: str = "a", **options: object) -> str:
+async def _waiting(world: PodWorld, name: str = "a", **options: Any) -> str:
     """A pod with a workload; the name of that."""
-    await world.api.create("pods", pod(name, **options))  # type: ignore[arg-type]
+    await world.api.create("pods", pod(name, **options))
     await world.until(lambda: world.api.names("workloads"))
     return str(world.only_workload()["metadata"]["name"])
 
 
-async def _running(world: PodWorld, name: str = "a", **options: object) -> str:
+async def _running(world: PodWorld, name: str = "a", **options: Any) -> str:
     workload = await _waiting(world, name, **options)
     await world.admit(workload)
     await world.until(lambda: world.is_open(name))
@@ -327,11 +330,11 @@ def test_that_is_ready_no_more_and_then_again_has_recovered() -> None:
         name = await _running(world)
         await world.until(lambda: world.condition(name, "PodsReady"))
         await world.report("a", "Running", ready=False)
-        await world.until(lambda: (world.condition(name, "PodsReady") or "")[0] == "False")
-        assert (world.condition(name, "PodsReady") or ())[1] == "WaitForRecovery"
+        await world.until(lambda: world.status(name, "PodsReady") == "False")
+        assert world.reason(name, "PodsReady") == "WaitForRecovery"
         await world.report("a", "Running", ready=True)
-        await world.until(lambda: (world.condition(name, "PodsReady") or "")[0] == "True")
-        assert (world.condition(name, "PodsReady") or ())[1] == "Recovered"
+        await world.until(lambda: world.status(name, "PodsReady") == "True")
+        assert world.reason(name, "PodsReady") == "Recovered"
 
     played(story)
 

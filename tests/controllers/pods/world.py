@@ -175,6 +175,14 @@ class PodWorld:
         found = conditions.find(self.workload(name), kind)
         return None if found is None else (found["status"], found["reason"], found["message"])
 
+    def status(self, name: str, kind: str) -> str:
+        """The status of a condition of a workload, empty if it has none."""
+        return (self.condition(name, kind) or ("",))[0]
+
+    def reason(self, name: str, kind: str) -> str:
+        found = self.condition(name, kind)
+        return "" if found is None else found[1]
+
     # The queueing controller
 
     async def admit(self, name: str, flavor: str = "default-flavor", *, checks: list[Manifest] | None = None) -> None:

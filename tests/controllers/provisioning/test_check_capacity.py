@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 
 from controllers import timeline
 from controllers.scheduling.things import node, pod, pod_spec
+from fairway.client.cluster import Cluster
+from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
 from fairway.controllers.provisioning import CheckCapacity
 from fairway.controllers.provisioning.bookings import Booking
 from fairway.controllers.scheduling.capacity import Demand
-from fairway.kinds.kind import Manifest
+from fairway.errors import Unavailable
+from fairway.kinds.kind import Kind, Manifest
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 
 from .things import events
@@ -114,6 +117,55 @@ def test_a_request_that_wants_no_retry_fails_at_once() -> None:
 
             failed = ("Failed", "True", "CapacityIsNotFound", "CA could not find requested capacity")
             assert said(local, "r") == [ACCEPTED, failed]
+
+    asyncio.run(story())
+
+
+def test_what_is_promised_to_one_is_not_promised_to_the_other() -> None:
+    async def story() -> None:
+        async with checking() as local:
+            for name in ("first", "second"):
+                await ask(local, name, "3")
+            await timeline.create(local, nodes=node())
+
+            assert said(local, "first") == [ACCEPTED, FOUND]
+            assert said(local, "second") == [ACCEPTED, NOT_FOUND]
+
+    asyncio.run(story())
+
+
+class Unreliable(LocalClient):
+    """A client whose patches fail as often as they are told to."""
+
+    failures = 0
+
+    async def patch(
+        self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
+    ) -> Manifest:
+        if Unreliable.failures:
+            Unreliable.failures -= 1
+            raise Unavailable("try again")
+        return await super().patch(kind, namespace, name, patch, patch_type=patch_type, subresource=subresource)
+
+
+def test_a_promise_that_cannot_be_written_is_taken_back_and_made_again() -> None:
+    async def story() -> None:
+        async with local_cluster() as local:
+            cluster = Cluster(lambda name: Unreliable(local.api.objects, name), local.api.objects.registry, local.clock)
+            world = LocalCluster(local.api, cluster, local.clock)
+            async with world.running(CheckCapacity(cluster, Recorder(cluster, "cluster-autoscaler"))):
+                await timeline.create(world, nodes=node())
+                Unreliable.failures = 1
+                await ask(world, "unlucky", "4")
+                assert said(world, "unlucky") == []
+                await ask(world, "lucky", "4")
+                assert said(world, "lucky") == [ACCEPTED, FOUND]
+
+                await timeline.pass_time(world, 1)
+                assert said(world, "unlucky") == [ACCEPTED, NOT_FOUND]
+                await world.api.delete("provisioningrequests", "lucky")
+                await timeline.catch_up(world)
+                assert said(world, "unlucky") == [ACCEPTED, FOUND]
 
     asyncio.run(story())
 

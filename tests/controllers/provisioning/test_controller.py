@@ -11,7 +11,7 @@ from controllers import timeline
 from fairway.client.recorder import Recorder
 from fairway.controllers.provisioning import ProvisioningController
 from fairway.jobs.conditions import find
-from fairway.jobs.workloads import controller_of
+from fairway.jobs.workloads import controller_of, owner_reference
 from fairway.kinds.kind import Manifest
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 
@@ -42,9 +42,9 @@ def flavor() -> Manifest:
 
 
 @asynccontextmanager
-async def provisioning(*objects: Manifest, **spec: Any) -> AsyncIterator[LocalCluster]:
+async def provisioning(*objects: Manifest, keepers: bool = True, **spec: Any) -> AsyncIterator[LocalCluster]:
     """A cluster with a check, its configuration and the controller of them."""
-    async with local_cluster() as local:
+    async with local_cluster(keepers=keepers) as local:
         recorder = Recorder(local.cluster, "kueue-admission")
         controller = ProvisioningController(local.cluster, recorder)
         async with local.running(controller, recorder):
@@ -275,11 +275,12 @@ def test_a_booking_that_expires_before_admission_is_made_again() -> None:
     asyncio.run(story())
 
 
-def test_a_workload_that_was_evicted_for_another_reason_asks_again_under_the_same_name() -> None:
+@pytest.mark.parametrize("keepers", [True, False], ids=["collected at once", "collected later"])
+def test_a_workload_that_was_evicted_for_another_reason_asks_again_under_the_same_name(*, keepers: bool) -> None:
     """The template of the first request may still be there when the second one, of the same name, is made."""
 
     async def story() -> None:
-        async with provisioning() as local:
+        async with provisioning(keepers=keepers) as local:
             await reserve(local, workload())
             await answer(local, REQUEST, condition("Provisioned"))
             first = local.api.get("provisioningrequests", REQUEST)
@@ -387,6 +388,32 @@ def test_a_controller_that_was_stopped_half_way_goes_on_where_it_was() -> None:
 
             request, made = local.api.get("provisioningrequests", REQUEST), local.api.get("podtemplates", TEMPLATE)
             assert (controller_of(made or {}) or {})["uid"] == (request or {})["metadata"]["uid"]
+
+    asyncio.run(story())
+
+
+def test_of_several_requests_the_last_one_counts_and_the_others_go() -> None:
+    async def story() -> None:
+        async with local_cluster() as local:
+            await timeline.create(
+                local,
+                resourceflavors=flavor(),
+                provisioningrequestconfigs=config(retryStrategy={"backoffLimitCount": 20}),
+                admissionchecks=check(),
+            )
+            await reserve(local, workload(), state(retryCount=10))
+            owner = owner_reference(local.api.get("workloads", "wl") or {})
+            for attempt in (2, 10):
+                metadata = {"name": f"wl-prov-{attempt}", "namespace": "default", "ownerReferences": [owner]}
+                pods = [{"podTemplateRef": {"name": "any"}, "count": 1}]
+                spec = {"provisioningClassName": CLASS, "podSets": pods}
+                await timeline.create(local, provisioningrequests={"metadata": metadata, "spec": spec})
+            await answer(local, "wl-prov-10", condition("Failed", message="No stock"))
+            recorder = Recorder(local.cluster, "kueue-admission")
+            async with local.running(ProvisioningController(local.cluster, recorder)):
+                await timeline.catch_up(local)
+
+            assert names(local)[0] == {"wl-prov-11"}
 
     asyncio.run(story())
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.frameworks.eviction import release_patch
 from fairway.controllers.queueing import QueueingController
-from fairway.errors import ApiError
 from fairway.jobs import conditions
 from fairway.kinds.kind import Manifest
 from fairway.model.configuration import Configuration
@@ -84,10 +84,17 @@ class Play:
         quiet = 0
         while quiet < 2:
             before = self.api.store.next_revision
-            with suppress(ApiError):  # whoever wrote has heard of it
-                await self.api.store.settled()
+            await self._until_durable()
             await settle()
             quiet = quiet + 1 if self.api.store.next_revision == before else 0
+
+    async def _until_durable(self) -> None:
+        """Wait for the writes so far, however they end: whoever made them hears of it, or is gone."""
+        settling = self.api.store.settling()
+        if settling is not None:
+            await asyncio.wait([settling])
+            if not settling.cancelled():
+                settling.exception()
 
     async def pass_time(self, seconds: float) -> None:
         """Let time pass, with all that it brings, one timer after the other."""
@@ -105,13 +112,14 @@ class Play:
         """Create these, or give them another spec."""
         for made in objects:
             kind, manifest = _RESOURCES[made.KIND], manifest_of(made)
-            if self.api.get(kind, made.name) is None:
+            stored = self.api.get(kind, made.name)
+            if stored is None:
                 await self.api.create(kind, manifest)
                 if isinstance(made, AdmissionCheck):
                     status = encode(made)["status"]
                     await self.api.patch(kind, made.name, {"status": status}, subresource="status")
             else:
-                await self.api.patch(kind, made.name, {"spec": manifest["spec"]})
+                await self.api.update(kind, {**stored, "spec": manifest["spec"]})
             await self.rest()
 
     async def submit(self, *workloads: Workload) -> None:

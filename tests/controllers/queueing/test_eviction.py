@@ -424,7 +424,7 @@ def test_what_somebody_else_admits_counts_as_well() -> None:
             await on_stage.submit(asking("next", cpu=1))
             await on_stage.pass_time(0.5)
 
-            assert on_stage.states() == {"holder": "finished", "next": "pending", "w": "reserved"}
+            assert on_stage.states() == {"holder": "finished", "next": "pending", "w": "admitted"}
 
     asyncio.run(scenario())
 

@@ -242,6 +242,10 @@ def test_a_set_of_pods_fits_or_not(asked: list[tuple[dict[str, str], int]], want
     assert shortage(rooms, [(demand_of(pod_spec(requests)), count) for requests, count in asked]) == want
 
 
+def test_without_nodes_nothing_fits() -> None:
+    assert shortage([], [(demand_of(pod_spec({"cpu": "1"})), 2)]) == f"2 of 2 pods do not fit: {NO_NODES}"
+
+
 AMOUNTS = st.fixed_dictionaries({}, optional={"cpu": st.integers(0, 5), "gpu": st.integers(0, 3)})
 
 

@@ -231,6 +231,39 @@ def test_a_gated_pod_gets_a_node_when_its_gates_are_gone() -> None:
     asyncio.run(story())
 
 
+def test_a_waiting_pod_that_changes_what_it_asks_for_is_tried_again() -> None:
+    async def story() -> None:
+        taint = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
+        async with scheduling(node(taints=[taint])) as local:
+            await timeline.create(local, pods=pod("p"))
+            untolerated = "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+            assert why(local, "p") == ("False", "Unschedulable", untolerated)
+
+            found = local.api.get("pods", "p") or {}
+            tolerations = [*found["spec"]["tolerations"], {"key": "gpu", "operator": "Exists"}]
+            await local.api.patch("pods", "p", {"spec": {"tolerations": tolerations}})
+            await timeline.catch_up(local)
+            assert node_of(local, "p") == "n1"
+
+    asyncio.run(story())
+
+
+def test_a_pod_that_is_being_deleted_gets_no_node_any_more() -> None:
+    async def story() -> None:
+        async with unreliable(node()) as (local, client):
+            held = pod("held", {"cpu": "4"})
+            held["metadata"]["finalizers"] = ["example.com/held"]
+            await timeline.create(local, pods=[pod("running", {"cpu": "4"}), held])
+            await local.api.delete("pods", "held")
+            await end(local, "running")
+            await timeline.pass_time(local, 1)
+
+            assert client.bound == ["running"]
+            assert node_of(local, "held") is None
+
+    asyncio.run(story())
+
+
 def test_extended_resources_are_given_out_one_by_one() -> None:
     async def story() -> None:
         async with scheduling(node(allocatable={"nvidia.com/gpu": "2"})) as local:

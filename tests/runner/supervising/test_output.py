@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.runner.supervising.loop import Loop
+from fairway.runner.supervising.loop import Called, Loop
 from fairway.runner.supervising.output import LogFile, Pipe
 from fairway.runner.supervising.places import Settings
 from fairway.runtime.logformat import LONGEST_PIECE
@@ -111,20 +111,22 @@ def test_a_log_that_cannot_be_written_does_not_disturb_the_process(shared: Path)
 
 
 def test_a_large_log_is_rotated_and_one_old_file_is_kept(own: Path) -> None:
-    limit = 20_000
+    limit, count = 1_000_000, 20_000
 
     async def scene() -> None:
         async with connected(own, Settings(log_limit_bytes=limit)) as server:
-            script = "for number in range(3000): print('line', number, flush=True)"
+            script = f"for number in range({count}): print('a rather long line with the number', number)"
             await server.run("long", sys.executable, "-c", script)
 
             log = server.log("long")
             assert sorted(path.name for path in log.parent.iterdir()) == ["long.log", "long.log.1"]
             assert all(path.stat().st_size <= limit for path in log.parent.iterdir())
             lines = Lines()
-            kept = lines.feed(Path(f"{log}.1").read_bytes() + log.read_bytes()).decode().splitlines()
-            assert kept == [f"line {number}" for number in range(3000 - len(kept), 3000)]
-            assert len(kept) > 300
+            kept = lines.feed(log.with_suffix(".log.1").read_bytes() + log.read_bytes()).decode().splitlines()
+            assert kept == [
+                f"a rather long line with the number {number}" for number in range(count - len(kept), count)
+            ]
+            assert len(kept) > count // 4
 
     play(scene())
 
@@ -163,10 +165,10 @@ class _NoLoop(Loop):
     """Stands in for waiting: whoever watches is called when the test says so."""
 
     def __init__(self) -> None:
-        pass
+        self.call: Called = lambda: None
 
-    def watch(self, file: int, events: int, call: object) -> None:
-        self.call = call if callable(call) else lambda: None
+    def watch(self, file: int, events: int, call: Called) -> None:  # noqa: ARG002 - there is one file
+        self.call = call
 
     def unwatch(self, file: int) -> None:
-        pass
+        """Nobody is called any more."""

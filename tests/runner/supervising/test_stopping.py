@@ -9,8 +9,8 @@ import pytest
 
 from .servers import connected, eventually, is_gone, play
 
-STUBBORN = "trap '' TERM; echo ready; while true; do sleep 0.05; done"
-POLITE = "trap 'echo bye; exit 4' TERM; echo ready; while true; do sleep 0.05; done"
+STUBBORN = "exec 2>/dev/null; trap '' TERM; echo ready; while true; do sleep 0.05; done"
+POLITE = "exec 2>/dev/null; trap 'echo bye; exit 4' TERM; echo ready; while true; do sleep 0.05; done"
 
 
 def test_a_process_that_reacts_ends_its_own_way(shared: Path) -> None:
@@ -21,7 +21,7 @@ def test_a_process_that_reacts_ends_its_own_way(shared: Path) -> None:
             ended = await server.stop("polite", 60)
 
             assert (ended.exit_code, ended.signal) == (4, None)
-            assert server.shown("polite").splitlines() == ["ready", "bye"]
+            assert server.shown("polite").split() == ["ready", "bye"]
 
     play(scene())
 
@@ -93,6 +93,7 @@ def test_a_halted_process_can_be_stopped(shared: Path) -> None:
 def test_the_whole_group_gets_the_signal_and_its_time(shared: Path) -> None:
     """A shell that waits for a program dies of the SIGTERM; the program must still be able to write its checkpoint."""
     script = """
+        exec 2>/dev/null
         sh -c 'trap "sleep 0.2; echo saved; exit 0" TERM; echo ready; while true; do sleep 0.02; done'
         echo never
     """
@@ -103,7 +104,7 @@ def test_the_whole_group_gets_the_signal_and_its_time(shared: Path) -> None:
             await server.says("group", "ready")
             await server.stop("group", 60)
 
-            assert server.shown("group").splitlines() == ["ready", "saved"]
+            assert server.shown("group").split() == ["ready", "saved"]
 
     play(scene())
 
@@ -128,7 +129,7 @@ def test_nothing_that_it_started_is_left(shared: Path, request: pytest.FixtureRe
     async def scene() -> None:
         async with connected(shared) as server:
             await server.shell(
-                name, f"{begin} while ! pgrep -f '^sleep {sleeper}'; do sleep 0.01; done; echo up; {then}"
+                name, f"{begin}\nwhile ! pgrep -f '^sleep {sleeper}'; do sleep 0.01; done; echo up; {then}"
             )
             if how != "it exits":
                 await server.says(name, "up")

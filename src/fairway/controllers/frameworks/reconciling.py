@@ -13,7 +13,7 @@ from fairway.controllers.frameworks.owners import LONGEST_CHAIN, NestedTooDeep, 
 from fairway.controllers.frameworks.readiness import Settling, readiness
 from fairway.controllers.frameworks.stopping import LONGEST_EVENT, stop
 from fairway.controllers.frameworks.tools import WORKLOADS, Tools
-from fairway.jobs import conditions, equivalence, injection, webhooks
+from fairway.jobs import conditions, equivalence, injection, names, webhooks
 from fairway.jobs.conditions import shortened
 from fairway.jobs.framework import CanBeOnHold, Framework, Reclaims
 from fairway.jobs.workloads import controller_of
@@ -37,6 +37,9 @@ class Reconciler:
         self._departed: dict[str, Manifest] = {}
         """By the uid of the job, workloads that were deleted under it: the only place that knows its templates."""
         self._told_checks: dict[str, str] = {}
+        self._matched: dict[str, tuple[Any, ...]] = {}
+        """By the uid of the workload, the state in which it was found to stand for its job."""
+        self._selected: dict[str, tuple[Any, Any, bool]] = {}
 
     def note_departed(self, workload: Manifest) -> None:
         """A workload of this kind was deleted."""
@@ -44,6 +47,7 @@ class Reconciler:
         if reference is None:
             return
         self._settling.forget(workload["metadata"]["uid"])
+        self._matched.pop(workload["metadata"]["uid"], None)
         job = self._jobs.get(workload["metadata"]["namespace"], reference["name"])
         unfinished = not conditions.is_true(workload, conditions.FINISHED)
         if job is not None and job["metadata"]["uid"] == reference["uid"] and unfinished:
@@ -74,13 +78,18 @@ class Reconciler:
         return await self._queue(job)
 
     def _is_selected(self, namespace: str) -> bool:
+        """Whether jobs of this kind in a namespace are the queue's business; worked out once for each state of both."""
         configuration = self._tools.configuration.value
         found = self._tools.namespaces.get("", namespace)
-        return (
-            found is not None
-            and self.framework.name in configuration.frameworks
-            and configuration.namespace_selector.matches(found["metadata"].get("labels") or {})
-        )
+        known = self._selected.get(namespace)
+        if known is None or known[0] is not configuration or known[1] is not found:
+            selected = (
+                found is not None
+                and self.framework.name in configuration.frameworks
+                and configuration.namespace_selector.matches(found["metadata"].get("labels") or {})
+            )
+            known = self._selected[namespace] = configuration, found, selected
+        return known[2]
 
     async def _follow(self, job: Manifest, ancestor: Manifest) -> None:
         """A job of a job runs only while the workload of the uppermost one is admitted."""
@@ -140,13 +149,11 @@ class Reconciler:
 
     async def _one_workload(self, job: Manifest) -> tuple[bool, Manifest | None]:
         """The one workload that matches a job; first whether to go on with it now."""
-        framework, pod_sets = self.framework, self.framework.pod_sets(job)
+        framework = self.framework
         suspended = framework.is_suspended(job)
         match, others = None, []
         for workload in self._tools.workloads_of(job["metadata"]["uid"]):
-            if match is None and equivalence.is_equivalent(
-                job, pod_sets, workload, self._tools.flavor, suspended=suspended
-            ):
+            if match is None and self._matches(job, workload, suspended=suspended):
                 match = workload
             else:
                 others.append(workload)
@@ -162,6 +169,25 @@ class Reconciler:
         if match is not None:
             match = await self._maker.keep_in_step(job, match, suspended=suspended)
         return True, match
+
+    def _matches(self, job: Manifest, workload: Manifest, *, suspended: bool) -> bool:
+        """Whether a workload stands for a job; most of the time neither has changed in a way that matters."""
+        state = (
+            job["metadata"].get("generation"),
+            webhooks.labels_of(job).get(names.MAXIMUM_SECONDS),
+            workload["metadata"].get("generation"),
+            conditions.is_true(workload, conditions.QUOTA_RESERVED),
+            conditions.is_true(workload, conditions.ADMITTED),
+            suspended,
+        )
+        uid = workload["metadata"]["uid"]
+        if self._matched.get(uid) == state:
+            return True
+        pod_sets = self.framework.pod_sets(job)
+        if not equivalence.is_equivalent(job, pod_sets, workload, self._tools.flavor, suspended=suspended):
+            return False
+        self._matched[uid] = state
+        return True
 
     async def _stop_unmatched(self, job: Manifest, others: list[Manifest]) -> bool:
         """Stop a job that runs without a workload that stands for it."""
@@ -190,9 +216,7 @@ class Reconciler:
             return True, None
         if reference is None:
             workload = await self._maker.take_over(job, workload)
-        suspended = self.framework.is_suspended(job)
-        pod_sets = self.framework.pod_sets(job)
-        if equivalence.is_equivalent(job, pod_sets, workload, self._tools.flavor, suspended=suspended):
+        if self._matches(job, workload, suspended=self.framework.is_suspended(job)):
             return True, workload
         if not conditions.is_true(workload, conditions.FINISHED):
             await self._tools.finish(workload, "OutOfSync", _OUT_OF_SYNC)

@@ -21,8 +21,8 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.jobs import pods as facts
 from fairway.controllers.jobs import statuses, verdicts
 from fairway.controllers.jobs.deciding import NewPod, Plan, decide
-from fairway.controllers.jobs.index import PodIndex, owner_key
 from fairway.controllers.jobs.ledgers import Ledger, opened
+from fairway.controllers.jobs.owned import OwnedPods, owner_key
 from fairway.controllers.jobs.specs import JobSpec, is_ours, ttl_seconds
 from fairway.controllers.jobs.templates import controller_reference, pod_of
 from fairway.errors import ApiError, FairwayError
@@ -32,6 +32,9 @@ from fairway.runtime.worker import Worker
 
 STATUS_WAITS_SECONDS: Final = 0.1
 """How long a status that nobody acts on may wait."""
+
+_SOONEST_SECONDS: Final = 0.001
+"""No timer is set for less: a clock may not be able to tell such a moment from now."""
 
 _PARALLEL: Final = 64
 
@@ -46,7 +49,7 @@ class JobController:
         self._jobs = cluster.cache("jobs.batch")
         self._pods = cluster.cache("pods")
         self._worker: Worker[Key] = Worker("job", cluster.clock, self._reconcile, parallel=_PARALLEL)
-        self._index = PodIndex()
+        self._owned = OwnedPods()
         self._ledgers: dict[str, Ledger] = {}
         self._waiting_since: dict[str, float] = {}
         """Jobs whose status is behind, by UID, and since when."""
@@ -83,17 +86,23 @@ class JobController:
     def _heard_of_pod(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is None and old is not None:
             self._note_departure(old)
-        self._index.note(old, new)
+        self._owned.note(old, new)
         pod = new or old
-        if pod is None or not (old is None or new is None or _says_something_else(old, new)):
+        if pod is None or (old is not None and new is not None and not self._matters(old, new)):
             return
-        key = owner_key(pod)
-        if key is not None:
-            self._worker.add(key)
-        elif self._choosing and not facts.has_controller(pod):
+        for key in {owner_key(one) for one in (old, new) if one is not None}:
+            if key is not None:
+                self._worker.add(key)
+        if self._choosing and not facts.has_controller(pod):
             for choosing in self._choosing:
                 if choosing[0] == pod["metadata"].get("namespace", ""):
                     self._worker.add(choosing)
+
+    def _matters(self, old: Manifest, new: Manifest) -> bool:
+        """Whether a change of a pod can matter to its job."""
+        if facts.is_active(old) and facts.is_active(new) and facts.owner_uid(new) in self._waiting_since:
+            return False  # the status is about to be written anyway, and will say it
+        return _says_something_else(old, new)
 
     def _note_departure(self, pod: Manifest) -> None:
         key, owner = owner_key(pod), facts.owner_uid(pod)
@@ -117,7 +126,7 @@ class JobController:
         if ledger is None:
             status = job.get("status") or {}
             failing = verdicts.holds(status, verdicts.FAILURE)
-            ledger = self._ledgers[uid] = opened(JobSpec.of(job), status, self._index.of(uid), failing=failing)
+            ledger = self._ledgers[uid] = opened(JobSpec.of(job), status, self._owned.of(uid), failing=failing)
         return ledger
 
     async def _reconcile(self, key: Key) -> float | None:
@@ -130,13 +139,14 @@ class JobController:
             return None
         if key in self._choosing:
             await self._adopt(job)
-        return await self._brought_in_line(job)
+        again = await self._brought_in_line(job)
+        return None if again is None else max(again, _SOONEST_SECONDS)
 
     async def _brought_in_line(self, job: Manifest) -> float | None:
         key, uid = _key(job), job["metadata"]["uid"]
         current: Manifest | None = job
         while current is not None and current["metadata"]["uid"] == uid:
-            plan = decide(current, self._index.of(uid), self._ledger(current), self._clock.now())
+            plan = decide(current, self._owned.of(uid), self._ledger(current), self._clock.now())
             await self._create(current, plan.create)
             again = await self._tell(current, plan)
             await self._delete(current, plan)
@@ -208,7 +218,7 @@ class JobController:
         metadata, selector = job["metadata"], _selector(job)
         if "deletionTimestamp" in metadata:
             return
-        for pod in self._index.orphans(metadata.get("namespace", "")):
+        for pod in self._owned.orphans(metadata.get("namespace", "")):
             if not facts.is_deleted(pod) and selector.matches(pod["metadata"].get("labels") or {}):
                 owners = [*(pod["metadata"].get("ownerReferences") or ()), controller_reference(job)]
                 await self._writer.patch("pods", pod, {"metadata": {"ownerReferences": owners}}, locked=True)
@@ -220,7 +230,7 @@ class JobController:
             return None
         left = ttl - (self._clock.now() - ended).total_seconds()
         if left > 0:
-            return left
+            return max(left, _SOONEST_SECONDS)
         await self._writer.delete("jobs.batch", job, propagation="Background")
         return None
 
@@ -242,12 +252,11 @@ def _asks_for_something_else(old: Manifest, new: Manifest) -> bool:
 
 
 def _says_something_else(old: Manifest, new: Manifest) -> bool:
-    """Whether a change of a pod can matter to its job."""
     return bool(
         facts.phase(old) != facts.phase(new)
         or facts.is_deleted(old) != facts.is_deleted(new)
         or facts.is_ready(old) != facts.is_ready(new)
-        or facts.is_lost(old) != facts.is_lost(new)
+        or (facts.is_ended(new) and facts.conditions(old) != facts.conditions(new))
         or facts.restarts(old) != facts.restarts(new)
         or old["metadata"].get("ownerReferences") != new["metadata"].get("ownerReferences")
         or old["metadata"].get("labels") != new["metadata"].get("labels")

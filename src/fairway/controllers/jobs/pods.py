@@ -61,10 +61,14 @@ def is_lost(pod: Manifest) -> bool:
 
 
 def condition(pod: Manifest, kind: str) -> dict[str, Any] | None:
-    for one in (pod.get("status") or {}).get("conditions") or ():
+    for one in conditions(pod):
         if one.get("type") == kind:
-            return dict(one)
+            return one
     return None
+
+
+def conditions(pod: Manifest) -> list[dict[str, Any]]:
+    return (pod.get("status") or {}).get("conditions") or []
 
 
 def owner_uid(pod: Manifest) -> str | None:

@@ -84,7 +84,7 @@ def _matching_fact(rule: dict[str, Any], pod: Manifest) -> str | None:
         if ended is None:
             return None
         return f"Container {ended[0]} for pod {name} failed with exit code {ended[1]}"
-    for condition in (pod.get("status") or {}).get("conditions") or ():
+    for condition in pods.conditions(pod):
         for pattern in rule.get("onPodConditions") or ():
             if (condition.get("type"), condition.get("status")) == (pattern.get("type"), pattern.get("status")):
                 return f"Pod {name} has condition {condition['type']}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from fairway.controllers.jobs import pods as facts
@@ -103,7 +103,7 @@ def finished_at(status: Mapping[str, Any]) -> datetime | None:
 
 
 def stamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def _counters(spec: JobSpec, status: Mapping[str, Any], count: Count) -> Status:

@@ -79,24 +79,27 @@ class PodController:
         )
 
     def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        pod = new or old
-        if pod is None or not pods.is_managed(pod):
+        before, after = _key_of(old), _key_of(new)
+        if old is not None and before is not None and before != after:
+            self._leave(before, old)
+            self._worker.add(before)
+        if new is None or after is None:
             return
-        key = _key_of(pod)
-        if key[0] == _GROUP:
-            self._note_member(key, pod, gone=new is None)
-        if old is None or new is None or _differ(old, new):
-            self._worker.add(key)
+        if before != after:
+            self._join(after, new)
+        if before != after or old is None or _differ(old, new):
+            self._worker.add(after)
 
-    def _note_member(self, key: _Key, pod: Manifest, *, gone: bool) -> None:
-        group = key[1:]
-        if not gone:
-            self._by_group.setdefault(group, set()).add(pod["metadata"]["name"])
-            return
-        left = self._by_group.get(group, set())
-        left.discard(pod["metadata"]["name"])
-        if not left:
-            self._by_group.pop(group, None)
+    def _join(self, key: _Key, pod: Manifest) -> None:
+        if key[0] == _GROUP:
+            self._by_group.setdefault(key[1:], set()).add(pod["metadata"]["name"])
+
+    def _leave(self, key: _Key, pod: Manifest) -> None:
+        members = self._by_group.get(key[1:]) if key[0] == _GROUP else None
+        if members is not None:
+            members.discard(pod["metadata"]["name"])
+            if not members:
+                del self._by_group[key[1:]]
 
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         workload = new or old
@@ -116,11 +119,15 @@ class PodController:
 
     def _configured(self, _: Configuration) -> None:
         for pod in self._pods.items():
-            if pods.is_managed(pod):
-                self._worker.add(_key_of(pod))
+            key = _key_of(pod)
+            if key is not None:
+                self._worker.add(key)
 
 
-def _key_of(pod: Manifest) -> _Key:
+def _key_of(pod: Manifest | None) -> _Key | None:
+    """What is to be looked at when something happens to a pod; `None` if it is no pod of the queue."""
+    if pod is None or not pods.is_managed(pod):
+        return None
     metadata, group = pod["metadata"], pods.group_name(pod)
     return (_GROUP, metadata["namespace"], group) if group else (_POD, metadata["namespace"], metadata["name"])
 

@@ -35,6 +35,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     active: bool
     finished: bool
     reserved: bool
+    admitted: bool
     evicted: bool
     pods_ready: bool
     held_back: bool
@@ -76,6 +77,7 @@ def seen(manifest: Manifest) -> Seen:
         manifest["spec"].get("active") is not False,
         "Finished" in true,
         "QuotaReserved" in true,
+        "Admitted" in true,
         "Evicted" in true,
         "PodsReady" in true,
         held_back or "WaitingForReplacementPods" in true,
@@ -98,8 +100,8 @@ def arrival(manifest: Manifest, at: float) -> list[events.Event]:
     now = seen(manifest)
     workload = _read(manifest, manifest["spec"], _moved_verdicts(manifest.get("status") or {}, at))
     told: list[events.Event] = [events.WorkloadAdded(at=at, workload=workload)]
-    if now.counts and not now.evicted and now.checks:
-        # Its checks may have come to a verdict while nobody looked.
+    if now.counts and not now.evicted and (now.checks or not now.admitted):
+        # Its checks may have come to a verdict while nobody looked, or there are none.
         told.append(
             events.WorkloadChanged(at=at, workload=_without_decisions(manifest, workload.spec, at, checks=True))
         )

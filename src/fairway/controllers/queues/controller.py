@@ -22,6 +22,7 @@ from fairway.controllers.queues.finalizers import (
     checks_of,
     flavors_of,
 )
+from fairway.errors import FairwayError
 from fairway.kinds.kind import Manifest
 from fairway.runtime.worker import Worker
 
@@ -149,7 +150,11 @@ class QueueStatuses:
         old = manifest.get("status") or {}
         patch = statuses.changes(old, wanted)
         if patch:
-            await self._writer.patch(resource, manifest, {"status": patch}, subresource="status", locked=True)
+            try:
+                await self._writer.patch(resource, manifest, {"status": patch}, subresource="status", locked=True)
+            except FairwayError:
+                self._marked.add(key)
+                raise
             self._written[key] = self._clock.monotonic()
             if resource == CLUSTER_QUEUES and statuses.is_active(old) != statuses.is_active(wanted):
                 self._mark_local_queues_of(name)

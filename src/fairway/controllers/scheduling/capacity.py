@@ -256,13 +256,13 @@ def put(rooms: Iterable[Room], demand: Demand, count: int) -> int:
     return count - left
 
 
-def _share(rooms: Iterable[Room], demand: Demand) -> float:
+def _share(rooms: Sequence[Room], demand: Demand) -> float:
     """How large a part of the largest node a pod takes, of the resource that it takes most of."""
-    nodes = [room.node for room in rooms if room.node is not None]
-    return max(
-        (amount / max(1, *(node.allocatable.get(name, 0) for node in nodes)) for name, amount in demand.requests),
-        default=0.0,
-    )
+    share = 0.0
+    for name, amount in demand.requests:
+        sizes = [room.node.allocatable.get(name, 0) for room in rooms if room.node is not None]
+        share = max(share, amount / max([1, *sizes]))
+    return share
 
 
 def _refusal(node: NodeFacts, demand: Demand) -> str | None:

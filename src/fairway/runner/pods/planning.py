@@ -53,6 +53,13 @@ class Seen(Struct, frozen=True, kw_only=True):
         return self.lives.get(container["name"], UNBORN)
 
     @property
+    def is_starting(self) -> bool:
+        """Whether a container was asked for that does not run yet."""
+        return any(
+            life.is_going and life.latest is not None and life.latest.started_at is None for life in self.lives.values()
+        )
+
+    @property
     def containers(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.pod["spec"].get("containers") or []
         return found

@@ -21,6 +21,6 @@ class Trouble(Struct, frozen=True, kw_only=True):
 class ConfigError(FairwayError):
     """A container asks for something that is not there, or that this machine cannot give."""
 
-    def __init__(self, message: str, *, reason: str = CONFIG_ERROR, lasting: bool = False) -> None:
+    def __init__(self, message: str, *, lasting: bool = False) -> None:
         super().__init__(message)
-        self.trouble = Trouble(reason=reason, message=message, lasting=lasting)
+        self.trouble = Trouble(reason=CONFIG_ERROR, message=message, lasting=lasting)

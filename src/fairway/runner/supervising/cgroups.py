@@ -79,7 +79,7 @@ class Cgroups:
         for controller in ("cpu", "memory"):
             mount = next((one for one in by_preference if controller in one.controllers), None)
             if mount is None:
-                reasons[controller] = f"this machine has no control groups for {controller} mounted"
+                reasons[controller] = "control groups that could do it are not mounted"
                 continue
             own = memberships.get(controller if mount.version == 1 else "", "/")
             try:

@@ -84,6 +84,12 @@ class Loop:
         while self._timers and self._timers[0][0] <= now:
             self._safely(heapq.heappop(self._timers)[2])
 
+    def close(self) -> None:
+        """Give back what the kernel lent; nothing is waited for any more."""
+        self._epoll.close()
+        self._woken.close()
+        self._wake.close()
+
     def _patience(self, *, busy: bool) -> float | None:
         if busy or self._arrived:
             return 0

@@ -7,7 +7,7 @@ from fairway.controllers.jobs import pods as facts
 from fairway.kinds.kind import Manifest
 
 
-class PodIndex:
+class OwnedPods:
     """Pods by the job that controls them, and the pods that nobody controls by their namespace."""
 
     def __init__(self) -> None:

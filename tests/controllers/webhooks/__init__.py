@@ -1,0 +1,1 @@
+"""What happens to objects on their way into the store."""

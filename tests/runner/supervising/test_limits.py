@@ -1,0 +1,185 @@
+"""Limits: enforced by control groups where the machine lets us have some, and a clear word where it does not."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairway.runner.processes import Ended, Limits
+from fairway.runner.supervising.cgroups import Cgroups, Mount
+
+from .servers import connected, is_gone, kill, play, supervisor_of
+
+MEGABYTE = 1 << 20
+EATER = "x = bytearray(200 << 20); print(len(x))"
+
+
+def groups_of(token: str) -> list[Path]:
+    return [path for path in Path("/sys/fs/cgroup").rglob(f"fairway-{token}*/*") if path.is_dir()]
+
+
+def token_of(directory: Path) -> str:
+    header = (directory / "supervisor" / "journal").read_bytes().split(b"\n")[0]
+    return str(json.loads(header)["token"])
+
+
+def test_memory_is_limited_or_a_sentence_says_why_not(shared: Path) -> None:
+    async def scene() -> None:
+        async with connected(shared) as server:
+            limits = Limits(memory_bytes=50 * MEGABYTE)
+            ended = await server.run("eater", sys.executable, "-c", EATER, limits=limits)
+
+            if "memory" in server.supervision.limits_note:
+                assert ended.exit_code == 0
+            else:
+                assert ended == Ended(at=ended.at, signal=signal.SIGKILL, out_of_memory=True)
+            modest = await server.run("modest", sys.executable, "-c", "print(1)", limits=limits)
+            assert (modest.exit_code, modest.out_of_memory) == (0, False)
+            assert groups_of(token_of(shared)) == []
+
+    play(scene())
+
+
+def test_cpu_is_limited_before_the_program_begins(shared: Path) -> None:
+    script = "cat /proc/self/cgroup; exec sleep 600"
+
+    async def scene() -> None:
+        async with connected(shared) as server:
+            await server.shell("slow", script, limits=Limits(cpu_millis=250))
+            lines = (await server.says("slow", "0::")).splitlines()
+            if server.supervision.limits_note == "":
+                assert [line for line in lines if f"/fairway-{token_of(shared)}/" in line]
+                texts = [path.read_text() for group in groups_of(token_of(shared)) for path in group.glob("cpu.*")]
+                assert [text for text in texts if text.strip() in ("25000", "25000 100000")]
+            assert (await server.stop("slow", 60)).signal == signal.SIGTERM
+            assert groups_of(token_of(shared)) == []
+
+    play(scene())
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "want"),
+    [
+        (("/no/such/program",), "/", "cannot start /no/such/program: there is no such file"),
+        (("true",), "/no/where", "the working directory /no/where does not exist"),
+        ((), "/", "there is no command to start"),
+    ],
+)
+def test_what_cannot_be_started_within_limits_says_why_too(
+    shared: Path, request: pytest.FixtureRequest, argv: tuple[str, ...], cwd: str, want: str
+) -> None:
+    async def scene() -> None:
+        async with connected(shared) as server:
+            ended = await server.run(request.node.name, *argv, cwd=cwd, limits=Limits(cpu_millis=100))
+
+            assert ended == Ended(at=ended.at, error=want)
+
+    play(scene())
+
+
+def test_a_process_within_limits_is_as_any_other(shared: Path, tmp_path: Path) -> None:
+    script = 'echo "$PWD $GREETING"; echo oops >&2; cat /proc/$$/stat; read line || echo end; exit 3'
+
+    async def scene() -> None:
+        async with connected(shared) as server:
+            process = await server.shell(
+                "any", script, cwd=str(tmp_path), env={"GREETING": "hi", "a.b": "c"}, limits=Limits(cpu_millis=1)
+            )
+            ended = await server.ended("any")
+            shown = server.shown("any").splitlines()
+
+            assert ended.exit_code == 3
+            assert sorted(line for line in shown if "(" not in line) == [f"{tmp_path} hi", "end", "oops"]
+            stat = next(line for line in shown if "(" in line).split()
+            assert stat[0] == stat[5] == str(process.pid), "it leads a session of its own"
+
+    play(scene())
+
+
+def test_a_daemon_that_hides_is_found_in_its_control_group(shared: Path) -> None:
+    async def scene() -> None:
+        async with connected(shared) as server:
+            await server.start("beside", "sleep", "600")
+            await server.shell(
+                "hider", "(env -i setsid sh -c 'echo $$; exec sleep 600' &); sleep 0.1", limits=Limits(cpu_millis=900)
+            )
+            daemon = int(await server.says("hider", "\n"))
+            await server.ended("hider")
+            if server.supervision.limits_note == "":
+                assert is_gone(daemon)
+            await server.stop("beside")
+
+    play(scene())
+
+
+def test_control_groups_of_a_killed_supervisor_are_emptied_and_removed(own: Path) -> None:
+    async def scene() -> None:
+        async with connected(own) as server:
+            await server.shell(
+                "job", "(env -i setsid sleep 600 &); sleep 600", limits=Limits(memory_bytes=MEGABYTE * 90)
+            )
+        pid = supervisor_of(own)
+        assert pid is not None
+        kill(pid)
+        async with connected(own) as server:
+            ended = server.processes["job"].ended
+            assert ended is not None
+            assert ended.lost
+            assert groups_of(token_of(own)) == []
+
+    play(scene())
+
+
+def files(directory: Path, **texts: str) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (directory / name.replace("_", ".", 1)).write_text(text)
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Mount:
+    """What a file system of version 2 looks like; files that the kernel would make are made by the tests."""
+    for place in (tmp_path, tmp_path / "user.slice", tmp_path / "user.slice" / "fairway.service"):
+        files(place, cgroup_procs="", cgroup_subtree_control="")
+    return Mount(2, frozenset({"cpu", "memory"}), "/", tmp_path)
+
+
+def test_version_2_gets_its_own_files(second: Mount) -> None:
+    inner = second.point / "user.slice" / "fairway.service" / "fairway-x"
+    files(inner, cgroup_subtree_control="")
+    cgroups = Cgroups("fairway-x", [second], {"": "/user.slice/fairway.service"})
+    files(inner / f"{cgroups.instance}-1", memory_max="max", memory_swap_max="max", cpu_max="max 100000")
+
+    group = cgroups.make(Limits(cpu_millis=1500, memory_bytes=MEGABYTE))
+
+    assert cgroups.note == ""
+    assert group is not None
+    place = inner / f"{cgroups.instance}-1"
+    assert group.entrances == [str(place / "cgroup.procs")]
+    assert (place / "cpu.max").read_text() == "150000 100000"
+    assert (place / "memory.max").read_text().startswith(str(MEGABYTE))
+    assert (inner / "cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert not group.ran_out_of_memory()
+    (place / "memory.events").write_text("low 0\noom 2\noom_kill 1\n")
+    assert group.ran_out_of_memory()
+
+
+@pytest.mark.parametrize(
+    ("mounts", "want"),
+    [
+        pytest.param([], "control groups that could do it are not mounted.", id="nothing is mounted"),
+        pytest.param(
+            [Mount(1, frozenset({"cpu"}), "/", Path("/nowhere"))],
+            "no control groups can be made under /nowhere (Permission denied); "
+            "control groups that could do it are not mounted.",
+            id="what is mounted cannot be written",
+        ),
+    ],
+)
+def test_a_sentence_says_why_nothing_is_limited(mounts: list[Mount], want: str) -> None:
+    cgroups = Cgroups("fairway-x", mounts, {})
+
+    assert cgroups.note == f"CPU and memory limits of containers are not enforced: {want}"
+    assert cgroups.make(Limits(cpu_millis=100, memory_bytes=MEGABYTE)) is None
