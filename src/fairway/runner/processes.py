@@ -46,6 +46,9 @@ class Ended(Struct, frozen=True, kw_only=True):
     error: str = ""
     """Why it could not be started at all: no such program, no such directory."""
 
+    told: bool = False
+    """It was told to stop before it ended, so an exit code of 0 may mean that it obeyed, not that it was done."""
+
     lost: bool = False
     """Nobody saw it end: its supervisor, or the machine, went down with it."""
 

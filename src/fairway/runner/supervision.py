@@ -59,6 +59,7 @@ class LocalSupervision:
         self._numbers = count(1)
         self._unanswered: dict[int, _Unanswered] = {}
         self._link: _Link | None = None
+        self._attaching = asyncio.Lock()
         self._instance: str | None = None
         self._closing = self._may_replace = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,12 +105,12 @@ class LocalSupervision:
 
     async def shutdown(self, grace_seconds: float = 0.0) -> None:
         """Stop every process, and the supervisor when the last one has ended; this connection is closed then."""
+        await self.connect()
         self._closing = True
-        link = self._link
-        if link is not None:
+        if self._link is not None:
             grace = min(max(0.0, grace_seconds), messages.LONGEST_GRACE)
-            link.send(messages.frame(messages.Shutdown(next(self._numbers), grace)))
-            await asyncio.shield(link.gone)
+            self._link.send(messages.frame(messages.Shutdown(next(self._numbers), grace)))
+            await asyncio.shield(self._link.gone)
         await self.close()
 
     async def close(self) -> None:
@@ -122,8 +123,7 @@ class LocalSupervision:
             self._link.close()
             await asyncio.shield(self._link.gone)
         for unanswered in self._unanswered.values():
-            if not unanswered.answered.done():
-                unanswered.answered.set_exception(SupervisorFailed("the connection to the supervisor was closed"))
+            _fail(unanswered.answered, "the connection to the supervisor was closed")
 
     async def _ask(self, request: messages.Start | messages.Stop | messages.Forget) -> None:
         if self._instance is None or self._closing:
@@ -142,6 +142,11 @@ class LocalSupervision:
 
     async def _attach(self) -> None:
         """Connected, and everything known, when this returns."""
+        async with self._attaching:
+            if self._link is None:
+                await self._find_or_begin()
+
+    async def _find_or_begin(self) -> None:
         await asyncio.to_thread(self._make_place)
         self._may_replace = True  # once: Fairway may have been upgraded under a server that still runs
         failures = 0
@@ -268,8 +273,9 @@ class LocalSupervision:
             case messages.Changed(process=process):
                 self._processes[process.id] = process
                 self._tell(process)
-            case messages.Refused(reason=reason):
-                _log.error("the supervisor refused a request: %s", reason)
+            case messages.Refused(reason=reason):  # it does not say which; all may be asked again, by who knows why
+                for unanswered in self._unanswered.values():
+                    _fail(unanswered.answered, f"the supervisor refused a request: {reason}")
 
     def on_gone(self, link: "_Link") -> None:
         if link is self._link:
@@ -381,6 +387,11 @@ class _Link(asyncio.Protocol):
 def _set(answered: asyncio.Future[None]) -> None:
     if not answered.done():
         answered.set_result(None)
+
+
+def _fail(answered: asyncio.Future[None], reason: str) -> None:
+    if not answered.done():
+        answered.set_exception(SupervisorFailed(reason))
 
 
 def _last(path: Path) -> str:

@@ -135,7 +135,7 @@ def test_a_suspended_job_stands_still_at_once_and_goes_on_when_resumed() -> None
             await world.until(lambda: world.says("Suspended"))
             assert {"active", "startTime"}.isdisjoint(world.status())
             assert world.status()["terminating"] == 1
-            await world.end(first)
+            await world.end(first, reason="Stopped")
             await world.remove(first)
             await world.nothing_else_happens()
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from fairway.controllers.jobs import pods as facts
 from fairway.controllers.jobs.ledgers import Ledger
 from fairway.kinds.kind import Manifest
 
@@ -146,6 +147,11 @@ def test_a_status_that_could_not_be_written_counts_nothing() -> None:
     assert first.status["succeeded"] == 1
 
 
+def stopped(manifest: Manifest) -> Manifest:
+    """A pod that ended well because it was told to."""
+    return {**manifest, "status": {**manifest["status"], "reason": facts.STOPPED}}
+
+
 @pytest.mark.parametrize(
     ("manifest", "want_excused"),
     [
@@ -157,7 +163,8 @@ def test_a_status_that_could_not_be_written_counts_nothing() -> None:
 def test_after_a_restart_pods_that_were_told_to_go_are_excused(manifest: Manifest, want_excused: set[str]) -> None:
     pods = [
         pod("stopped", told_to_go=5),
-        pod("obedient", "Succeeded", ended=4, told_to_go=5),
+        stopped(pod("obedient", "Succeeded", ended=4, told_to_go=5)),
+        pod("done in that moment", "Succeeded", ended=4, told_to_go=5),
         pod("done", "Succeeded", ended=6, told_to_go=5),
         pod("running"),
     ]

@@ -63,6 +63,37 @@ def test_pods_of_a_suspended_job_count_for_nothing_however_they_end() -> None:
     assert play.active() == ["p4", "p5", "p6"]
 
 
+def test_a_pod_that_was_done_before_it_could_be_told_to_stop_counts() -> None:
+    """It was preempted in the moment of its success: to run it again would do its work twice."""
+    play = Play(job(parallelism=2, completions=2, backoffLimit=0))
+    play.sync()
+    for name in ("p1", "p2"):
+        play.start(name)
+    play.change(suspend=True)
+    play.sync()
+
+    play.end("p1", well=True, by_itself=True)
+    play.end("p2", well=True)
+    play.sync()
+    play.change(suspend=False)
+    play.sync()
+
+    assert play.job["status"]["succeeded"] == 1
+    assert play.active() == ["p3"]
+
+
+def test_a_job_that_was_done_before_it_could_be_stopped_is_complete_though_suspended() -> None:
+    play = Play(job(backoffLimit=0))
+    play.sync()
+    play.start("p1")
+    play.change(suspend=True)
+    play.sync()
+    play.end("p1", well=True, by_itself=True)
+    play.sync()
+
+    assert [one["type"] for one in play.job["status"]["conditions"] if one["status"] == "True"][-1] == "Complete"
+
+
 def test_a_restart_between_suspension_and_resumption_charges_nobody() -> None:
     play = Play(job(backoffLimit=0))
     play.sync()

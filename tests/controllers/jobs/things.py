@@ -180,10 +180,14 @@ class Play:
     def unfinished(self) -> list[str]:
         return [name for name, pod in self.pods.items() if not facts.is_ended(pod)]
 
-    def end(self, name: str, *, well: bool) -> None:
-        """The process of a pod ends; one that was told to go is then gone."""
+    def end(self, name: str, *, well: bool, by_itself: bool = False) -> None:
+        """The process of a pod ends; one that was told to go does so because of that, unless said otherwise, and is
+        then gone.
+        """
         pod = self.pods[name]
         status = {**pod["status"], "phase": "Succeeded" if well else "Failed"}
+        if well and facts.is_deleted(pod) and not by_itself:
+            status["reason"] = facts.STOPPED
         terminated = {"exitCode": 0 if well else 1, "finishedAt": stamp(self.now)}
         status["containerStatuses"] = [{"name": "main", "restartCount": 0, "state": {"terminated": terminated}}]
         self.pods[name] = {**pod, "status": status}

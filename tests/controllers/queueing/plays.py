@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from fairway.client.cluster import Cluster
+from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.frameworks.eviction import release_patch
 from fairway.controllers.queueing import QueueingController
+from fairway.errors import Invalid
 from fairway.jobs import conditions
-from fairway.kinds.kind import Manifest
+from fairway.kinds.kind import Kind, Manifest
 from fairway.model.configuration import Configuration
 from fairway.model.manifests import encode
 from fairway.model.objects import AdmissionCheck, Workload
+from fairway.store.objects import Objects
 from fairway.testing.clock import settle
-from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
+from fairway.testing.clusters import LocalCluster, local_cluster
 from fairway.testing.stores import LocalApi, OpenLog
 
 NAMESPACE = "default"
@@ -43,26 +47,46 @@ def manifest_of(made: Any) -> Manifest:
     return {**{name: part for name, part in manifest.items() if name != "status"}, "metadata": metadata}
 
 
+class _Picky(LocalClient):
+    """An API that does not take what others would."""
+
+    def __init__(self, objects: Objects, manager: str, refuses: set[str]) -> None:
+        super().__init__(objects, manager)
+        self._refuses = refuses
+
+    async def patch(self, kind: Kind, namespace: str, name: str, patch: Any, **options: Any) -> Manifest:
+        if name in self._refuses:
+            raise Invalid(f"{name} is refused")
+        return await super().patch(kind, namespace, name, patch, **options)
+
+
 class Play:
     """One API, with one controller after the other on it."""
 
-    def __init__(self, world: LocalCluster, configuration: FixedConfiguration) -> None:
+    def __init__(
+        self, world: LocalCluster, configuration: FixedConfiguration, batch_seconds: float = BATCH_SECONDS
+    ) -> None:
+        self.batch_seconds = batch_seconds
         self.world = world
         self.api: LocalApi = world.api
         self.clock = world.clock
         self.configuration = configuration
         self.queueing: QueueingController
         self.recorder: Recorder
+        self.refuses: set[str] = set()
+        """The Workloads whose status the API does not take."""
         self._running = AsyncExitStack()
 
     # The controller
 
     async def start(self) -> None:
         """A controller begins, with caches of its own, as a new process would."""
-        cluster = cluster_on(self.api, self.clock)
+        cluster = Cluster(
+            lambda manager: _Picky(self.api.objects, manager, self.refuses), self.api.objects.registry, self.clock
+        )
         self.recorder = Recorder(cluster, "kueue-admission")
         self.queueing = QueueingController(
-            cluster, self.configuration, self.recorder, requeue_batch_seconds=BATCH_SECONDS
+            cluster, self.configuration, self.recorder, requeue_batch_seconds=self.batch_seconds
         )
         place = LocalCluster(self.api, cluster, self.clock)
         await self._running.enter_async_context(place.running(self.queueing))
@@ -194,11 +218,14 @@ class Play:
 
 @asynccontextmanager
 async def play(
-    *objects: Any, configuration: Configuration | None = None, open_log: OpenLog | None = None
+    *objects: Any,
+    configuration: Configuration | None = None,
+    open_log: OpenLog | None = None,
+    batch_seconds: float = BATCH_SECONDS,
 ) -> AsyncIterator[Play]:
     """A controller at work, with these objects."""
     async with local_cluster(open_log, keepers=False) as world:
-        made = Play(world, FixedConfiguration(configuration))
+        made = Play(world, FixedConfiguration(configuration), batch_seconds)
         for each in objects:
             await made.apply(each)
         await made.start()
@@ -207,6 +234,3 @@ async def play(
             assert made.queueing.engine.violations() == []
         finally:
             await made.kill()
-
-
-Story = Callable[[Play], Any]

@@ -9,7 +9,7 @@ import pytest
 
 from fairway.model.configuration import Configuration, WaitForPodsReady
 from fairway.model.objects import Workload
-from fairway.testing.builders import Limited, cluster_queue, cohort, flavor, local_queue, on, pod_set, workload
+from fairway.testing.builders import Limited, Limits, cluster_queue, cohort, flavor, local_queue, on, pod_set, workload
 
 from .plays import Play, play
 
@@ -58,7 +58,7 @@ def test_conditions_carry_the_generation_they_were_decided_for_and_whole_seconds
 
 def test_amounts_are_written_as_kueue_writes_them() -> None:
     async def scenario() -> None:
-        quotas = {"cpu": 8, "memory": "64Gi", "nvidia.com/gpu": 8}
+        quotas: dict[str, Limits] = {"cpu": 8, "memory": "64Gi", "nvidia.com/gpu": 8}
         queue = cluster_queue("cq", on("default", resources=quotas))
         async with play(flavor(), queue, local_queue("lq", "cq")) as on_stage:
             head = pod_set("head", resources={"cpu": "250m", "memory": "2000M"})

@@ -128,7 +128,7 @@ class Troupe:
         name = self._one(number, "reserved")
         if name is not None and self.on_stage.status(name).get("admissionChecks"):
             verdict = ("Ready", "Ready", "Ready", "Retry", "Rejected")[number % 5]
-            more = {"requeueAfterSeconds": 2} if number % 2 and verdict == "Retry" else {}
+            more: dict[str, Any] = {"requeueAfterSeconds": 2} if number % 2 and verdict == "Retry" else {}
             await self.on_stage.report(name, "check", verdict, **more)
 
     async def _deactivate(self, number: int) -> None:

@@ -75,7 +75,7 @@ def counted(
         stopping = facts.is_terminating(pod)
         if stopping:
             terminating.append(pod)
-        is_excused = facts.is_deleted(pod) and facts.uid(pod) in ledger.excused
+        is_excused = facts.is_deleted(pod) and facts.uid(pod) in ledger.excused and not facts.is_done(pod)
         if is_excused or not spec.has_index(facts.index(pod)):
             continue
         if facts.phase(pod) == "Succeeded":

@@ -14,7 +14,8 @@ one vanished, and the process died in the few milliseconds before the next statu
 forgiven, or one completion of a job without indexes is run once more.
 
 Pods that the job itself did away with (it was suspended, or wants fewer) count for nothing, whatever they still do:
-they are `excused`. A restart in the middle of that finds them marked for deletion, and excuses every such pod that had
+they are `excused`. Only one that came to a good end before it could be told to stop counts: its work is done, and must
+not be done again. A restart in the middle of that finds them marked for deletion, and excuses every such pod that had
 not ended before it was told to go. A failure may be forgiven by this, and a job is never failed by its own suspension.
 """
 
@@ -78,7 +79,8 @@ class Ledger:
         """A pod is gone."""
         uid = facts.uid(pod)
         # One that had ended before it was told to go is gone at once, without a mark, and has the right to be counted.
-        if uid in self.excused and (facts.is_deleted(pod) or not facts.is_ended(pod)):
+        is_stopped = facts.is_deleted(pod) or not facts.is_ended(pod)
+        if uid in self.excused and is_stopped and not facts.is_done(pod):
             return replace(self, excused=self.excused - {uid})
         if uid in self.counted and facts.index(pod) is None:
             return replace(self, counted=self.counted - {uid})
@@ -127,6 +129,8 @@ def _by_end(pod: Manifest) -> tuple[datetime, str]:
 def _was_stopped(pod: Manifest) -> bool:
     """Whether it was told to go before it ended by itself."""
     told = facts.told_to_go_at(pod)
+    if facts.is_done(pod):
+        return False
     return told is not None and not (facts.is_ended(pod) and facts.finished_at(pod) < told)
 
 

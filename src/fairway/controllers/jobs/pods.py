@@ -18,6 +18,9 @@ INDEX_IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-c
 LOST: Final = "TerminationByKubelet"
 """The reason of a pod's `DisruptionTarget` condition when the machine, or the supervisor of its processes, died."""
 
+STOPPED: Final = "Stopped"
+"""The reason of a pod that was told to end before it had, and then ended well."""
+
 _MOST_FAILURES: Final = 2**31 - 1
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -47,6 +50,11 @@ def is_active(pod: Manifest) -> bool:
 def is_terminating(pod: Manifest) -> bool:
     """Whether it was told to go and has not ended yet."""
     return is_deleted(pod) and not is_ended(pod)
+
+
+def is_done(pod: Manifest) -> bool:
+    """Whether it succeeded by itself, and not because it was told to go and ended well."""
+    return phase(pod) == "Succeeded" and (pod.get("status") or {}).get("reason") != STOPPED
 
 
 def is_ready(pod: Manifest) -> bool:

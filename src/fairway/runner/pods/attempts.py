@@ -29,6 +29,8 @@ class End(Struct, frozen=True, kw_only=True):
     """As a container's status shows it."""
 
     lost: bool = False
+    told: bool = False
+    """It had been told to stop."""
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -150,7 +152,7 @@ def _end(started_at: float | None, ended: Ended, identity: str) -> End:
         terminated["message"] = message
     if identity:
         terminated["containerID"] = container_id(identity)
-    return End(at=ended.at, exit_code=code, terminated=terminated, lost=ended.lost)
+    return End(at=ended.at, exit_code=code, terminated=terminated, lost=ended.lost, told=ended.told)
 
 
 def _outcome(ended: Ended) -> tuple[int, str, str]:

@@ -22,6 +22,12 @@ _EXPIRED: Final = {
     "reason": "DeadlineExceeded",
     "message": "Pod was active on the node longer than the specified deadline",
 }
+_STOPPED: Final = {
+    "reason": "Stopped",
+    "message": "Pod was told to end before it had ended by itself",
+}
+"""Of a pod that then ended well: whoever told it so may not take it for done."""
+
 _UNKNOWN_MESSAGE: Final = "The container could not be located when the pod was terminated"
 _DISRUPTED: Final = "The pod's processes were lost together with their supervisor or with the machine"
 
@@ -50,6 +56,8 @@ def status_of(seen: Seen, plan: Plan) -> _Part:
         status["initContainerStatuses"] = inits
     if plan.expired and phase == "Failed":
         status.update(_EXPIRED)
+    if phase == "Succeeded" and _was_told(seen):
+        status.update(_STOPPED)
     wanted = _conditions(seen, phase, inits, mains, initialized=initialized)
     if phase == "Failed" and _was_lost(seen):
         wanted.append(("DisruptionTarget", "True", "TerminationByKubelet", _DISRUPTED))
@@ -150,6 +158,12 @@ def _phase(seen: Seen, plan: Plan, mains: list[_Part], *, initialized: bool) -> 
 def _all_done_well(seen: Seen) -> bool:
     ends = [seen.life(one).end for one in seen.containers]
     return all(end is not None and end.exit_code == 0 for end in ends)
+
+
+def _was_told(seen: Seen) -> bool:
+    """Whether a container that ended well had been told to stop."""
+    ends = [seen.life(one).end for one in seen.containers]
+    return any(end is not None and end.told for end in ends)
 
 
 def _was_lost(seen: Seen) -> bool:

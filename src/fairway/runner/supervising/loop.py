@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import socket
-import sys
 import time
 import traceback
 from collections import deque
@@ -21,8 +20,8 @@ Called = Callable[[], object]
 def note(text: str) -> None:
     """A line for people, in `supervisor.log`."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    sys.stderr.write(f"{moment} [{os.getpid()}] {text}\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # on a full disk there are other worries
+        os.write(2, f"{moment} [{os.getpid()}] {text}\n".encode(errors="replace"))
 
 
 class Loop:

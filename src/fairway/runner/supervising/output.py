@@ -13,6 +13,7 @@ from pathlib import Path
 from fairway.runner.supervising.loop import READABLE, Loop, note
 from fairway.runtime.logformat import LONGEST_PIECE, Stream, encode, head
 
+STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 _AT_ONCE = 64 * 1024
 _AT_THE_END = 16 * 1024 * 1024
 """Bytes that are still taken from a process that has ended: more than a pipe holds, if nobody goes on writing."""
@@ -82,13 +83,18 @@ class Pipe:
     __slots__ = ("_file", "_log", "_loop", "_rest", "_stream")
 
     def __init__(self, loop: Loop, log: LogFile, stream: Stream, file: int) -> None:
-        """`file` is the end to read from; it does not block, and is closed here."""
+        """`file` is the end to read from; it is closed here, also if this fails."""
         self._loop = loop
         self._log = log
         self._stream = stream
         self._file: int | None = file
         self._rest = b""
-        loop.watch(file, READABLE, self._read)
+        try:
+            os.set_blocking(file, False)
+            loop.watch(file, READABLE, self._read)
+        except OSError:
+            os.close(file)
+            raise
 
     def finish(self) -> None:
         """Take what is left; the process has ended, so the last line is as long as it will ever be."""

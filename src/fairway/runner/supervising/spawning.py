@@ -52,7 +52,7 @@ def raise_own_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))
 
 
-def spawn(launch: Launch, environment: dict[str, str], out: int, err: int) -> int:
+def spawn(launch: Launch, environment: dict[str, str], outputs: tuple[int, int]) -> int:
     """The pid of the program, which has begun when this returns; it has a session of its own."""
 
     def begin(program: str) -> int:
@@ -60,7 +60,7 @@ def spawn(launch: Launch, environment: dict[str, str], out: int, err: int) -> in
             program,
             launch.argv,
             environment,
-            file_actions=((os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2)),
+            file_actions=((os.POSIX_SPAWN_DUP2, outputs[0], 1), (os.POSIX_SPAWN_DUP2, outputs[1], 2)),
             setsid=True,
             setsigmask=(),
             setsigdef=_SIGNALS,

@@ -12,8 +12,10 @@ import signal
 import socket
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import islice
+
+import msgspec
 
 from fairway import __version__
 from fairway.runner.processes import Ended, Launch, Limits, Process
@@ -23,7 +25,7 @@ from fairway.runner.supervising.connections import Connection
 from fairway.runner.supervising.hunting import Hunt
 from fairway.runner.supervising.journal import Journal
 from fairway.runner.supervising.loop import READABLE, Loop, note
-from fairway.runner.supervising.output import LogFile, Pipe
+from fairway.runner.supervising.output import STREAMS, LogFile, Pipe
 from fairway.runner.supervising.places import Settings
 
 MOST_CONNECTIONS = 16
@@ -47,7 +49,7 @@ class Held:
 
     __slots__ = ("deadline", "ended", "failure", "group", "id", "log", "pid", "pipes", "told")
 
-    def __init__(self, process_id: str, pid: int, log: LogFile, pipes: tuple[Pipe, ...]) -> None:
+    def __init__(self, process_id: str, pid: int, log: LogFile, pipes: list[Pipe]) -> None:
         self.id = process_id
         self.pid = pid
         self.log = log
@@ -223,12 +225,9 @@ class Supervisor:
         except OSError as error:  # it does not run, and nobody need know later
             self._tell(Process(id=launch.id, ended=Ended(at=time.time(), error=f"cannot note the start: {error}")))
             return
-        files: list[int] = []
         try:
-            held = self._spawn(launch, files)
-        except (spawning.CannotStart, OSError) as error:
-            for file in files:
-                os.close(file)
+            held = self._spawn(launch)
+        except (spawning.CannotStart, OSError, ValueError) as error:
             reason = str(error) if isinstance(error, spawning.CannotStart) else f"cannot start a process: {error}"
             self._tell(self._journal.over(launch.id, Ended(at=time.time(), error=reason)))
             return
@@ -236,39 +235,30 @@ class Supervisor:
         stat = proc.read_stat(held.pid)
         self._tell(self._journal.started(held.id, held.pid, time.time(), stat.birth if stat else 0))
 
-    def _spawn(self, launch: Launch, files: list[int]) -> Held:
-        """`files` are those that are open, for whoever has to clean up after a failure."""
-        environment = launch.env | {
-            proc.PROCESS_MARK: launch.id,
-            proc.SUPERVISOR_MARK: self._mark,
-        }
-        for _ in range(2):
-            files.extend(os.pipe2(os.O_CLOEXEC))
-        out, out_of_it, err, err_of_it = files
-        group = self._cgroups.make(launch.limits) if launch.limits != _UNLIMITED else None
-        failure: int | None = None
-        try:
-            if group is None:
-                pid = spawning.spawn(launch, environment, out_of_it, err_of_it)
-            else:
-                failure, failed = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-                try:
-                    outputs = (out_of_it, err_of_it)
-                    pid = spawning.spawn_confined(launch, environment, outputs, group.entrances, failed)
-                finally:
-                    os.close(failed)
-        except BaseException:
-            if failure is not None:
-                os.close(failure)
-            if group is not None:
-                self._cgroups.discard(group)
-            raise
-        os.close(out_of_it)
-        os.close(err_of_it)
-        os.set_blocking(out, False)
-        os.set_blocking(err, False)
+    def _spawn(self, launch: Launch) -> Held:
+        """Whatever can fail comes before the process begins; after that, it is there."""
+        environment = launch.env | {proc.PROCESS_MARK: launch.id, proc.SUPERVISOR_MARK: self._mark}
         log = LogFile(launch.log, self._settings.log_limit_bytes)
-        pipes = (Pipe(self._loop, log, "stdout", out), Pipe(self._loop, log, "stderr", err))
+        with ExitStack() as if_it_fails, ExitStack() as in_any_case:
+            pipes: list[Pipe] = []
+            theirs: list[int] = []
+            for stream in STREAMS:
+                ours, end = os.pipe2(os.O_CLOEXEC)
+                in_any_case.callback(os.close, end)
+                theirs.append(end)
+                pipes.append(Pipe(self._loop, log, stream, ours))
+                if_it_fails.callback(pipes[-1].finish)
+            group = self._cgroups.make(launch.limits) if launch.limits != _UNLIMITED else None
+            failure: int | None = None
+            if group is None:
+                pid = spawning.spawn(launch, environment, (theirs[0], theirs[1]))
+            else:
+                if_it_fails.callback(self._cgroups.discard, group)
+                failure, failed = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+                in_any_case.callback(os.close, failed)
+                if_it_fails.callback(os.close, failure)
+                pid = spawning.spawn_confined(launch, environment, (theirs[0], theirs[1]), group.entrances, failed)
+            if_it_fails.pop_all()
         held = Held(launch.id, pid, log, pipes)
         held.group, held.failure = group, failure
         return held
@@ -281,6 +271,9 @@ class Supervisor:
         if held.deadline is not None and held.deadline <= deadline:
             return
         first = held.deadline is None
+        if first and _has_ended(held.pid):
+            self._on_child()  # it came to its end by itself, and nobody had looked yet
+            return
         held.deadline = deadline
         if grace_seconds <= 0:
             self._at_deadline(held)
@@ -319,7 +312,10 @@ class Supervisor:
             _, status = os.waitpid(pid, 0)
             code = os.waitstatus_to_exitcode(status)
             held.ended = Ended(
-                at=time.time(), exit_code=code if code >= 0 else None, signal=-code if code < 0 else None
+                at=time.time(),
+                exit_code=code if code >= 0 else None,
+                signal=-code if code < 0 else None,
+                told=held.deadline is not None,
             )
             self._leaving[held.id] = held
         if self._leaving or self._orphans:
@@ -378,7 +374,7 @@ class Supervisor:
                 ended = Ended(at=ended.at, error=reason)
         if held.group is not None:
             if ended.exit_code != 0 and held.group.ran_out_of_memory():
-                ended = Ended(at=ended.at, exit_code=ended.exit_code, signal=ended.signal, out_of_memory=True)
+                ended = msgspec.structs.replace(ended, out_of_memory=True)
             self._cgroups.discard(held.group)
         del self._held[held.id]
         del self._leaving[held.id]
@@ -440,6 +436,11 @@ def _ended_children() -> Iterator[int]:
         if found is None:
             return
         yield found.si_pid
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child has ended and waits to be looked at."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
