@@ -90,9 +90,10 @@ def test_what_a_server_asked_for_just_before_it_was_killed_is_known_to_the_next_
             await asyncio.sleep(0)
             os.kill(pid, signal.SIGCONT)
             await connecting
-
-            assert sorted(following.processes) == sorted(f"late-{number}" for number in range(40))
+            known = sorted(following.processes)
             await following.close()
+
+            assert known == sorted(f"late-{number}" for number in range(40))
 
     play(scene())
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from fairway.runner.processes import Ended, Launch
 from fairway.runner.supervising.places import Settings
@@ -235,6 +236,15 @@ def test_hundreds_of_processes_leave_nothing_open(shared: Path) -> None:
     play(scene())
 
 
+def test_it_works_on_the_event_loop_of_the_server(shared: Path) -> None:
+    async def scene() -> int | None:
+        async with connected(shared) as server:
+            return (await server.run("on uvloop", "sh", "-c", "exit 8")).exit_code
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(scene()) == 8
+
+
 def test_nobody_else_can_look_into_the_supervisors_folder(shared: Path) -> None:
     async def scene() -> None:
         async with connected(shared):
@@ -288,7 +298,7 @@ def test_the_supervisor_leaves_when_it_has_nothing_to_do_and_is_there_again_when
 
 def test_servers_that_come_while_it_leaves_find_one_all_the_same(own: Path) -> None:
     async def scene() -> None:
-        for number in range(10):
+        for number in range(6):
             async with connected(own, Settings(idle_seconds=0.001 * (number % 5))) as server:
                 assert (await server.run(f"p{number}", "true")).exit_code == 0
                 await server.supervision.forget(f"p{number}")

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from fairway.runner.supervising import messages
 from fairway.runner.supervising.loop import READABLE, WRITABLE, Loop, note
@@ -35,18 +36,18 @@ class Connection:
         self._frames = messages.Frames()
         self._unsent = bytearray()
         self._is_open = True
-        self._will_flush = self._is_blocked = self._has_more = False
+        self._will_flush = self._is_blocked = self._has_more = self._is_deaf = False
         link.setblocking(False)  # noqa: FBT003 - the standard library's signature
         loop.watch(link.fileno(), READABLE, self._on_ready)
 
     def send(self, answer: messages.Answer) -> None:
         """Leaves in the same turn of the loop, together with others."""
-        if not self._is_open:
+        if not self._is_open or self._is_deaf:
             return
         self._unsent += messages.frame(answer)
         if len(self._unsent) > MOST_UNREAD:
             note("a server does not read what it is told; disconnected")
-            self.close()
+            self._hang_up()
         elif not self._will_flush:
             self._will_flush = True
             self._loop.soon(self.flush)
@@ -81,7 +82,7 @@ class Connection:
         except BlockingIOError:
             self._wait_for(READABLE | WRITABLE, blocked=True)
         except OSError:
-            self.close()
+            self._hang_up()
         else:
             self._wait_for(READABLE, blocked=False)
 
@@ -91,6 +92,13 @@ class Connection:
             self._loop.unwatch(self._link.fileno())
             self._link.close()
             self._on_gone(self)
+
+    def _hang_up(self) -> None:
+        """Say nothing more; what was asked before is still carried out, and then the connection ends."""
+        self._is_deaf = True
+        self._unsent.clear()
+        with suppress(OSError):
+            self._link.shutdown(socket.SHUT_RDWR)
 
     def _on_ready(self) -> None:
         if self._is_blocked:

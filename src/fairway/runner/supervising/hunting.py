@@ -116,6 +116,9 @@ class Hunt:
             signal.pidfd_send_signal(handle, signal.SIGKILL)
         except PermissionError as error:
             note(f"cannot end process {pid}, which belongs to a job: {error}")
+            self._spared.add(pid)
+            os.close(handle)
+            return
         except ProcessLookupError:
             pass
         self._awaited[pid] = handle
