@@ -49,7 +49,7 @@ async def serve(settings: Settings, announce: Callable[[str], None], limits: Lim
 
 @asynccontextmanager
 async def _running_plane(settings: Settings, api: Api) -> "AsyncIterator[asyncio.Future[None]]":
-    """Queueing, controllers and jobs, unless the API is to be served alone; given back is what ends when a part broke."""
+    """Queueing, controllers and jobs, unless the API is served alone; what is given back ends when a part broke."""
     if settings.api_only:
         yield asyncio.get_running_loop().create_future()
         return

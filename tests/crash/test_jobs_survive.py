@@ -110,14 +110,14 @@ def notes_of(notes: Path) -> list[list[str]]:
 
 
 def processes_of(state: Path) -> list[int]:
-    """The processes of jobs of this state directory, by what they carry in their environment."""
+    """The processes of jobs of this state directory: they carry their identity, and work in a directory beneath it."""
     found = []
     for process in psutil.process_iter():
         try:
-            environment = process.environ()
+            environment, directory = process.environ(), Path(process.cwd())
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue
-        if "FAIRWAY_PROCESS" in environment and str(state) in environment.get("FAIRWAY_STATE_DIRECTORY", str(state)):
+        if "FAIRWAY_PROCESS" in environment and directory.is_relative_to(state / "pods"):
             found.append(process.pid)
     return found
 

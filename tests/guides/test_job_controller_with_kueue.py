@@ -106,7 +106,7 @@ SIX_CPUS = {"cpu": "6"}
 
 
 def test_the_second_job_waits_until_the_first_is_done(kubectl: Kubectl, tmp_path: Path) -> None:
-    kubectl("apply --server-side --force-conflicts -f -", given=CONFIGURATION)
+    kubectl("apply --server-side -f -", given=CONFIGURATION)
     kubectl("apply -f -", given=QUEUES)
 
     kubectl("create -f -", given=pod("job1-2ea4-head", "user-queue", SIX_CPUS, [*WAIT, str(tmp_path / "go")]))

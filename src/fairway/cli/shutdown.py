@@ -10,6 +10,8 @@ from fairway.cli.options import state_option
 from fairway.errors import FairwayError
 
 _PATIENCE_SECONDS = 30.0
+_GRACE_SECONDS = 10.0
+"""For jobs that are told to end."""
 
 
 class StillRunningError(FairwayError):
@@ -18,11 +20,33 @@ class StillRunningError(FairwayError):
 
 @click.command()
 @state_option
-def shutdown(state: Path) -> None:
+@click.option(
+    "--jobs", is_flag=True, help="End all running jobs, too. The next start tries again what may be tried again."
+)
+def shutdown(state: Path, *, jobs: bool) -> None:
     """End the server that runs on a state directory.
 
-    Returns when it has ended; running jobs are not touched. When there is no server, that is said, and all is well.
+    Returns when it has ended; running jobs go on, unless --jobs is given. When there is no server, that is said, and
+    all is well.
     """
+    _end_server(state)
+    if jobs and state.is_dir():
+        import asyncio  # noqa: PLC0415 - help must not wait for it
+
+        asyncio.run(_end_jobs(state))
+        click.echo("All jobs have ended.")
+
+
+async def _end_jobs(state: Path) -> None:
+    from fairway.runner.supervision import LocalSupervision  # noqa: PLC0415
+    from fairway.runtime.clock import SystemClock  # noqa: PLC0415
+
+    supervision = LocalSupervision(state, SystemClock())
+    await supervision.connect()
+    await supervision.shutdown(_GRACE_SECONDS)
+
+
+def _end_server(state: Path) -> None:
     import psutil  # noqa: PLC0415 - help must not wait for it
 
     from fairway.runtime.lease import holder  # noqa: PLC0415

@@ -87,11 +87,12 @@ class Writer:
         self._cluster = cluster
         self._client = client
 
-    async def create(self, resource: str, manifest: Manifest) -> Manifest:
+    async def create(self, resource: str, manifest: Manifest, *, trusted: bool = False) -> Manifest:
+        """A new object; a `trusted` one is right by construction."""
         kind = self._cluster.kind(resource)
         manifest.setdefault("apiVersion", kind.api_version(kind.stored))
         manifest.setdefault("kind", kind.kind)
-        created = await self._client.create(kind, manifest)
+        created = await self._client.create(kind, manifest, trusted=trusted)
         self._cluster.note(kind, created)
         return created
 

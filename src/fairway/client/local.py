@@ -21,9 +21,10 @@ class LocalClient:
     """
 
     def __init__(self, objects: Objects, manager: str) -> None:
-        """`manager` is the name under which fields are owned."""
+        """`manager` is the name under which fields are owned, where that is recorded (`WriteOptions.tracked`)."""
         self._objects = objects
-        self._options = WriteOptions(manager=manager, shared=True)
+        self._options = WriteOptions(manager=manager, shared=True, tracked=False)
+        self._trusted = WriteOptions(manager=manager, shared=True, tracked=False, trusted=True)
         self._forced = WriteOptions(manager=manager, force=True, shared=True)
         pods = objects.registry.by_name("pods")
         if pods is None:
@@ -43,9 +44,10 @@ class LocalClient:
             for event in await events.next():
                 yield WatchEvent(event.type, shared(event.entry))
 
-    async def create(self, kind: Kind, manifest: Manifest) -> Manifest:
+    async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
         namespace = manifest.get("metadata", {}).get("namespace", "")
-        written = await self._objects.create(kind, kind.stored, namespace, manifest, self._options)
+        options = self._trusted if trusted else self._options
+        written = await self._objects.create(kind, kind.stored, namespace, manifest, options)
         return shared(written.entry)
 
     async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:

@@ -53,8 +53,8 @@ class Client(Protocol):
     def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[WatchEvent]:
         """The changes after a resource version; `Expired` if they are no longer known: list again, go on from there."""
 
-    async def create(self, kind: Kind, manifest: Manifest) -> Manifest:
-        """A new object, as it was stored."""
+    async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
+        """A new object, as it was stored; a `trusted` one is right by construction and need not be looked at twice."""
 
     async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
         """Replace an object, or its status; `Conflict` if it has changed since it was read."""

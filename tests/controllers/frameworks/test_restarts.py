@@ -51,9 +51,9 @@ class Mortal(LocalClient):
         super().__init__(api.objects, manager)
         self._fate = fate
 
-    async def create(self, kind: Kind, manifest: Manifest) -> Manifest:
+    async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
         await self._fate.before()
-        created = await super().create(kind, manifest)
+        created = await super().create(kind, manifest, trusted=trusted)
         await self._fate.after()
         return created
 

@@ -23,6 +23,7 @@ _MEMORY: Final = "fairway-defaults"
 """The ConfigMap that remembers what was made."""
 
 _MADE: Final = "clusterQueueSpec"
+_MADE_BY: Final = "fairway.dev/made-by"
 _MANAGER: Final = "fairway-defaults"
 
 CONFIGURATION: Final = """\
@@ -111,11 +112,23 @@ class Defaults:
         }
 
     async def _create(self, resource: str, manifest: Manifest) -> Manifest | None:
-        """Make an object, unless somebody has; `None` then."""
+        """Make an object, unless somebody has; `None` then.
+
+        Nobody comes to own its fields, so that whoever applies an object of that name takes it over without a conflict.
+        """
+        manifest["metadata"]["annotations"] = {_MADE_BY: "fairway"}
         try:
-            return await self._writer.create(resource, manifest)
+            made = await self._writer.create(resource, manifest)
         except AlreadyExists:
             return None
+        owner = {
+            "manager": _MANAGER,
+            "operation": "Update",
+            "apiVersion": made["apiVersion"],
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{_MADE_BY}": {}}}},
+        }
+        return await self._writer.patch(resource, made, {"metadata": {"managedFields": [owner]}})
 
 
 def _text(spec: Any) -> str:

@@ -20,8 +20,14 @@ from fairway.controllers.queueing.writing import Writes
 from fairway.model.configuration import Configuration
 from fairway.runtime.clock import Timer
 
-REQUEUE_BATCH_SECONDS: Final = 0.02
+SHORTEST_BATCH_SECONDS: Final = 0.002
+LONGEST_BATCH_SECONDS: Final = 0.05
 """How long freed quota may wait for more of it before those who wait are tried again. Kueue waits a second."""
+
+_BATCH_PER_COST: Final = 40.0
+"""To try all who wait takes a moment, and more of them a longer one; the batch is so much longer than that."""
+
+_WEIGHT_OF_LAST: Final = 0.1
 
 _SHORTEST_WAIT_SECONDS: Final = 0.0005
 """Times of day are kept in microseconds, so a timer may ring a moment too early."""
@@ -38,11 +44,13 @@ class QueueingController:
         configuration: ConfigurationSource,
         recorder: Recorder,
         *,
-        requeue_batch_seconds: float = REQUEUE_BATCH_SECONDS,
+        requeue_batch_seconds: float | None = None,
     ) -> None:
+        """Freed quota is given on after `requeue_batch_seconds`, or after a time that goes with the load."""
         self._clock = cluster.clock
         self._configuration = configuration
         self._batch_seconds = requeue_batch_seconds
+        self._waking_seconds = 0.0
         self._wake = asyncio.Event()
         self._surroundings = Surroundings(cluster, self._wake.set)
         self._intake = Intake(cluster, self._wake.set)
@@ -83,7 +91,8 @@ class QueueingController:
             await self._writes.stop()
 
     def _config(self) -> Config:
-        return engine_config(self._configuration.value, requeue_batch_seconds=self._batch_seconds)
+        seconds = SHORTEST_BATCH_SECONDS if self._batch_seconds is None else self._batch_seconds
+        return engine_config(self._configuration.value, requeue_batch_seconds=seconds)
 
     def _configured(self, _: Configuration) -> None:
         self._outdated = self._config() != self.engine.config
@@ -107,8 +116,12 @@ class QueueingController:
         told, self._told = self._told, []
         happened += told
         due = self.engine.next_wakeup
-        if happened or (due is not None and due <= at):
-            self._decide(happened or [TimePassed(at=at)])
+        if due is not None and due <= at:
+            began = self._clock.monotonic()
+            self._decide([*happened, TimePassed(at=at)])
+            self._adapt_batch(self._clock.monotonic() - began)
+        elif happened:
+            self._decide(happened)
         if checks_changed:
             changed += [record.key for record in self.engine.records() if record.stage is not Stage.FINISHED]
         self._writes.look_at(changed)
@@ -137,6 +150,13 @@ class QueueingController:
             self._writes.take(said)
             for listener in self._listeners:
                 listener(said)
+
+    def _adapt_batch(self, seconds: float) -> None:
+        """Take in how long it took to try those who wait."""
+        if self._batch_seconds is None:
+            self._waking_seconds += _WEIGHT_OF_LAST * (seconds - self._waking_seconds)
+            batch = _BATCH_PER_COST * self._waking_seconds
+            self.engine.requeue_batch_seconds = min(LONGEST_BATCH_SECONDS, max(SHORTEST_BATCH_SECONDS, batch))
 
     def _wind(self) -> None:
         """See to the next turn when time alone will change something."""

@@ -147,6 +147,7 @@ class Writes:
             seen, record = self._intake.seen(key), engine.record(key)
             if seen is None or record is None:
                 self._explanations.drop(key)
+                self._refusals.pop(key, None)
             elif has_chores(seen, record, engine.required_checks(record)):
                 if seen.reserved or not seen.active or seen.deactivating:
                     self._desk(key)

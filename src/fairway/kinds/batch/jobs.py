@@ -46,7 +46,7 @@ def _default(manifest: Manifest) -> None:
 
 
 def _prepare_create(manifest: Manifest) -> None:
-    manifest["status"] = {}
+    manifest.setdefault("status", {})
     spec = manifest["spec"]
     if spec.get("manualSelector"):
         return

@@ -123,7 +123,10 @@ def _replace(context: Context, target: Target, before: Before, new: Manifest, fo
     refused = _ask_gatekeeper(context, target, old, new)
     managed = owned(context, kind, old, new, target.options, target.subresource)
     _obey_rules(kind, target.version, old, new, found.errors + refused)
-    new["metadata"]["managedFields"] = managed
+    if managed or "managedFields" in old["metadata"]:
+        new["metadata"]["managedFields"] = managed
+    else:
+        new["metadata"].pop("managedFields", None)
     return _store(context, target, before, new, found.warnings)
 
 

@@ -34,6 +34,13 @@ class WriteOptions:
     force: bool = False
     """Apply only: take over fields that others own."""
 
+    tracked: bool = True
+    """Record who owns the fields. Controllers of this process are not recorded for what they create, nor for statuses:
+    nobody contends with them for these, and the record would be larger than what it is about."""
+
+    trusted: bool = False
+    """Its author makes objects that are right by construction; they are not held against the schema."""
+
     shared: bool = False
     """Keep the result decoded: its author is in this process, and others here will look at it."""
 

@@ -6,7 +6,7 @@ the disk, and by then everything that was needed for the decision is let go of.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +19,7 @@ from fairway.store.objects.gatekeeping import Gatekeeper, Nobody
 from fairway.store.objects.intake import name_of
 from fairway.store.objects.options import WriteOptions, Written
 from fairway.store.objects.reading import details_of, not_found
-from fairway.store.patching.managed import after_write
+from fairway.store.patching.managed import after_write, entries_of
 from fairway.store.store import Store
 
 LARGEST_OBJECT: Final = 10 << 20
@@ -28,6 +28,8 @@ LARGEST_OBJECT: Final = 10 << 20
 _ROOM_TO_GO: Final = 64 << 10
 _MOST_PROBLEMS: Final = 100
 """More are not told: the first hundred are enough to see what is wrong."""
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -42,14 +44,18 @@ class Context:
     new_uid: Callable[[], str]
     new_suffix: Callable[[], str]
     gatekeeper: Gatekeeper = field(default_factory=Nobody)
-    _last: tuple[datetime, str] = field(default=(datetime.min.replace(tzinfo=UTC), ""))
+    _last: tuple[datetime, datetime, str] = field(default=(_LONG_AGO, _LONG_AGO, ""))
 
     def stamp(self) -> str:
         """The time as objects carry it: whole seconds, UTC."""
-        now = self.now().replace(microsecond=0)
-        if now != self._last[0]:
-            self._last = (now, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
-        return self._last[1]
+        now = self.now()
+        since, until, text = self._last
+        if since <= now < until:
+            return text
+        second = now.replace(microsecond=0)
+        text = second.strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._last = (second, second + timedelta(seconds=1), text)
+        return text
 
     def head(self, kind: Kind, key: Key) -> Entry:
         """The object as the next write finds it; `NotFound` if there is none."""
@@ -75,6 +81,8 @@ def owned(
     context: Context, kind: Kind, old: Manifest | None, new: Manifest, options: WriteOptions, subresource: str = ""
 ) -> list[dict[str, Any]]:
     """The record of ownership after a plain write; it is always in the stored version."""
+    if not options.tracked and (old is None or subresource):
+        return entries_of(old)
     return after_write(
         old,
         new,
