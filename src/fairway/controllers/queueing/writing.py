@@ -184,12 +184,11 @@ class Writes:
             self._close(key)
             return
         self._drop_overtaken(desk, case.record, case.seen)
-        if desk.todo and isinstance(desk.todo[0], Admit) and self._freeing - {key}:
-            self._held.append(key)
-            return
         step = next_step(case, desk.todo, desk.explanation)
         if step is None:
             self._close(key)
+        elif self._freeing - {key} and any(isinstance(one, Admit) for one in step.done):
+            self._held.append(key)
         else:
             self._tasks[key] = asyncio.create_task(self._carry_out(key, desk, case, step))
 
