@@ -46,7 +46,7 @@ class Plane:
 
     def __init__(self, objects: Objects, settings: Settings, clock: Clock) -> None:
         machine = Machine.detect(settings.cpus, settings.memory, settings.gpus, settings.state)
-        cluster = Cluster(lambda manager: LocalClient(objects, manager), objects.registry, clock)
+        cluster = Cluster(lambda manager: LocalClient(objects, manager, trusted=True), objects.registry, clock)
         kueue, kubernetes = Recorder(cluster, "kueue"), Recorder(cluster, "fairway")
         configuration = CurrentConfiguration(cluster, kueue)
         self.queueing = QueueingController(cluster, configuration, kueue)

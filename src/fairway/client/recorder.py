@@ -2,7 +2,7 @@
 
 Telling costs nothing: an event is put on a list and written a little later, together with others. The same thing told
 again is counted, not written anew. Events are a courtesy, and must not keep anybody from working: writing them takes at
-most a fifth of the time, so a storm of them is written after it is over. When more come than that, the oldest unwritten
+most a tenth of the time, so a storm of them is written after it is over. When more come than that, the oldest unwritten
 ones are dropped, and a write that fails is not tried again.
 """
 
@@ -25,7 +25,7 @@ _MOST_UNWRITTEN: Final = 10_000
 _MOST_REMEMBERED: Final = 4096
 _PAUSE_SECONDS: Final = 0.05
 _TOGETHER: Final = 32
-_REST: Final = 4.0
+_REST: Final = 9.0
 """How much longer than writing took one waits before the next."""
 
 _log = logging.getLogger(__name__)

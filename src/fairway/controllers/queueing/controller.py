@@ -24,7 +24,7 @@ SHORTEST_BATCH_SECONDS: Final = 0.002
 LONGEST_BATCH_SECONDS: Final = 0.05
 """How long freed quota may wait for more of it before those who wait are tried again. Kueue waits a second."""
 
-_BATCH_PER_COST: Final = 5.0
+_BATCH_PER_COST: Final = 8.0
 """To try all who wait takes a moment, and more of them a longer one; the batch is so much longer than that."""
 
 _WEIGHT_OF_LAST: Final = 0.1

@@ -39,7 +39,8 @@ class WriteOptions:
     nobody contends with them for these, and the record would be larger than what it is about."""
 
     trusted: bool = False
-    """Its author makes objects that are right by construction; they are not held against the schema."""
+    """Its author writes what is right by construction: new objects are not held against the schema, statuses neither
+    against the schema nor against the rules."""
 
     shared: bool = False
     """Keep the result decoded: its author is in this process, and others here will look at it."""
