@@ -43,6 +43,7 @@ class LocalClient:
         return Listed([shared(entry) for entry in page.entries], str(page.revision))
 
     async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[WatchEvent]:
+        self._objects.watched_here.add(kind.resource)
         events = self._objects.watch(Selection(kind, *scope), int(since))
         while True:
             for event in await events.next():

@@ -14,20 +14,12 @@ from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.queueing.intake import Intake
+from fairway.controllers.queueing.pacing import Pace
 from fairway.controllers.queueing.settings import engine_config
 from fairway.controllers.queueing.surroundings import Surroundings
 from fairway.controllers.queueing.writing import Writes
 from fairway.model.configuration import Configuration
 from fairway.runtime.clock import Timer
-
-SHORTEST_BATCH_SECONDS: Final = 0.002
-LONGEST_BATCH_SECONDS: Final = 0.05
-"""How long freed quota may wait for more of it before those who wait are tried again. Kueue waits a second."""
-
-_BATCH_PER_COST: Final = 8.0
-"""To try all who wait takes a moment, and more of them a longer one; the batch is so much longer than that."""
-
-_WEIGHT_OF_LAST: Final = 0.1
 
 _SHORTEST_WAIT_SECONDS: Final = 0.0005
 """Times of day are kept in microseconds, so a timer may ring a moment too early."""
@@ -50,7 +42,7 @@ class QueueingController:
         self._clock = cluster.clock
         self._configuration = configuration
         self._batch_seconds = requeue_batch_seconds
-        self._waking_seconds = 0.0
+        self._pace = Pace()
         self._wake = asyncio.Event()
         self._surroundings = Surroundings(cluster, self._wake.set)
         self._intake = Intake(cluster, self._wake.set)
@@ -91,7 +83,7 @@ class QueueingController:
             await self._writes.stop()
 
     def _config(self) -> Config:
-        seconds = SHORTEST_BATCH_SECONDS if self._batch_seconds is None else self._batch_seconds
+        seconds = self._pace.seconds if self._batch_seconds is None else self._batch_seconds
         return engine_config(self._configuration.value, requeue_batch_seconds=seconds)
 
     def _configured(self, _: Configuration) -> None:
@@ -119,7 +111,8 @@ class QueueingController:
         if due is not None and due <= at:
             began = self._clock.monotonic()
             self._decide([*happened, TimePassed(at=at)])
-            self._adapt_batch(self._clock.monotonic() - began)
+            if self._batch_seconds is None:
+                self.engine.requeue_batch_seconds = self._pace.took(began, self._clock.monotonic())
         elif happened:
             self._decide(happened)
         if checks_changed:
@@ -150,13 +143,6 @@ class QueueingController:
             self._writes.take(said)
             for listener in self._listeners:
                 listener(said)
-
-    def _adapt_batch(self, seconds: float) -> None:
-        """Take in how long it took to try those who wait."""
-        if self._batch_seconds is None:
-            self._waking_seconds += _WEIGHT_OF_LAST * (seconds - self._waking_seconds)
-            batch = _BATCH_PER_COST * self._waking_seconds
-            self.engine.requeue_batch_seconds = min(LONGEST_BATCH_SECONDS, max(SHORTEST_BATCH_SECONDS, batch))
 
     def _wind(self) -> None:
         """See to the next turn when time alone will change something."""

@@ -51,6 +51,8 @@ class Objects:
         self.registry = registry
         self.now = now
         self._alike = Alike()
+        self.watched_here: set[str] = set()
+        """Resources that somebody in this process follows: their newest states stay decoded, whoever wrote them."""
         self._context = Context(store, registry, now, new_uid or _uid_source(), new_suffix or creating.random_suffix)
 
     def ask(self, gatekeeper: Gatekeeper) -> None:
@@ -93,7 +95,7 @@ class Objects:
         """Store a new object. The manifest is changed."""
         written = creating.create(self._context, kind, version, namespace, manifest, options)
         del manifest
-        return await _when_durable(written, shared=options.shared)
+        return await _when_durable(written, shared=options.shared or kind.resource in self.watched_here)
 
     async def create_from(
         self, kind: Kind, version: str, namespace: str, data: bytes, options: WriteOptions = PLAIN
@@ -106,7 +108,7 @@ class Objects:
             if parts is not None:
                 self._alike.remember(kind, bytes(parts.spec), options, written)
         del data, parts
-        return await _when_durable(written)
+        return await _when_durable(written, shared=kind.resource in self.watched_here)
 
     async def update(
         self,
@@ -120,7 +122,7 @@ class Objects:
         """Replace an object, or its status. The manifest is changed."""
         written = changing.update(self._context, Target(kind, version, key, options, subresource), manifest)
         del manifest
-        return await _when_durable(written, shared=options.shared)
+        return await _when_durable(written, shared=options.shared or kind.resource in self.watched_here)
 
     async def patch(
         self,
@@ -136,11 +138,14 @@ class Objects:
         target = Target(kind, version, key, options, subresource)
         written = changing.patch(self._context, target, patch_type, patch)
         del patch
-        return await _when_durable(written, shared=options.shared)
+        return await _when_durable(written, shared=options.shared or kind.resource in self.watched_here)
 
     async def bind(self, kind: Kind, key: Key, node: str, options: WriteOptions = PLAIN) -> Written:
         """Give a pod to a node."""
-        return await _when_durable(binding.bind(self._context, kind, key, node, options), shared=options.shared)
+        return await _when_durable(
+            binding.bind(self._context, kind, key, node, options),
+            shared=options.shared or kind.resource in self.watched_here,
+        )
 
     async def delete(self, kind: Kind, key: Key, options: DeleteOptions = PLAIN_DELETE) -> Written:
         """Delete an object, or mark it for deletion where somebody must finish first."""
