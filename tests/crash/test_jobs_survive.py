@@ -117,7 +117,7 @@ def processes_of(state: Path) -> list[int]:
             environment, directory = process.environ(), Path(process.cwd())
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue
-        if "FAIRWAY_PROCESS" in environment and directory.is_relative_to(state / "pods"):
+        if "FAIRWAY_PROCESS" in environment and directory.is_relative_to(state / "work"):
             found.append(process.pid)
     return found
 

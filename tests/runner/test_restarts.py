@@ -90,7 +90,7 @@ def test_what_was_deleted_meanwhile_is_stopped(tmp_path: Path) -> None:
 
 def test_files_that_a_gone_pod_left_are_removed(tmp_path: Path) -> None:
     async def story() -> None:
-        for left in ("pods/u1/work", "logs/default/u2/main", "logs/other/u2/main"):
+        for left in ("work/u1", "logs/default/u2/main", "logs/other/u2/main"):
             (tmp_path / left).mkdir(parents=True)
         async with a_world(tmp_path) as world, world.running():
             while any((tmp_path / "pods").iterdir()) or any((tmp_path / "logs" / "other").iterdir()):

@@ -79,7 +79,7 @@ def test_what_is_launched(tmp_path: Path) -> None:
                 "CUDA_VISIBLE_DEVICES": "",
                 "NVIDIA_VISIBLE_DEVICES": "void",
             }
-            assert launch.cwd == str(tmp_path / "pods" / uid / "work")
+            assert launch.cwd == str(tmp_path / "work" / uid)
             assert launch.log == str(tmp_path / "logs" / "default" / uid / "main" / "0.log")
             assert (launch.limits.cpu_millis, launch.limits.memory_bytes) == (1500, 1 << 30)
 

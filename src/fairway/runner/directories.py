@@ -1,6 +1,6 @@
 """Where the runner keeps the files of pods in the state directory, and how they go again.
 
-pods/<uid>/work         what a container without a `workingDir` starts in
+work/<uid>              what a container without a `workingDir` starts in
 pods/<uid>/volumes/…    its volumes
 pods/<uid>/devices.json the GPUs it was given
 logs/<namespace>/<uid>  what its containers wrote (see docs/logs.md)
@@ -22,6 +22,7 @@ class Directories:
 
     def __init__(self, state: Path) -> None:
         state = state.absolute()
+        self._work = state / "work"
         self._pods = state / "pods"
         self._logs = state / "logs"
         self._doomed: list[Path] = []
@@ -29,7 +30,7 @@ class Directories:
 
     def make(self) -> None:
         """The directories that all others are in, for their owner alone."""
-        for directory in (self._pods, self._logs):
+        for directory in (self._work, self._pods, self._logs):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def pod(self, uid: str) -> Path:
@@ -37,11 +38,10 @@ class Directories:
 
     def made_work(self, uid: str) -> Path:
         """The working directory of a pod, made if it is not there."""
-        pod = f"{self._pods}/{uid}"
-        for directory in (pod, f"{pod}/work"):
-            with suppress(FileExistsError):
-                os.mkdir(directory, 0o700)  # noqa: PTH102 - for every pod, and several times faster than a Path's
-        return Path(f"{pod}/work")
+        work = f"{self._work}/{uid}"
+        with suppress(FileExistsError):
+            os.mkdir(work, 0o700)  # noqa: PTH102 - for every pod, and several times faster than a Path's
+        return Path(work)
 
     def volumes(self, uid: str) -> Path:
         return self._pods / uid / "volumes"
@@ -52,7 +52,7 @@ class Directories:
 
     def uids(self) -> set[str]:
         """The pods that have left files here."""
-        found = {path.name for path in self._pods.iterdir()}
+        found = {path.name for directory in (self._work, self._pods) for path in directory.iterdir()}
         found.update(
             path.name for namespace in self._logs.iterdir() if namespace.is_dir() for path in namespace.iterdir()
         )
@@ -64,6 +64,7 @@ class Directories:
 
     def remove(self, uid: str, namespace: str = "") -> None:
         """Everything of a pod that is gone."""
+        self._remove(self._work / uid)
         self._remove(self.pod(uid))
         for directory in [self._logs / namespace] if namespace else self._namespaces():
             self._remove(directory / uid)
