@@ -1,8 +1,9 @@
-"""``python -m bench``: one table with what the engine and the API server cost, what the goal is, and whether it is met.
+"""``python -m bench``: one table with what engine, API server and jobs cost, what the goal is, and whether it is met.
 
 The engine's times are CPU seconds of one core, in virtual time and without I/O; each line runs in a process of its own,
 so that its memory is its own, too. The API server is a process under load over HTTP, its times are those of the clock
-(``bench.api``). The machine's speed varies, so the first line gives the time of a fixed loop for comparison.
+(``bench.api``). Jobs that really run are in ``bench.jobs``, the load of a whole cluster in ``bench.scalability``. The
+machine's speed varies, so the first line gives the time of a fixed loop for comparison.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import time
 from typing import NamedTuple
 
-from bench import parked, scenario, victims
+from bench import jobs, parked, scalability, scenario, victims
 from bench.api.lines import for_fairway
 from bench.table import Line, isolated, show, tell
 from fairway.admission.config import Config
@@ -112,13 +113,13 @@ def _victims(wanted: int, shortcuts: bool) -> victims.Victims:  # noqa: FBT001 -
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measure engine and API server; print one table."
+        prog="python -m bench", description="Measure engine, API server and running jobs; print one table."
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the size, to see that it runs")
     scale = 10 if parser.parse_args().quick else 1
     speed = calibrate()
     lines = [Line("a fixed loop, for comparison", f"{speed * 1e3:.0f} ms", "", None, 0)]
-    for part in (_scenario_lines, _parked_lines, _victim_lines, for_fairway):
+    for part in (_scenario_lines, _parked_lines, _victim_lines, for_fairway, jobs.lines, scalability.lines):
         lines += part(scale)
         tell(lines[-1].what)
     show(lines, judged=scale == 1)
