@@ -144,6 +144,7 @@ def lasting_name(state: Path, machine: Machine) -> str:
         return note.read_text().strip() or machine.name
     except FileNotFoundError:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note.touch(mode=0o600)
         note.write_text(f"{machine.name}\n")
         return machine.name
 
