@@ -45,18 +45,17 @@ def wait_until(holds: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def test_jobs_go_on_when_the_server_ends_and_end_when_they_are_told_to(tmp_path: Path) -> None:
-    server = Server(tmp_path / "state", jobs=True).start()
-    command_line = CommandLine(tmp_path / "state")
+def test_jobs_go_on_when_the_server_ends_and_end_when_they_are_told_to(fairway: CommandLine) -> None:
+    server = Server(fairway.state, jobs=True)
+    server.url = fairway("up", "--port", "0").split()[4]
     assert server.call("POST", JOBS, SLEEPER).code == 201
     wait_until(lambda: sleepers(server.state))
     (before,) = sleepers(server.state)
 
-    assert "has ended" in command_line("shutdown")
-    server.stop()
+    assert "has ended" in fairway("shutdown")
     assert sleepers(server.state) == [before]
 
-    assert command_line("shutdown", "--jobs").splitlines()[-1] == "All jobs have ended."
+    assert fairway("shutdown", "--jobs").splitlines()[-1] == "All jobs have ended."
     assert sleepers(server.state) == []
 
 
