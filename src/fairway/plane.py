@@ -82,6 +82,8 @@ class Plane:
         try:
             await self._cluster.synced()
             await self._supervision.connect()
+            if self._supervision.limits_note:
+                _log.warning("limits of pods are not enforced: %s", self._supervision.limits_note)
             await self._defaults.ensure()
             tasks += [_started(part, broken) for part in self._parts]
             yield broken
