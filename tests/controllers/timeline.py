@@ -4,12 +4,18 @@ from fairway.kinds.kind import Manifest
 from fairway.testing.clock import settle
 from fairway.testing.clusters import LocalCluster
 
+_ROUNDS_OF_QUIET = 3
+
 
 async def catch_up(local: LocalCluster) -> None:
-    """Let everything happen that needs no time."""
-    for _ in range(3):
-        await local.api.store.settled()
+    """Let everything happen that needs no time: until nobody has written anything for a while."""
+    store = local.api.store
+    quiet = 0
+    while quiet < _ROUNDS_OF_QUIET:
+        before = store.next_revision
+        await store.settled()
         await settle()
+        quiet = quiet + 1 if store.next_revision == before else 0
 
 
 async def create(local: LocalCluster, **objects: Manifest | list[Manifest]) -> None:
