@@ -151,8 +151,8 @@ def test_a_deleted_pod_may_clean_up(tmp_path: Path) -> None:
             await world.api.delete("pods", "p")
             await world.until(lambda: world.phase() == "gone")
             assert done.read_text() == "bye\n"
-            await eventually(lambda: not any((tmp_path / "logs" / "default").iterdir()))
-            assert not any((tmp_path / "pods").iterdir())
+            await eventually(lambda: not any((tmp_path / "work").iterdir()))
+            await eventually(lambda: not any((tmp_path / "logs").glob("default/*")))
 
     play(story())
 

@@ -82,7 +82,7 @@ def test_what_was_deleted_meanwhile_is_stopped(tmp_path: Path) -> None:
                     world.supervision.end(world.id(name), None, signal=15)
                 await world.until(lambda: world.api.get("pods", "marked") is None)
                 await world.until(lambda: not world.supervision.processes)
-                while any((tmp_path / "pods").iterdir()):
+                while any((tmp_path / "work").iterdir()):
                     await world.pass_time(0.01)
 
     play(story())
@@ -93,7 +93,7 @@ def test_files_that_a_gone_pod_left_are_removed(tmp_path: Path) -> None:
         for left in ("work/u1", "logs/default/u2/main", "logs/other/u2/main"):
             (tmp_path / left).mkdir(parents=True)
         async with a_world(tmp_path) as world, world.running():
-            while any((tmp_path / "pods").iterdir()) or any((tmp_path / "logs" / "other").iterdir()):
+            while any((tmp_path / "work").iterdir()) or any((tmp_path / "logs" / "other").iterdir()):
                 await world.pass_time(0.01)
 
     play(story())

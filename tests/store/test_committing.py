@@ -10,7 +10,7 @@ from fairway.errors import StorageFailed, TooManyRequests, Unavailable
 from fairway.store import store as stores
 from fairway.store.entries import Change
 from fairway.store.store import History, Store
-from fairway.testing.stores import OpenLog
+from fairway.testing.stores import OpenLog, local_api
 
 from .harbour import BOATS, CREWS, HeldLog, boat, load_of, put, put_together, remove, running, there, told
 
@@ -264,5 +264,22 @@ def test_a_store_that_is_closing_takes_no_more_writes(open_log: OpenLog) -> None
             await closing
             assert first.done()
             assert there(store) == {"arc": 0}
+
+    asyncio.run(story())
+
+
+def test_whoever_gives_up_waiting_takes_nobody_along() -> None:
+    """A controller that was cancelled in the middle of a write used to cancel all who waited for the same commit."""
+
+    async def story() -> None:
+        async with local_api() as api:
+            author = asyncio.create_task(api.create("configmaps", {"metadata": {"name": "a"}}))
+            await asyncio.sleep(0)
+            waiting = asyncio.create_task(api.store.settled())
+            await asyncio.sleep(0)
+            author.cancel()
+            await waiting
+            assert author.cancelled()
+            assert api.get("configmaps", "a") is not None
 
     asyncio.run(story())

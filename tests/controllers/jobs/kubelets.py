@@ -124,3 +124,4 @@ async def a_controller_in(world: World) -> AsyncIterator[JobController]:
     controller = JobController(cluster.cluster, world.recorder)
     async with cluster.running(controller):
         yield controller
+    await world.api.store.settled()  # what it had sent to the disk is there when the next one begins

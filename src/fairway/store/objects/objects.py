@@ -1,5 +1,6 @@
 """The door: one object that carries out requests on the store."""
 
+import asyncio
 import secrets
 import uuid
 from collections.abc import Callable
@@ -165,5 +166,6 @@ async def _when_durable(written: Written, *, shared: bool = False) -> Written:
     if not shared:
         written.entry.shared = None
     if written.durable is not None:
-        await written.durable
+        # Others wait for the same: they must not be cancelled together with whoever gives up here.
+        await asyncio.shield(written.durable)
     return written
