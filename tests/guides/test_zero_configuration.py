@@ -38,3 +38,14 @@ def test_ones_own_cluster_queue_replaces_the_one_that_was_there(kubectl: Kubectl
     assert kubectl("get clusterqueue cluster-queue -o", "jsonpath={..nominalQuota}") == "9 36Gi 8"
     kubectl("create -f -", given=PLAIN)
     kubectl("wait --for=condition=Complete job/hello --timeout=20s")
+
+
+def test_what_ones_own_object_does_not_have_is_gone(kubectl: Kubectl) -> None:
+    """The queue of a first start lets high priorities preempt; one that says nothing of it must not inherit that."""
+    preempts = "jsonpath={.spec.preemption.withinClusterQueue}"
+    assert kubectl("get clusterqueue cluster-queue -o", preempts) == "LowerPriority"
+    applied = kubectl.run(
+        "apply -f -", given=QUEUES.replace("  preemption:\n    withinClusterQueue: LowerPriority\n", "")
+    )
+    assert (applied.code, applied.errors) == (0, "")
+    assert kubectl("get clusterqueue cluster-queue -o", preempts) == "Never"

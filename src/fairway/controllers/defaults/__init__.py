@@ -24,6 +24,7 @@ _MEMORY: Final = "fairway-defaults"
 
 _MADE: Final = "clusterQueueSpec"
 _MADE_BY: Final = "fairway.dev/made-by"
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _MANAGER: Final = "fairway-defaults"
 
 CONFIGURATION: Final = """\
@@ -49,6 +50,7 @@ class Defaults:
 
     def __init__(self, cluster: Cluster, capacity: dict[str, str]) -> None:
         """`capacity` is what this machine has to give, by resource, as quantities."""
+        self._cluster = cluster
         self._config_maps = cluster.cache("configmaps")
         self._namespaces = cluster.cache("namespaces")
         self._queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
@@ -114,9 +116,16 @@ class Defaults:
     async def _create(self, resource: str, manifest: Manifest) -> Manifest | None:
         """Make an object, unless somebody has; `None` then.
 
-        Nobody comes to own its fields, so that whoever applies an object of that name takes it over without a conflict.
+        Nobody comes to own its fields, so that whoever applies an object of that name takes it over without a conflict;
+        and it says what it was made from, as `kubectl apply` does, so that what theirs does not have goes away.
         """
-        manifest["metadata"]["annotations"] = {_MADE_BY: "fairway"}
+        kind = self._cluster.kind(resource)
+        made_from = {"apiVersion": kind.api_version(kind.stored), "kind": kind.kind, **manifest}
+        made_from["metadata"] = {"annotations": {}, **manifest["metadata"]}
+        manifest["metadata"] = {
+            **manifest["metadata"],
+            "annotations": {_MADE_BY: "fairway", _LAST_APPLIED: f"{_text(made_from)}\n"},
+        }
         try:
             made = await self._writer.create(resource, manifest)
         except AlreadyExists:
