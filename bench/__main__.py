@@ -12,10 +12,12 @@ import argparse
 import gc
 import sys
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from bench import jobs, parked, scalability, scenario, victims
 from bench.api.lines import for_fairway
+from bench.api.wire import Refused
 from bench.table import Line, isolated, show, tell
 from fairway.admission.config import Config
 
@@ -111,6 +113,14 @@ def _victims(wanted: int, shortcuts: bool) -> victims.Victims:  # noqa: FBT001 -
     return victims.measure(wanted, shortcuts=shortcuts, rounds=5)
 
 
+def _told(part: Callable[[int], list[Line]], scale: int) -> list[Line]:
+    """The lines of one part; one that a slow machine did not bring to its end is told of, and is no reason to stop."""
+    try:
+        return part(scale)
+    except (TimeoutError, ConnectionError, Refused) as problem:
+        return [Line(f"{part.__module__}", f"did not come to its end: {problem}", "", met=False, memory_mb=0)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Measure engine, API server and running jobs; print one table."
@@ -120,7 +130,7 @@ def main() -> int:
     speed = calibrate()
     lines = [Line("a fixed loop, for comparison", f"{speed * 1e3:.0f} ms", "", None, 0)]
     for part in (_scenario_lines, _parked_lines, _victim_lines, for_fairway, jobs.lines, scalability.lines):
-        lines += part(scale)
+        lines += _told(part, scale)
         tell(lines[-1].what)
     show(lines, judged=scale == 1)
     return 0

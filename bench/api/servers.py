@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from pathlib import Path
 import psutil
 
 from bench.api.wire import Refused, Session, Target
+from fairway.runner.supervision import LocalSupervision
+from fairway.runtime.clock import SystemClock
 
 SCRATCH = Path(".bench")
 """Beneath the checkout, not in /tmp, which may be memory: what is durable has to be so on a disk."""
@@ -96,9 +99,18 @@ def fairway(state: Path, *options: str, jobs: bool = False, patience_seconds: fl
     finally:
         if server is not None:
             server.stop()
+            if jobs:
+                asyncio.run(_end_jobs(state))
         else:
             process.kill()
             process.wait()
+
+
+async def _end_jobs(state: Path) -> None:
+    """The process that holds the jobs outlives the server; not the benchmark."""
+    supervision = LocalSupervision(state, SystemClock())
+    await supervision.connect()
+    await supervision.shutdown()
 
 
 def _ready(kubeconfig: Path) -> Target | None:
