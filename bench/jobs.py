@@ -6,7 +6,6 @@ that ends at once, or one that touches a file, whose time then tells when it ran
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import statistics
 import sys
@@ -23,7 +22,7 @@ from bench import peers
 from bench.api.servers import Server, fairway, scratch
 from bench.api.wire import Session, Target
 from bench.connections import Pool, Stream
-from bench.table import Line, show, tell
+from bench.table import Line, main
 
 SLOTS: Final = 8
 GOAL_SECONDS: Final = 6.0
@@ -257,15 +256,5 @@ def lines(scale: int) -> list[Line]:
     ]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.jobs", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the jobs")
-    scale = 10 if parser.parse_args().quick else 1
-    found = lines(scale)
-    tell(found[0].what)
-    show(found, judged=scale == 1)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("bench.jobs", __doc__, lines))

@@ -7,7 +7,6 @@ once it is admitted, finishes it, and lets go of its quota when it is evicted. S
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import resource
@@ -23,7 +22,7 @@ import uvloop
 from bench.api.servers import Server, fairway, scratch
 from bench.api.wire import MERGE, Session, Target
 from bench.connections import Pool, Stream
-from bench.table import Line, show, tell
+from bench.table import Line, main
 
 GOAL_SECONDS: Final = 83.0
 COHORTS: Final = 5
@@ -372,15 +371,5 @@ class _pinned:  # noqa: N801 - used like a function
         os.sched_setaffinity(0, self._before)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.scalability", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the workloads")
-    scale = 10 if parser.parse_args().quick else 1
-    found = lines(scale)
-    tell(found[0].what)
-    show(found, judged=scale == 1)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("bench.scalability", __doc__, lines))

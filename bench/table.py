@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import resource
 import sys
@@ -56,3 +57,14 @@ def show(lines: Sequence[Line], *, judged: bool) -> None:
     print()
     for row in rows:
         print(" ".join([f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)] + [row[-1]]).rstrip())
+
+
+def main(prog: str, description: str | None, lines: Callable[[int], list[Line]]) -> int:
+    """The command line of one part of the benchmarks."""
+    parser = argparse.ArgumentParser(prog=f"python -m {prog}", description=description)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size, to see that it runs")
+    scale = 10 if parser.parse_args().quick else 1
+    found = lines(scale)
+    tell(found[0].what)
+    show(found, judged=scale == 1)
+    return 0

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from bench.api.wire import Refused, Session, Target
-from fairway.runner.supervision import LocalSupervision
+from fairway.runner.supervision import end_jobs
 from fairway.runtime.clock import SystemClock
 
 SCRATCH = Path(".bench")
@@ -100,17 +100,10 @@ def fairway(state: Path, *options: str, jobs: bool = False, patience_seconds: fl
         if server is not None:
             server.stop()
             if jobs:
-                asyncio.run(_end_jobs(state))
+                asyncio.run(end_jobs(state, SystemClock()))  # they outlive the server; not the benchmark
         else:
             process.kill()
             process.wait()
-
-
-async def _end_jobs(state: Path) -> None:
-    """The process that holds the jobs outlives the server; not the benchmark."""
-    supervision = LocalSupervision(state, SystemClock())
-    await supervision.connect()
-    await supervision.shutdown()
 
 
 def _ready(kubeconfig: Path) -> Target | None:

@@ -77,6 +77,7 @@ def test_what_is_created_is_stored_as_it_is_answered() -> None:
 def test_all_readers_share_one_decoded_state_until_there_is_a_newer_one() -> None:
     async def story() -> None:
         async with bench() as b:
+            b.api.objects.watched_here.add("configmaps")
             await b.make("a", key="value")
             first = await b.client.get(b.config_maps, "default", "a")
             assert (await b.client.list(b.config_maps)).items[0] is first
@@ -99,6 +100,16 @@ def test_ownership_is_recorded_for_what_others_might_want_too() -> None:
             owners = {one["manager"]: one["fieldsV1"] for one in stored["metadata"]["managedFields"]}
             assert owners.keys() == {"user", "tester"}
             assert owners["tester"] == {"f:spec": {"f:active": {}}}, "not for the status"
+
+    run(story())
+
+
+def test_what_nobody_here_follows_does_not_stay_decoded() -> None:
+    async def story() -> None:
+        async with bench() as b:
+            made = await b.make("a", key="value")
+            assert made["data"] == {"key": "value"}
+            assert b.api.objects.get(b.config_maps, "default", "a").shared is None
 
     run(story())
 

@@ -7,49 +7,14 @@ from clients.kubectl import Kubectl
 
 from .playing import WAIT, pod
 
-CONFIGURATION = """\
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: kueue-manager-config
-  namespace: kueue-system
-data:
-  controller_manager_config.yaml: |
-    apiVersion: config.kueue.x-k8s.io/v1beta1
-    kind: Configuration
-    health:
-      healthProbeBindAddress: :8081
-    metrics:
-      bindAddress: :8080
-    webhook:
-      port: 9443
-    leaderElection:
-      leaderElect: true
-      resourceName: c1f6bfd2.kueue.x-k8s.io
-    controller:
-      groupKindConcurrency:
-        Job.batch: 5
-        Pod: 5
-        Workload.kueue.x-k8s.io: 5
-        LocalQueue.kueue.x-k8s.io: 1
-        ClusterQueue.kueue.x-k8s.io: 1
-        ResourceFlavor.kueue.x-k8s.io: 1
-    clientConnection:
-      qps: 50
-      burst: 100
-    integrations:
-      frameworks:
-      - "batch/job"
-      - "pod"
-      podOptions:
-       # You can change namespaceSelector to define in which
-       # namespaces kueue will manage the pods.
-       namespaceSelector:
-         matchExpressions:
-           - key: kubernetes.io/metadata.name
-             operator: NotIn
-             values: [ kube-system, kueue-system ]
-"""
+CONFIGURATION = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "kueue-manager-config", "namespace": "kueue-system"},
+    "data": {
+        "controller_manager_config.yaml": (Path(__file__).parent / "data/controller_manager_config.yaml").read_text()
+    },
+}
 
 QUEUES = """\
 apiVersion: kueue.x-k8s.io/v1beta1

@@ -33,17 +33,11 @@ def shutdown(state: Path, *, jobs: bool) -> None:
     if jobs and state.is_dir():
         import asyncio  # noqa: PLC0415 - help must not wait for it
 
-        asyncio.run(_end_jobs(state))
+        from fairway.runner.supervision import end_jobs  # noqa: PLC0415
+        from fairway.runtime.clock import SystemClock  # noqa: PLC0415
+
+        asyncio.run(end_jobs(state, SystemClock(), _GRACE_SECONDS))
         click.echo("All jobs have ended.")
-
-
-async def _end_jobs(state: Path) -> None:
-    from fairway.runner.supervision import LocalSupervision  # noqa: PLC0415
-    from fairway.runtime.clock import SystemClock  # noqa: PLC0415
-
-    supervision = LocalSupervision(state, SystemClock())
-    await supervision.connect()
-    await supervision.shutdown(_GRACE_SECONDS)
 
 
 def _end_server(state: Path) -> None:

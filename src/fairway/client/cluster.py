@@ -122,21 +122,6 @@ class Writer:
         self._cluster.note(kind, written)
         return written
 
-    async def update(self, resource: str, manifest: Manifest, subresource: str = "") -> Manifest:
-        kind = self._cluster.kind(resource)
-        written = await self._client.update(kind, manifest, subresource)
-        self._cluster.note(kind, written)
-        return written
-
-    async def apply(self, resource: str, manifest: Manifest, *, force: bool = False) -> Manifest:
-        """Server-side apply under this writer's name."""
-        kind = self._cluster.kind(resource)
-        manifest.setdefault("apiVersion", kind.api_version(kind.stored))
-        manifest.setdefault("kind", kind.kind)
-        written = await self._client.apply(kind, manifest, force=force)
-        self._cluster.note(kind, written)
-        return written
-
     async def delete(
         self, resource: str, of: Manifest, *, propagation: str = "", grace_seconds: int | None = None
     ) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
 from fairway.errors import BadRequest
 from fairway.kinds.kind import Kind, Manifest
-from fairway.store.objects import DeleteOptions, Objects, PatchType, WriteOptions
+from fairway.store.objects import DeleteOptions, Objects, PatchType, WriteOptions, Written
 from fairway.store.objects.reading import shared
 from fairway.store.objects.writing import check_preconditions
 from fairway.store.selectors import Selection
@@ -53,13 +53,13 @@ class LocalClient:
         namespace = manifest.get("metadata", {}).get("namespace", "")
         options = self._trusted if trusted else self._options
         written = await self._objects.create(kind, kind.stored, namespace, manifest, options)
-        return shared(written.entry)
+        return self._told(written)
 
     async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
         metadata = manifest["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         written = await self._objects.update(kind, kind.stored, key, manifest, self._options, subresource)
-        return shared(written.entry)
+        return self._told(written)
 
     async def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
@@ -70,14 +70,14 @@ class LocalClient:
         key = (namespace, name)
         options = self._for_status if subresource == "status" else self._options
         written = await self._objects.patch(kind, kind.stored, key, known, patch, options, subresource)
-        return shared(written.entry)
+        return self._told(written)
 
     async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
         metadata = manifest["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         options = self._forced if force else self._options
         written = await self._objects.patch(kind, kind.stored, key, PatchType.APPLY, manifest, options, subresource)
-        return shared(written.entry)
+        return self._told(written)
 
     async def delete(
         self,
@@ -91,10 +91,17 @@ class LocalClient:
     ) -> Manifest | None:
         options = DeleteOptions(uid=uid, propagation=propagation, grace_seconds=grace_seconds)
         written = await self._objects.delete(kind, (namespace, name), options)
-        return None if written.removed else shared(written.entry)
+        return None if written.removed else self._told(written)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
         key = (namespace, name)
         check_preconditions(self._pods, self._objects.get(self._pods, *key), uid, None)
         written = await self._objects.bind(self._pods, key, node, self._options)
-        return shared(written.entry)
+        return self._told(written)
+
+    def _told(self, written: Written) -> Manifest:
+        """What came of a write; it stays decoded only for kinds that somebody here follows, which Events are not."""
+        manifest = shared(written.entry)
+        if written.entry.resource not in self._objects.watched_here:
+            written.entry.shared = None
+        return manifest

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from fairway.errors import FairwayError
-from fairway.jobs import conditions, names, pods
+from fairway.jobs import conditions, following, names, pods
 from fairway.jobs.pods import GROUP, POD_INDEX, Outcome, is_deleting, is_gated, is_held, is_terminated, phase
 from fairway.jobs.priorities import Priority
 from fairway.jobs.role_hash import role_hash
@@ -215,7 +215,7 @@ def composed(members: Sequence[Manifest], priority: Priority, copied_labels: Ite
         queue_name(first),
         priority,
         labels=_common_labels(members, copied_labels),
-        annotations={**pods.annotations_for_workload(first), names.IS_GROUP_WORKLOAD: "true"},
+        annotations={**following.passed_on(annotations_of(first)), names.IS_GROUP_WORKLOAD: "true"},
         maximum_execution_seconds=maximum_seconds(first),
     )
 

@@ -7,7 +7,7 @@ somebody makes another. Pods that belong together are in `pod_groups`.
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from fairway.jobs import conditions, injection, names
+from fairway.jobs import conditions, following, injection, names
 from fairway.jobs.equivalence import is_equivalent
 from fairway.jobs.priorities import Priority
 from fairway.jobs.topology import topology_request
@@ -113,18 +113,9 @@ def composed(pod: Manifest, priority: Priority, copied_labels: Iterable[str]) ->
         queue_name(pod),
         priority,
         labels={**kept, names.JOB_UID: metadata["uid"]},
-        annotations=annotations_for_workload(pod),
+        annotations=following.passed_on(annotations_of(pod)),
         maximum_execution_seconds=maximum_seconds(pod),
     )
-
-
-def annotations_for_workload(pod: Manifest) -> dict[str, str]:
-    """What the workload takes over: parameters of provisioning requests and gates of its admission."""
-    return {
-        key: value
-        for key, value in annotations_of(pod).items()
-        if key.startswith(names.PROVISIONING_PREFIX) or (key == names.ADMISSION_GATED_BY and value)
-    }
 
 
 def matches(pod: Manifest, workload: Manifest, flavors: Callable[[str], Manifest | None]) -> bool:

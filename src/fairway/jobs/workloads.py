@@ -27,6 +27,11 @@ def workload_name(kind: str, group: str, owner_name: str, owner_uid: str) -> str
     return f"{f'{kind.lower()}-{owner_name}'[:_LONGEST_PREFIX]}-{digest[:_HASH_LENGTH]}"
 
 
+def place_of(manifest: Manifest) -> str:
+    """An object as messages name it."""
+    return f"{manifest['metadata']['namespace']}/{manifest['metadata']['name']}"
+
+
 def owner_reference(manifest: Manifest, *, controller: bool = True) -> dict[str, Any]:
     """What makes an object the owner of another, and its controller."""
     metadata = manifest["metadata"]

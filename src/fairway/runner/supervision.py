@@ -319,6 +319,13 @@ class _Unanswered(NamedTuple):
     answered: asyncio.Future[None]
 
 
+async def end_jobs(directory: Path, clock: Clock, grace_seconds: float = 0.0) -> None:
+    """End all processes that the supervisor of a state directory holds, and the supervisor itself."""
+    supervision = LocalSupervision(directory, clock)
+    await supervision.connect()
+    await supervision.shutdown(grace_seconds)
+
+
 class _Link(asyncio.Protocol):
     """One connection."""
 

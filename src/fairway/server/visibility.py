@@ -13,7 +13,7 @@ from fairway.kinds.kind import Manifest
 from fairway.server.requests import Request
 from fairway.server.routes import Place
 from fairway.store.objects import Objects
-from fairway.store.objects.reading import shared
+from fairway.store.objects.reading import readable
 
 GROUP: Final = "visibility.kueue.x-k8s.io"
 _WORKLOADS: Final = "workloads.kueue.x-k8s.io"
@@ -67,7 +67,7 @@ def pending_workloads(
         raise NotFound(
             f'{place.resource} "{place.name}" not found', details={"name": place.name, "kind": place.resource}
         )
-    cluster_queue = _cluster_queue_of(shared(queue)) if local else place.name
+    cluster_queue = _cluster_queue_of(readable(queue)) if local else place.name
     offset, limit = request.number("offset") or 0, request.number("limit")
     limit = _DEFAULT_LIMIT if limit is None else limit
     if offset < 0 or limit < 0:
@@ -108,7 +108,7 @@ def _item(objects: Objects, ranked: _Ranked) -> Manifest | None:
     entry = objects.store.get(_WORKLOADS, (one.namespace, one.name))
     if entry is None:
         return None
-    stored = shared(entry)["metadata"]
+    stored = readable(entry)["metadata"]
     metadata = {"name": one.name, "namespace": one.namespace, "creationTimestamp": stored["creationTimestamp"]}
     owners = stored.get("ownerReferences")
     if owners:
@@ -128,11 +128,11 @@ def _stored(objects: Objects, cluster_queue: str) -> list[_Stored]:
     queues = {
         key
         for key, entry in store.collection(_LOCAL_QUEUES).entries.items()
-        if _cluster_queue_of(shared(entry)) == cluster_queue
+        if _cluster_queue_of(readable(entry)) == cluster_queue
     }
     found = []
     for entry in store.collection(_WORKLOADS).entries.values():
-        manifest = shared(entry)
+        manifest = readable(entry)
         metadata, spec = manifest["metadata"], manifest.get("spec") or {}
         local_queue, priority = spec.get("queueName", ""), spec.get("priority", 0)
         if (entry.namespace, local_queue) in queues and _is_waiting(manifest):

@@ -25,7 +25,7 @@ import yaml
 
 from fairway.cli.serve import READY_FD
 from fairway.errors import FairwayError
-from fairway.runner.supervision import LocalSupervision
+from fairway.runner.supervision import end_jobs
 from fairway.runtime.clock import SystemClock
 
 _SECONDS_TO_END = 30.0
@@ -128,14 +128,8 @@ class Server:
 
     def end_jobs(self) -> None:
         """End all processes of jobs, and the one that holds them, as `fairway shutdown --jobs` does."""
-
-        async def end() -> None:
-            supervision = LocalSupervision(self.state, SystemClock())
-            await supervision.connect()
-            await supervision.shutdown()
-
         if self._jobs and self.state.is_dir():
-            asyncio.run(end())
+            asyncio.run(end_jobs(self.state, SystemClock()))
 
     def restart(self, *, port: int = 0) -> Self:
         """Stop it and start it again on the same state; at another port, unless one is given."""

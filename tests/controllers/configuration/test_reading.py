@@ -1,5 +1,7 @@
 """What the text of a Configuration means, in both versions, and what is said about a wrong one."""
 
+from pathlib import Path
+
 import pytest
 
 from fairway.controllers.configuration.reading import read
@@ -18,42 +20,7 @@ from fairway.model.selectors import LabelSelector, LabelSelectorRequirement
 OLD = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n"
 NEW = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
-GUIDE_000 = """\
-apiVersion: config.kueue.x-k8s.io/v1beta1
-kind: Configuration
-health:
-  healthProbeBindAddress: :8081
-metrics:
-  bindAddress: :8080
-webhook:
-  port: 9443
-leaderElection:
-  leaderElect: true
-  resourceName: c1f6bfd2.kueue.x-k8s.io
-controller:
-  groupKindConcurrency:
-    Job.batch: 5
-    Pod: 5
-    Workload.kueue.x-k8s.io: 5
-    LocalQueue.kueue.x-k8s.io: 1
-    ClusterQueue.kueue.x-k8s.io: 1
-    ResourceFlavor.kueue.x-k8s.io: 1
-clientConnection:
-  qps: 50
-  burst: 100
-integrations:
-  frameworks:
-  - "batch/job"
-  - "pod"
-  podOptions:
-   # You can change namespaceSelector to define in which
-   # namespaces kueue will manage the pods.
-   namespaceSelector:
-     matchExpressions:
-       - key: kubernetes.io/metadata.name
-         operator: NotIn
-         values: [ kube-system, kueue-system ]
-"""
+GUIDE_000 = (Path(__file__).parents[2] / "guides" / "data" / "controller_manager_config.yaml").read_text()
 OUTSIDE_SYSTEM = LabelSelector(
     match_expressions=(
         LabelSelectorRequirement(

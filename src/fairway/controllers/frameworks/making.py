@@ -1,9 +1,7 @@
 """Workloads made for jobs and kept in step with them."""
 
-from typing import Any
-
 from fairway.controllers.frameworks.tools import WORKLOADS, Tools
-from fairway.jobs import conditions, names, priorities, webhooks
+from fairway.jobs import conditions, following, names, priorities, webhooks
 from fairway.jobs import workloads as new
 from fairway.jobs.framework import Framework, HasPriorityClass
 from fairway.jobs.priorities import Priority
@@ -33,11 +31,11 @@ class Maker:
             webhooks.queue_name(job),
             self._priority(job),
             labels=labels,
-            annotations=_passed_on(webhooks.annotations_of(job)),
+            annotations=following.passed_on(webhooks.annotations_of(job)),
             maximum_execution_seconds=webhooks.maximum_seconds(job),
         )
         made = await self._tools.writer.create(WORKLOADS, workload)
-        self._tools.recorder.normal(job, "CreatedWorkload", f"Created Workload: {_name(made)}")
+        self._tools.recorder.normal(job, "CreatedWorkload", f"Created Workload: {new.place_of(made)}")
 
     async def update(self, job: Manifest, workload: Manifest) -> Manifest:
         """Make a workload that waits what a new one would be."""
@@ -49,17 +47,17 @@ class Maker:
             "priorityClassRef": priority.class_ref,
             "maximumExecutionTimeSeconds": webhooks.maximum_seconds(job),
         }
-        patch = {"spec": spec, **_gates(job, workload)}
+        patch = {"spec": spec, **following.gates_patch(job, workload)}
         updated = await self._tools.writer.patch(WORKLOADS, workload, patch, locked=True)
-        message = f"Updated not matching Workload for suspended job: {_name(updated)}"
+        message = f"Updated not matching Workload for suspended job: {new.place_of(updated)}"
         self._tools.recorder.normal(job, "UpdatedWorkload", message)
         return updated
 
     async def keep_in_step(self, job: Manifest, workload: Manifest, *, suspended: bool) -> Manifest:
         """Pass on what may change while the workload stays the same one: gates, priority, queue."""
-        patch = _gates(job, workload)
+        patch = following.gates_patch(job, workload)
         spec: Manifest = {}
-        moved = self._moved_priority(job, workload)
+        moved = self._priority(job) if following.names_another_class(job, workload) else None
         if moved is not None:
             spec |= {"priority": moved.value, "priorityClassRef": moved.class_ref}
         queue = webhooks.queue_name(job)
@@ -75,10 +73,11 @@ class Maker:
             return workload
         updated = await self._tools.writer.patch(WORKLOADS, workload, patch, locked=True)
         if "metadata" in patch:
-            gates = webhooks.annotations_of(job).get(names.ADMISSION_GATED_BY, "")
+            gates = following.gates_of(job)
             self._tools.recorder.normal(job, "UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{gates}"')
         if moved is not None:
-            self._tools.recorder.normal(job, "UpdatedWorkload", f"Updated workload priority class: {_name(updated)}")
+            message = f"Updated workload priority class: {new.place_of(updated)}"
+            self._tools.recorder.normal(job, "UpdatedWorkload", message)
         return updated
 
     async def take_over(self, job: Manifest, workload: Manifest) -> Manifest:
@@ -107,35 +106,3 @@ class Maker:
             self._tools.priority_classes,
             own_class=None if self._named_by is None else self._named_by.priority_class(job),
         )
-
-    def _moved_priority(self, job: Manifest, workload: Manifest) -> Priority | None:
-        """The priority of a workload that follows the label of its job, where the label names another class."""
-        held: dict[str, Any] | None = workload["spec"].get("priorityClassRef")
-        chosen = webhooks.labels_of(job).get(names.PRIORITY_CLASS, "")
-        if held is None:
-            if not chosen or conditions.is_true(workload, conditions.QUOTA_RESERVED):
-                return None
-        elif held["kind"] != "WorkloadPriorityClass" or held["name"] == chosen:
-            return None
-        return self._priority(job)
-
-
-def _passed_on(annotations: Any) -> dict[str, str]:
-    """What of a job's annotations its workload needs."""
-    return {
-        key: value
-        for key, value in annotations.items()
-        if key.startswith(names.PROVISIONING_PREFIX) or (key == names.ADMISSION_GATED_BY and value)
-    }
-
-
-def _gates(job: Manifest, workload: Manifest) -> Manifest:
-    """The patch that passes the gates of a job on to its workload; empty if they are there."""
-    gates = webhooks.annotations_of(job).get(names.ADMISSION_GATED_BY, "")
-    if gates == webhooks.annotations_of(workload).get(names.ADMISSION_GATED_BY, ""):
-        return {}
-    return {"metadata": {"annotations": {names.ADMISSION_GATED_BY: gates or None}}}
-
-
-def _name(manifest: Manifest) -> str:
-    return f"{manifest['metadata']['namespace']}/{manifest['metadata']['name']}"

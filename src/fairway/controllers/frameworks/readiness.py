@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from fairway.jobs import conditions
 from fairway.kinds.kind import Manifest
+from fairway.model.configuration import WaitForPodsReady
 from fairway.runtime.clock import Clock
 
 NOT_READY: Final = "Not all pods are ready or succeeded"
@@ -49,7 +50,24 @@ class Settling:
         self._clock = clock
         self._wanted: dict[str, tuple[Readiness, float]] = {}
 
-    def seconds_left(self, uid: str, wanted: Readiness, *, at_once: bool, first: bool) -> float:
+    def due(
+        self, workload: Manifest, waiting: WaitForPodsReady | None, *, ready: bool
+    ) -> tuple[Readiness | None, float | None]:
+        """The condition that is to be written now, or in how many seconds there may be one; neither if all is well."""
+        uid = workload["metadata"]["uid"]
+        wanted = None if waiting is None else readiness(workload, ready=ready)
+        held = conditions.find(workload, conditions.PODS_READY)
+        if waiting is None or wanted is None or (held is not None and (held["status"], held["reason"]) == wanted[:2]):
+            self.forget(uid)
+            return None, None
+        at_once = waiting.block_admission and wanted.status == "True"
+        left = self._seconds_left(uid, wanted, at_once=at_once, first=held is None)
+        if left > 0:
+            return None, left
+        self.forget(uid)
+        return wanted, None
+
+    def _seconds_left(self, uid: str, wanted: Readiness, *, at_once: bool, first: bool) -> float:
         """How long the condition is still to wait; nothing if it is to be written now."""
         now = self._clock.monotonic()
         known = self._wanted.get(uid)

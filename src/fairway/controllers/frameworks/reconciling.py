@@ -4,19 +4,18 @@ The steps are in the order in which Kueue takes them. Each of them is right what
 left undone, so that work that was cut off anywhere goes on from the objects.
 """
 
-from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fairway.controllers.frameworks import eviction
 from fairway.controllers.frameworks.making import Maker
 from fairway.controllers.frameworks.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
-from fairway.controllers.frameworks.readiness import Settling, readiness
+from fairway.controllers.frameworks.readiness import Settling
 from fairway.controllers.frameworks.stopping import LONGEST_EVENT, stop
 from fairway.controllers.frameworks.tools import WORKLOADS, Tools
-from fairway.jobs import conditions, equivalence, injection, names, webhooks
+from fairway.jobs import conditions, equivalence, following, injection, names, webhooks
 from fairway.jobs.conditions import shortened
 from fairway.jobs.framework import CanBeOnHold, Framework, Reclaims
-from fairway.jobs.workloads import controller_of
+from fairway.jobs.workloads import controller_of, place_of
 from fairway.kinds.kind import Manifest
 
 _TOO_DEEP: Final = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {LONGEST_CHAIN}"
@@ -204,7 +203,7 @@ class Reconciler:
             if "deletionTimestamp" in workload["metadata"]:
                 continue
             await self._tools.writer.delete(WORKLOADS, workload)
-            self._tools.recorder.normal(job, "DeletedWorkload", f"Deleted not matching Workload: {_name(workload)}")
+            self._tools.recorder.normal(job, "DeletedWorkload", f"Deleted not matching Workload: {place_of(workload)}")
 
     async def _prebuilt(self, job: Manifest, name: str) -> tuple[bool, Manifest | None]:
         """The workload that was made beforehand for a job, if it can be used."""
@@ -260,19 +259,9 @@ class Reconciler:
     def _readiness(self, job: Manifest, workload: Manifest) -> tuple[list[Manifest] | None, float | None]:
         """The conditions with another `PodsReady`, or in how many seconds they may need one."""
         waiting = self._tools.configuration.value.wait_for_pods_ready
-        uid = workload["metadata"]["uid"]
-        if waiting is None:
-            return None, None
-        wanted = readiness(workload, ready=self.framework.pods_ready(job))
-        held = conditions.find(workload, conditions.PODS_READY)
-        if wanted is None or (held is not None and (held["status"], held["reason"]) == wanted[:2]):
-            self._settling.forget(uid)
-            return None, None
-        at_once = waiting.block_admission and wanted.status == "True"
-        left = self._settling.seconds_left(uid, wanted, at_once=at_once, first=held is None)
-        if left > 0:
+        wanted, left = self._settling.due(workload, waiting, ready=self.framework.pods_ready(job))
+        if wanted is None:
             return None, left
-        self._settling.forget(uid)
         generation = workload["metadata"].get("generation")
         found = conditions.with_condition(
             conditions.of(workload), conditions.PODS_READY, *wanted, self._tools.now_text(), generation
@@ -281,11 +270,7 @@ class Reconciler:
 
     def _tell_checks(self, job: Manifest, workload: Manifest) -> None:
         """Say on the job what its admission checks are waiting for."""
-        message = "; ".join(
-            f"{check['name']}: {check['message']}"
-            for check in workload["status"].get("admissionChecks") or ()
-            if check["state"] == "Pending" and check.get("message")
-        )
+        message = following.waited_for_checks(workload)
         uid = job["metadata"]["uid"]
         if message and self._told_checks.get(uid) != message:
             self._told_checks[uid] = message
@@ -318,17 +303,13 @@ class Reconciler:
                 return None
             patch = eviction.release_patch(workload, self._tools.now_text(), single_pod=False)
             workload = await self._tools.patch_status(workload, patch)
-        return await self._drop_deactivated(current, workload, evicted)
+        return await self._drop_deactivated(current, workload)
 
-    async def _drop_deactivated(self, job: Manifest, workload: Manifest, evicted: dict[str, Any]) -> float | None:
+    async def _drop_deactivated(self, job: Manifest, workload: Manifest) -> float | None:
         """Delete a job that the queue itself gave up, once it was kept for as long as is configured."""
         kept = self._tools.configuration.value.deactivated_retention_seconds
-        by_queue = evicted["reason"].startswith("DeactivatedDueTo")
-        if kept is None or workload["spec"].get("active", True) or not by_queue:
-            return None
-        until = datetime.fromisoformat(evicted["lastTransitionTime"]) + timedelta(seconds=kept)
-        left = (until - self._tools.now()).total_seconds()
-        if left > 0:
+        left = following.seconds_to_expiry(workload, kept, self._tools.now())
+        if left is None or left > 0:
             return left
         await self._tools.writer.delete(self.framework.resource, job, propagation="Background")
         self._tools.recorder.normal(job, "Deleted", "Deleted job: deactivation retention period expired")
@@ -343,8 +324,4 @@ class Reconciler:
     async def _finish(self, job: Manifest, workload: Manifest, reason: str, message: str) -> None:
         await self._tools.finish(workload, reason, message)
         self._settling.forget(workload["metadata"]["uid"])
-        self._tools.recorder.normal(job, "FinishedWorkload", f"Workload '{_name(workload)}' is declared finished")
-
-
-def _name(manifest: Manifest) -> str:
-    return f"{manifest['metadata']['namespace']}/{manifest['metadata']['name']}"
+        self._tools.recorder.normal(job, "FinishedWorkload", f"Workload '{place_of(workload)}' is declared finished")

@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Iterable, Sequence
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
 from fairway.client.recorder import Recorder
-from fairway.controllers.pods.statuses import ReadinessReports, StatusChange
+from fairway.controllers.frameworks.readiness import Settling
+from fairway.controllers.pods.statuses import StatusChange
 from fairway.errors import NotFound
-from fairway.jobs import conditions, names, pods, priorities
+from fairway.jobs import conditions, following, pods, priorities
 from fairway.jobs.conditions import shortened
 from fairway.jobs.pods import MANAGED
-from fairway.jobs.webhooks import annotations_of, labels_of, queue_name
+from fairway.jobs.webhooks import labels_of, queue_name
+from fairway.jobs.workloads import place_of
 from fairway.kinds.kind import Manifest
 
 _LONGEST_MESSAGE = 1024
@@ -30,7 +32,7 @@ class Effects:
         self._deleted: set[str] = set()
         """The UIDs of workloads that were deleted here, until the cache has told of it."""
 
-        self.readiness = ReadinessReports(cluster.clock)
+        self.readiness = Settling(cluster.clock)
         self._told: dict[str, str] = {}
         """What was last told about the admission checks of a workload, by its UID."""
 
@@ -38,7 +40,7 @@ class Effects:
         """A workload is gone; whether somebody else deleted it."""
         uid = workload["metadata"]["uid"]
         self._told.pop(uid, None)
-        self.readiness.forget(workload)
+        self.readiness.forget(workload["metadata"]["uid"])
         if uid in self._deleted:
             self._deleted.discard(uid)
             return False
@@ -139,7 +141,7 @@ class Effects:
         change = StatusChange(workload, self._clock.now())
         change.finish(reason, message)
         await self.change_status(workload, change)
-        self.readiness.forget(workload)
+        self.readiness.forget(workload["metadata"]["uid"])
         message = f"Workload '{place_of(workload)}' is declared finished"
         self._recorder.normal(about, "FinishedWorkload", message)
 
@@ -169,12 +171,7 @@ class Effects:
 
     def tell_checks(self, workload: Manifest, members: Iterable[Manifest]) -> None:
         """What admission checks say while they make a workload wait; each message once."""
-        checks = (workload.get("status") or {}).get("admissionChecks") or ()
-        message = "; ".join(
-            f"{check['name']}: {check['message']}"
-            for check in checks
-            if check.get("state") == "Pending" and check.get("message")
-        )
+        message = following.waited_for_checks(workload)
         uid = workload["metadata"]["uid"]
         if not message or self._told.get(uid) == message:
             return
@@ -183,34 +180,22 @@ class Effects:
             self._recorder.normal(pod, "UpdatedAdmissionCheck", shortened(message, _LONGEST_MESSAGE))
 
     async def _follow_gates(self, workload: Manifest, about: Manifest) -> Manifest:
-        wanted = annotations_of(about).get(names.ADMISSION_GATED_BY, "")
-        if annotations_of(workload).get(names.ADMISSION_GATED_BY, "") == wanted:
+        patch = following.gates_patch(about, workload)
+        if not patch:
             return workload
-        patch = {"metadata": {"annotations": {names.ADMISSION_GATED_BY: wanted or None}}}
         written = await self._writer.patch("workloads", workload, patch, locked=True)
-        self._recorder.normal(about, "UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{wanted}"')
+        gates = following.gates_of(about)
+        self._recorder.normal(about, "UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{gates}"')
         return written
 
     async def _follow_class(self, workload: Manifest, about: Manifest) -> Manifest:
-        spec = workload["spec"]
-        reference = spec.get("priorityClassRef")
-        if reference is None and conditions.is_true(workload, conditions.QUOTA_RESERVED):
+        if not following.names_another_class(about, workload):
             return workload
-        if reference is not None and reference["kind"] != "WorkloadPriorityClass":
-            return workload
-        known = "" if reference is None else reference["name"]
-        if known == labels_of(about).get(names.PRIORITY_CLASS, ""):
-            return workload
-        wanted = self.priority(about, spec["podSets"])
+        wanted = self.priority(about, workload["spec"]["podSets"])
         patch = {"spec": {"priority": wanted.value, "priorityClassRef": wanted.class_ref}}
         written = await self._writer.patch("workloads", workload, patch, locked=True)
         self._recorder.normal(about, "UpdatedWorkload", f"Updated workload priority class: {place_of(workload)}")
         return written
-
-
-def place_of(manifest: Manifest) -> str:
-    """An object as messages name it."""
-    return f"{manifest['metadata']['namespace']}/{manifest['metadata']['name']}"
 
 
 async def _all(steps: Iterable[Awaitable[None]]) -> None:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from fairway.client.cluster import Cluster
 from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.pods.effects import Effects
-from fairway.controllers.pods.retention import seconds_to_expiry
 from fairway.controllers.pods.statuses import StatusChange
-from fairway.jobs import conditions, injection, names, pod_groups, pods
+from fairway.jobs import conditions, following, injection, names, pod_groups, pods
 from fairway.jobs.pod_groups import Stock, Uncomposable
 from fairway.jobs.webhooks import annotations_of, maximum_seconds
 from fairway.kinds.kind import Manifest
@@ -159,7 +158,7 @@ class PodGroups:
             if used is None:
                 change.release(single_pod=False)
         await self._effects.change_status(workload, change)
-        left = seconds_to_expiry(workload, self._configuration.value.deactivated_retention_seconds, now)
+        left = following.seconds_to_expiry(workload, self._configuration.value.deactivated_retention_seconds, now)
         if left is not None and left <= 0:
             await self._effects.expire(members)
             await self._effects.let_go(self._again(members))
@@ -180,7 +179,9 @@ class PodGroups:
         change = StatusChange(workload, self._clock.now())
         self._show_pods(change, workload, stock)
         waiting = self._configuration.value.wait_for_pods_ready
-        again = self._effects.readiness.add(change, workload, waiting, ready=_are_ready(stock))
+        wanted, again = self._effects.readiness.due(workload, waiting, ready=_are_ready(stock))
+        if wanted is not None:
+            change.set(conditions.PODS_READY, *wanted)
         workload = await self._effects.change_status(workload, change)
         members = pod_groups.in_order(stock.kept)
         if not conditions.is_true(workload, conditions.ADMITTED):

@@ -7,9 +7,8 @@ and needs no finalizer: nothing that it did must be remembered once it is gone.
 from fairway.client.cluster import Cluster
 from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.pods.effects import Effects
-from fairway.controllers.pods.retention import seconds_to_expiry
 from fairway.controllers.pods.statuses import StatusChange
-from fairway.jobs import conditions, injection, pods
+from fairway.jobs import conditions, following, injection, pods
 from fairway.kinds.kind import Manifest
 
 
@@ -105,7 +104,8 @@ class SinglePods:
         return await self._expire(pod, workload)
 
     async def _expire(self, pod: Manifest, workload: Manifest) -> float | None:
-        left = seconds_to_expiry(workload, self._configuration.value.deactivated_retention_seconds, self._clock.now())
+        kept = self._configuration.value.deactivated_retention_seconds
+        left = following.seconds_to_expiry(workload, kept, self._clock.now())
         if left is not None and left <= 0:
             await self._effects.expire([pod])
             return None
@@ -145,7 +145,9 @@ class SinglePods:
     async def _show_readiness(self, pod: Manifest, workload: Manifest) -> float | None:
         change = StatusChange(workload, self._clock.now())
         waiting = self._configuration.value.wait_for_pods_ready
-        again = self._effects.readiness.add(change, workload, waiting, ready=pods.is_ready(pod))
+        wanted, again = self._effects.readiness.due(workload, waiting, ready=pods.is_ready(pod))
+        if wanted is not None:
+            change.set(conditions.PODS_READY, *wanted)
         await self._effects.change_status(workload, change)
         return again
 

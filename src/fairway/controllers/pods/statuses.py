@@ -4,11 +4,9 @@ from datetime import datetime
 from typing import Any
 
 from fairway.controllers.frameworks.eviction import release_patch
-from fairway.controllers.frameworks.readiness import WAITING, Settling, readiness
+from fairway.controllers.frameworks.readiness import WAITING
 from fairway.jobs import conditions
 from fairway.kinds.kind import Manifest
-from fairway.model.configuration import WaitForPodsReady
-from fairway.runtime.clock import Clock
 
 
 class StatusChange:
@@ -52,31 +50,3 @@ class StatusChange:
 
     def _found(self) -> list[dict[str, Any]]:
         return conditions.of(self._workload) if self._conditions is None else self._conditions
-
-
-class ReadinessReports:
-    """Says whether the pods of workloads are ready, once it is worth a write."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._settling = Settling(clock)
-
-    def forget(self, workload: Manifest) -> None:
-        self._settling.forget(workload["metadata"]["uid"])
-
-    def add(
-        self, change: StatusChange, workload: Manifest, waiting: WaitForPodsReady | None, *, ready: bool
-    ) -> float | None:
-        """Add the condition to a change if it is another one now, or say in how many seconds it may be."""
-        wanted = None if waiting is None else readiness(workload, ready=ready)
-        held = conditions.find(workload, conditions.PODS_READY)
-        if waiting is None or wanted is None or (held is not None and (held["status"], held["reason"]) == wanted[:2]):
-            self.forget(workload)
-            return None
-        at_once = waiting.block_admission and wanted.status == "True"
-        uid = workload["metadata"]["uid"]
-        left = self._settling.seconds_left(uid, wanted, at_once=at_once, first=held is None)
-        if left > 0:
-            return left
-        self.forget(workload)
-        change.set(conditions.PODS_READY, *wanted)
-        return None

@@ -29,6 +29,11 @@ def shared(entry: Entry) -> Manifest:
     return entry.shared
 
 
+def readable(entry: Entry) -> Manifest:
+    """An object to look at once: what others share where they do, else decoded and not kept."""
+    return decoded(entry) if entry.shared is None else entry.shared
+
+
 class _Parts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     apiVersion: str  # noqa: N815 - as it is written
     kind: str
