@@ -19,8 +19,8 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY)  ## the virtual environment in .venv
 
-demo: $(READY)   ## quota, waiting, preemption and the way back, told in the terminal
-	$(BIN)/python examples/preemption.py
+demo: $(READY)   ## quota, waiting, preemption and the way back: real jobs, live in the terminal
+	@$(BIN)/python examples/demo.py
 
 test: $(READY)   ## all tests; gets or builds kubectl where there is none
 	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

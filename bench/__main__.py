@@ -2,8 +2,8 @@
 
 The engine's times are CPU seconds of one core, in virtual time and without I/O; each line runs in a process of its own,
 so that its memory is its own, too. The API server is a process under load over HTTP, its times are those of the clock
-(``bench.api``). Jobs that really run are in ``bench.jobs``, the load of a whole cluster in ``bench.scalability``. The
-machine's speed varies, so the first line gives the time of a fixed loop for comparison.
+(``bench.api``). Jobs that really run are in ``bench.jobs``, what people type in ``bench.managed``, the load of a whole
+cluster in ``bench.scalability``. The machine's speed varies, so the first line gives the time of a fixed loop.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench import jobs, parked, scalability, scenario, victims
+from bench import jobs, managed, parked, scalability, scenario, victims
 from bench.api.lines import for_fairway
 from bench.api.wire import Refused
 from bench.table import Line, isolated, show, tell
@@ -129,7 +129,15 @@ def main() -> int:
     scale = 10 if parser.parse_args().quick else 1
     speed = calibrate()
     lines = [Line("a fixed loop, for comparison", f"{speed * 1e3:.0f} ms", "", None, 0)]
-    for part in (_scenario_lines, _parked_lines, _victim_lines, for_fairway, jobs.lines, scalability.lines):
+    for part in (
+        _scenario_lines,
+        _parked_lines,
+        _victim_lines,
+        for_fairway,
+        jobs.lines,
+        managed.lines,
+        scalability.lines,
+    ):
         lines += _told(part, scale)
         tell(lines[-1].what)
     show(lines, judged=scale == 1)

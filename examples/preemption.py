@@ -1,6 +1,6 @@
 """Quota, waiting, a high priority, a preemption and the way back, decided by the engine in virtual time.
 
-Run it with ``make demo``. Nothing is executed: the engine is a library, and this plays the part of the job controller.
+Nothing is executed: the engine is a library, and this plays the part of the job controller.
 """
 
 from fairway.admission import events, wording

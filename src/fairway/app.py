@@ -57,6 +57,7 @@ async def _running_plane(settings: Settings, api: Api) -> "AsyncIterator[asyncio
 
     plane = Plane(api.objects, settings, SystemClock())
     api.pending_source = plane.pending
+    api.waiting_source = plane.waiting
     api.metrics.add(plane.metrics)
     async with plane.running() as broken:
         yield broken

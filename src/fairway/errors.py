@@ -2,11 +2,12 @@
 
     FairwayError
     ├── ValidationError      an object breaks the rules of its kind; it stays wrong until somebody changes it
+    ├── OperationRefused     one of the two others, about one operation of a transaction, of which nothing was done
     └── ApiError             the API says no: carries the HTTP code and Kubernetes' reason for it
         ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405, NotAcceptable 406
         ├── Conflict 409 (read again, then try again), AlreadyExists 409, Expired 410 (list again)
         ├── TooLarge 413, UnsupportedMediaType 415, Invalid 422
-        └── temporary: TooManyRequests 429, Unavailable 503, StorageFailed 500 (nothing was written)
+        └── temporary: TooManyRequests 429, Unavailable 503, StorageFailed 500 (nothing was written), NoRoom 507
 
 Whoever catches an error decides by its type whether trying again can help, so a new branch hangs below `FairwayError`
 as temporary or permanent by what it means, not by the module that raises it. What is wrong is carried as data
@@ -95,6 +96,20 @@ class ApiError(FairwayError):
         super().__init__(message)
 
 
+class OperationRefused(FairwayError):
+    """A transaction was not carried out, because of one of its operations."""
+
+    def __init__(self, number: int, cause: "ApiError | ValidationError") -> None:
+        self.number = number
+        """Which, counted from 1."""
+
+        self.cause = cause
+        super().__init__(number, cause)
+
+    def __str__(self) -> str:
+        return f"operation {self.number}: {self.cause}"
+
+
 class BadRequest(ApiError):
     code, reason = 400, "BadRequest"
 
@@ -161,6 +176,12 @@ class StorageFailed(ApiError):
 
 class Unavailable(ApiError):
     code, reason = 503, "ServiceUnavailable"
+
+
+class NoRoom(ApiError):
+    """The disk is too full for what was sent."""
+
+    code, reason = 507, "InsufficientStorage"
 
 
 def _shown(value: object) -> str:

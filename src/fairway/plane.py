@@ -5,6 +5,7 @@ Part of the composition root: it knows everybody, and decides nothing but the or
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -12,20 +13,28 @@ from typing import Protocol
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
+from fairway.contexts import other_servers
 from fairway.controllers.configuration.current import CurrentConfiguration
 from fairway.controllers.defaults import Defaults
 from fairway.controllers.frameworks.controller import FrameworkController
 from fairway.controllers.jobs.controller import JobController
 from fairway.controllers.lifecycle.controller import WorkloadLifecycle
+from fairway.controllers.managed.controller import ManagedJobController
+from fairway.controllers.managed.gatekeeping import ManagedJobGatekeeper
+from fairway.controllers.managed.ids import Ids
 from fairway.controllers.metrics import QueueMetrics
 from fairway.controllers.pods.controller import PodController
 from fairway.controllers.provisioning.check_capacity import CheckCapacity
 from fairway.controllers.provisioning.controller import ProvisioningController
 from fairway.controllers.queueing.controller import QueueingController
+from fairway.controllers.queueing.waiting import WaitingWorkloads
 from fairway.controllers.queues.controller import QueueStatuses
 from fairway.controllers.scheduling.scheduler import Scheduler
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
+from fairway.controllers.webhooks.several import Gatekeepers
+from fairway.managed.pods import Places
 from fairway.model.quantities import format_amount
+from fairway.runner.jobfiles import JobFiles
 from fairway.runner.machine import GPU, Machine
 from fairway.runner.runner import Runner
 from fairway.runner.supervision import LocalSupervision
@@ -50,7 +59,11 @@ class Plane:
         kueue, kubernetes = Recorder(cluster, "kueue"), Recorder(cluster, "fairway")
         configuration = CurrentConfiguration(cluster, kueue)
         self.queueing = QueueingController(cluster, configuration, kueue)
+        self.waiting = WaitingWorkloads(cluster, self.queueing)
         self.metrics = QueueMetrics(cluster, self.queueing, configuration)
+        ids = Ids(cluster)
+        places = Places(archives=str(settings.state / "archives"), checkpoints=str(settings.state / "checkpoints"))
+        remotes = other_servers(settings, os.environ, clock)
         self._cluster = cluster
         self._supervision = LocalSupervision(settings.state, clock)
         self._defaults = Defaults(cluster, _capacity(machine))
@@ -65,10 +78,13 @@ class Plane:
             ProvisioningController(cluster, kueue),
             CheckCapacity(cluster, kueue),
             JobController(cluster, kubernetes),
+            ids,
+            ManagedJobController(cluster, configuration, kubernetes, self.queueing, places, remotes),
             Scheduler(cluster, kubernetes),
             Runner(cluster, self._supervision, machine, settings.state, kubernetes),
+            JobFiles(cluster, settings.state),
         ]
-        objects.ask(QueueGatekeeper(cluster, configuration))
+        objects.ask(Gatekeepers(QueueGatekeeper(cluster, configuration), ManagedJobGatekeeper(ids)))
 
     def pending(self, cluster_queue: str) -> Sequence[Waiting]:
         """Who waits in a ClusterQueue, in the order in which they will be tried."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fairway.errors import FairwayError
+from fairway.model.accelerators import declared_gpus
 from fairway.model.quantities import Quantity
 
 DEFAULT_PORT: Final = 7437
@@ -39,8 +40,8 @@ class Settings:
 
     cpus: str | None = None
     memory: str | None = None
-    gpus: int | None = None
-    """What this machine gives to jobs, where it is not what it has."""
+    gpus: str | None = None
+    """What this machine gives to jobs, where it is not what it has; GPUs as `8`, or with their model as `T4:8`."""
 
     api_only: bool = False
     """Serve the API and nothing else: no queueing, no jobs."""
@@ -51,8 +52,11 @@ class Settings:
         for option, quantity in (("--cpus", self.cpus), ("--memory", self.memory)):
             if quantity is not None and not is_amount(quantity):
                 raise SettingsError(f"{option} {quantity}: give an amount greater than 0, such as 8, 1500m or 16Gi")
-        if self.gpus is not None and self.gpus < 0:
-            raise SettingsError(f"--gpus {self.gpus}: give a number, 0 for none")
+        if self.gpus is not None:
+            try:
+                declared_gpus(self.gpus)
+            except ValueError as error:
+                raise SettingsError(f"--gpus {self.gpus}: {error}") from None
         if (self.tls_cert is None) != (self.tls_key is None):
             raise SettingsError("--tls-cert and --tls-key belong together: give both or none")
         for option, path in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):

@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from fairway.cli.main import fairway
+from fairway.cli.group import fairway
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -25,19 +25,42 @@ COMMANDS = commands(fairway)
 
 def test_all_commands_are_known() -> None:
     assert [words[0] for words in COMMANDS if len(words) == 1] == [
-        "serve",
+        "launch",
+        "jobs",
+        "status",
+        "logs",
+        "down",
+        "queues",
+        "top",
+        "apply",
+        "get",
+        "describe",
+        "delete",
         "up",
+        "serve",
         "shutdown",
+        "doctor",
         "users",
         "backup",
+        "completion",
         "version",
     ]
-    assert {words for words in COMMANDS if words[0] == "users"} == {
-        ("users",),
-        ("users", "add"),
-        ("users", "remove"),
-        ("users", "token"),
-        ("users", "list"),
+    assert {words[1] for words in COMMANDS if words[0] == "users" and len(words) == 2} == {
+        "add",
+        "remove",
+        "token",
+        "list",
+    }
+    assert {words[1] for words in COMMANDS if words[0] == "jobs" and len(words) == 2} == {
+        "launch",
+        "queue",
+        "why",
+        "logs",
+        "cancel",
+        "hold",
+        "release",
+        "retry",
+        "priority",
     }
 
 
@@ -69,6 +92,7 @@ def test_every_option_explains_itself(words: tuple[str, ...]) -> None:
     ("typed", "want"),
     [
         pytest.param(["serv"], "Did you mean `fairway serve`?", id="nearly a command"),
+        pytest.param(["job", "quee"], "Did you mean `fairway jobs queue`?", id="nearly a command for jobs"),
         pytest.param(["frobnicate"], "`fairway --help` lists what there is", id="no command"),
         pytest.param(["serve", "--prot", "1"], "--port", id="nearly an option"),
         pytest.param(["users", "add", "x", "--role", "king"], "'admin', 'editor', 'viewer'", id="no role"),

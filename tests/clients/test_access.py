@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from fairway.cli.main import fairway
+from fairway.cli.group import fairway
 from fairway.testing.servers import Server
 
 from .hand import Hand

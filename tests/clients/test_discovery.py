@@ -28,6 +28,7 @@ def test_api_resources_lists_every_kind(kubectl: Kubectl) -> None:
         "jobs": ["", "batch/v1", "true", "Job"],
         "leases": ["", "coordination.k8s.io/v1", "true", "Lease"],
         "managedjobs": ["mj", "fairway.dev/v1alpha1", "true", "ManagedJob"],
+        "waitingjobs": ["", "fairway.dev/v1alpha1", "true", "WaitingJob"],
         "admissionchecks": ["ac", "kueue.x-k8s.io/v1beta2", "false", "AdmissionCheck"],
         "clusterqueues": ["cq", "kueue.x-k8s.io/v1beta2", "false", "ClusterQueue"],
         "cohorts": ["co", "kueue.x-k8s.io/v1beta2", "false", "Cohort"],

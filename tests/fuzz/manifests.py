@@ -134,7 +134,7 @@ _PARTS: Final[dict[str, Manifest]] = {
         "spec": {"entrypoint": "python a.py", "rayClusterSpec": _RAY_SPEC, "shutdownAfterJobFinishes": True},
         "status": {"jobStatus": "RUNNING", "jobDeploymentStatus": "Running", "startTime": TIME},
     },
-    "ManagedJob": {"spec": {"task": {"run": "true"}}, "status": {"phase": "Running", "recoveries": 1}},
+    "ManagedJob": {"spec": {"tasks": [{"run": "true"}]}, "status": {"phase": "RUNNING", "recoveries": 1}},
 }
 
 

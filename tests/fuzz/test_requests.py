@@ -133,20 +133,24 @@ def valid_pod() -> dict[str, Any]:
 def test_any_question_for_a_log(world: World, data: st.DataObject) -> None:
     names = st.sampled_from(
         [
+            "attempt",
             "container",
             "follow",
             "limitBytes",
             "previous",
+            "rank",
             "sinceSeconds",
             "sinceTime",
             "stream",
             "tailLines",
+            "task",
             "timestamps",
         ]
     )
     parameters = data.draw(st.lists(st.tuples(names, VALUES), max_size=4))
     query = "&".join(f"{name}={value}" for name, value in parameters)
     world.ask("GET", f"/api/v1/namespaces/fuzz/pods/running/log?{query}")
+    world.ask("GET", f"/apis/fairway.dev/v1alpha1/namespaces/fuzz/managedjobs/base/log?{query}")
 
 
 @pytest.fixture(scope="module", autouse=True)

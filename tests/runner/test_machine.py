@@ -1,11 +1,16 @@
 """What this machine has, found out or declared, and the node that says so."""
 
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import msgspec
 import pytest
 
 from fairway.kinds.kind import Manifest
+from fairway.model.accelerators import model_of
 from fairway.runner.machine import Machine, MachineError, node_name
 from fairway.runner.node import LEASES, capacity_of, labels_of
 
@@ -22,8 +27,75 @@ def test_this_machine_is_found_out() -> None:
 
 
 def test_what_is_declared_counts() -> None:
-    machine = Machine.detect(cpus="9500m", memory="36Gi", gpus=8)
+    machine = Machine.detect(cpus="9500m", memory="36Gi", gpus="8")
     assert (machine.cores_milli, machine.memory_bytes, machine.gpus) == (9500, 36 << 30, 8)
+    assert (machine.gpu_model, machine.accelerator) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("declared", "want"),
+    [
+        pytest.param("T4:8", (8, "T4", "t4"), id="a model and a number"),
+        pytest.param("A100-80GB:4", (4, "A100-80GB", "a100-80gb"), id="a model with its memory"),
+        pytest.param("H100-MEGA-80GB:2", (2, "H100-MEGA-80GB", "h100-mega-80gb"), id="whatever it is called"),
+        pytest.param("T4:0", (0, "", ""), id="none of a model"),
+    ],
+)
+def test_gpus_are_declared_with_their_model(declared: str, want: tuple[int, str, str]) -> None:
+    machine = Machine.detect(gpus=declared)
+    assert (machine.gpus, machine.gpu_model, machine.accelerator) == want
+
+
+@pytest.mark.parametrize(
+    ("driver", "want"),
+    [
+        ("Tesla T4", "t4"),
+        ("Tesla V100-SXM2-16GB", "v100"),
+        ("Tesla V100-SXM2-32GB", "v100-32gb"),
+        ("NVIDIA A100-SXM4-40GB", "a100"),
+        ("NVIDIA A100-SXM4-80GB", "a100-80gb"),
+        ("NVIDIA A100 80GB PCIe", "a100-80gb"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100 NVL", "h100"),
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA GH200 480GB", "gh200"),
+        ("NVIDIA A10G", "a10g"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("NVIDIA GeForce RTX 3080 Ti", "rtx3080-ti"),
+        ("NVIDIA RTX A6000", "a6000"),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx6000-ada"),
+        ("Quadro RTX 6000", "rtx6000"),
+        ("RTX", "rtx"),
+        ("NVIDIA Graphics Device", ""),
+        ("", ""),
+    ],
+)
+def test_what_a_driver_calls_a_gpu_and_what_people_do(driver: str, want: str) -> None:
+    assert model_of(driver) == want
+
+
+@pytest.mark.parametrize(
+    ("names", "want"),
+    [
+        pytest.param(["Tesla T4"] * 4, (4, "Tesla T4", "t4"), id="all the same"),
+        pytest.param([b"Tesla T4"], (1, "Tesla T4", "t4"), id="an old driver library"),
+        pytest.param(["Tesla T4", "NVIDIA L4"], (2, "", ""), id="of several kinds"),
+        pytest.param([], (0, "", ""), id="a driver without GPUs"),
+    ],
+)
+def test_gpus_are_found_by_their_driver(
+    monkeypatch: pytest.MonkeyPatch, names: list[str | bytes], want: tuple[int, str, str]
+) -> None:
+    driver: Any = ModuleType("pynvml")
+    driver.NVMLError = RuntimeError
+    driver.nvmlInit = driver.nvmlShutdown = lambda: None
+    driver.nvmlDeviceGetCount = lambda: len(names)
+    driver.nvmlDeviceGetHandleByIndex = lambda index: index
+    driver.nvmlDeviceGetName = lambda handle: names[handle]
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    machine = Machine.detect()
+    assert (machine.gpus, machine.gpu_model, machine.accelerator) == want
 
 
 @pytest.mark.parametrize(
@@ -31,12 +103,15 @@ def test_what_is_declared_counts() -> None:
     [
         pytest.param({"cpus": "many"}, "cpu 'many'", id="no quantity"),
         pytest.param({"memory": "0"}, "more than none", id="nothing"),
-        pytest.param({"gpus": -1}, "-1 GPUs", id="less than nothing"),
+        pytest.param({"gpus": "-1"}, "'-1': give a number", id="less than nothing"),
+        pytest.param({"gpus": "T4"}, "a model and a number such as T4:8", id="a model and no number"),
+        pytest.param({"gpus": "T4:many"}, "a model and a number", id="a model and no number that can be read"),
+        pytest.param({"gpus": "-x-:2"}, "a model and a number", id="a model that cannot be a label"),
     ],
 )
-def test_what_cannot_be_declared(declared: dict[str, object], want: str) -> None:
+def test_what_cannot_be_declared(declared: dict[str, str], want: str) -> None:
     with pytest.raises(MachineError, match=want):
-        Machine.detect(**declared)  # type: ignore[arg-type]
+        Machine.detect(declared.get("cpus"), declared.get("memory"), declared.get("gpus"))
 
 
 @pytest.mark.parametrize(
@@ -61,12 +136,15 @@ def test_capacity_and_labels() -> None:
         "ephemeral-storage": "100Gi",
         "nvidia.com/gpu": "4",
     }
-    with_model = Machine(cores_milli=1, memory_bytes=1, gpus=1, gpu_model="NVIDIA A100 80GB", hostname="H")
+    with_model = Machine(
+        cores_milli=1, memory_bytes=1, gpus=1, gpu_model="NVIDIA A100 80GB", hostname="H", accelerator="a100-80gb"
+    )
     assert labels_of(with_model) == {
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": "h",
         "kubernetes.io/os": "linux",
         "nvidia.com/gpu.product": "NVIDIA-A100-80GB",
+        "skypilot.co/accelerator": "a100-80gb",
     }
 
 
@@ -96,6 +174,28 @@ def test_a_node_is_registered_and_follows_the_machine(tmp_path: Path) -> None:
                 assert node["spec"]["unschedulable"] is True, "what people did stays"
                 changed = next(one for one in node["status"]["conditions"] if one["type"] == "Ready")
                 assert changed["lastTransitionTime"] == ready["lastTransitionTime"]
+
+    play(story())
+
+
+def test_the_node_says_what_its_gpus_are_for_as_long_as_they_are_that(tmp_path: Path) -> None:
+    accelerator, product = "skypilot.co/accelerator", "nvidia.com/gpu.product"
+
+    async def labels(world: World, gpus: str) -> dict[str, str]:
+        world.machine = msgspec.structs.replace(Machine.detect("1", "1Gi", gpus), hostname="box")
+        async with world.running():
+            await world.until(lambda: _node(world)["status"]["capacity"].get("nvidia.com/gpu", "0") == gpus[-1])
+            found: dict[str, str] = _node(world)["metadata"]["labels"]
+            return {name: value for name, value in found.items() if name in {accelerator, product}}
+
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            assert await labels(world, "T4:8") == {accelerator: "t4", product: "T4"}
+            assert await labels(world, "A100-80GB:4") == {accelerator: "a100-80gb", product: "A100-80GB"}
+            assert await labels(world, "6") == {}, "nobody says what they are any more"
+            await world.api.patch("nodes", "box", {"metadata": {"labels": {accelerator: "l4"}}})
+            assert await labels(world, "5") == {accelerator: "l4"}, "what people say stays"
+            assert await labels(world, "0") == {accelerator: "l4"}
 
     play(story())
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fairway.kinds.kind import Manifest
 from fairway.runner.pods.attempts import Attempt, Life
@@ -102,6 +103,31 @@ def test_phase_and_states(
 ) -> None:
     found = status(manifest, lives)
     assert (found["phase"], words(found), conditions(found)["Ready"]) == (phase, states, ready)
+
+
+def told(life: Life) -> Life:
+    """The same, but it had been told to stop."""
+    assert life.latest is not None
+    assert life.latest.end is not None
+    end = structs.replace(life.latest.end, told=True)
+    return structs.replace(life, latest=structs.replace(life.latest, end=end))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "lives", "want"),
+    [
+        pytest.param(pod("p", A), {"a": ended(0)}, None, id="done by itself"),
+        pytest.param(pod("p", A), {"a": ended(7)}, None, id="failed by itself"),
+        pytest.param(pod("p", A), {"a": told(ended(0))}, "Stopped", id="ended well when it was told"),
+        pytest.param(pod("p", A), {"a": told(ended(143))}, "Stopped", id="failed when it was told"),
+        pytest.param(pod("p", A, initContainers=[INIT]), {"i": told(ended(143))}, "Stopped", id="told before it began"),
+        pytest.param(
+            pod("p", A, initContainers=[SIDECAR]), {"s": told(ended(143)), "a": ended(0)}, None, id="a sidecar was told"
+        ),
+    ],
+)
+def test_a_pod_that_was_told_to_end_says_so(manifest: Manifest, lives: dict[str, Life], want: str | None) -> None:
+    assert status(manifest, lives).get("reason") == want
 
 
 def test_a_whole_status() -> None:

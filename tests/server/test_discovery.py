@@ -60,7 +60,9 @@ def test_every_resource_that_is_served_was_compared_or_is_known_to_be_ours_alone
         "clusterqueues/pendingworkloads",
         "localqueues/pendingworkloads",
         "managedjobs",
+        "managedjobs/log",
         "managedjobs/status",
+        "waitingjobs",
     }
 
 
@@ -157,14 +159,26 @@ def test_the_queues_of_the_visibility_api_are_only_a_place_for_what_is_pending(d
 
 
 def test_reviews_can_only_be_created(discovery: Discovery) -> None:
-    reviews = {one.plural for one in VIRTUAL if not one.subresource}
-    assert reviews == {
+    reviews = [one for one in VIRTUAL if one.group.endswith(".k8s.io")]
+    assert {one.plural for one in reviews if not one.subresource} == {
         "selfsubjectaccessreviews",
         "selfsubjectreviews",
         "selfsubjectrulesreviews",
         "subjectaccessreviews",
     }
-    assert {one.verbs for one in VIRTUAL if not one.subresource} == {("create",)}
+    assert {one.verbs for one in reviews} == {("create",)}
+
+
+def test_who_waits_can_only_be_looked_at(discovery: Discovery) -> None:
+    document = discovery.resources("fairway.dev", "v1alpha1")
+    assert document is not None
+    assert by_name(document["resources"])["waitingjobs"] == {
+        "name": "waitingjobs",
+        "singularName": "waitingjob",
+        "namespaced": True,
+        "kind": "WaitingJob",
+        "verbs": ["get", "list"],
+    }
 
 
 def test_the_version_is_one_that_clients_can_compare() -> None:

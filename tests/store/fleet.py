@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from fairway.errors import AlreadyExists, Conflict, NotFound, ValidationError
+from fairway.kinds.custom import custom_rules
 from fairway.kinds.kind import Kind, Manifest
+from fairway.kinds.metadata import LABEL
 from fairway.kinds.registry import Registry, default_registry
 from fairway.store.entries import Key
 from fairway.store.selectors import Selection
@@ -26,7 +28,8 @@ def _kinds() -> tuple[Kind, Kind]:
     namespaces, jobs = registry.by_name("namespaces"), registry.by_name("managedjobs")
     assert namespaces is not None
     assert jobs is not None
-    return namespaces, replace(jobs, selectable={"spec.queue": _queue})
+    # Without the rules about managed jobs: here every part of them may be changed.
+    return namespaces, replace(jobs, selectable={"spec.queue": _queue}, rules=custom_rules(name_rule=LABEL))
 
 
 NAMESPACES, JOBS = _kinds()

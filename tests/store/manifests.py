@@ -11,10 +11,10 @@ def config_map(name: str = "settings", **metadata: Any) -> Manifest:
 
 
 def job(name: str = "train", **metadata: Any) -> Manifest:
-    """A kind of Fairway's own: a status of its own, a generation, a spec that may be changed at will."""
+    """A kind of Fairway's own: a status of its own, a generation, a priority that may be changed at will."""
     return {
         "metadata": {"name": name, **metadata},
-        "spec": {"queue": "research", "priority": 1},
+        "spec": {"queue": "research", "priority": 1, "tasks": [{"run": "true"}]},
         "status": {"phase": "Forged"},
     }
 

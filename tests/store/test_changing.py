@@ -37,13 +37,13 @@ def test_an_update_replaces_everything_but_what_only_the_server_sets() -> None:
         async with local_api() as api:
             old = await api.create("managedjobs", job(labels={"a": "1", "b": "1"}))
             new = edited(old, "metadata", "labels", to={"a": "2"})
-            new = edited(new, "spec", to={"queue": "production"})
+            new = edited(new, "spec", "priority", to=None)
             for name in ("creationTimestamp", "generation"):
                 new = edited(new, "metadata", name, to=None)
             made = await api.update("managedjobs", new)
 
             assert made == api.get("managedjobs", "train")
-            assert made["spec"] == {"queue": "production"}
+            assert made["spec"] == {"queue": "research", "tasks": [{"run": "true"}]}
             assert made["metadata"]["labels"] == {"a": "2"}
             for name in ("uid", "creationTimestamp"):
                 assert made["metadata"][name] == old["metadata"][name]
@@ -56,7 +56,7 @@ def test_an_update_replaces_everything_but_what_only_the_server_sets() -> None:
     ("path", "value", "want_generation"),
     [
         pytest.param(("spec", "priority"), 9, 2, id="another spec counts"),
-        pytest.param(("spec",), {}, 2, id="an empty spec is another one"),
+        pytest.param(("spec", "priority"), None, 2, id="one with less in it is another one"),
         pytest.param(("metadata", "labels"), {"a": "b"}, 1, id="labels do not count"),
         pytest.param(("metadata", "annotations"), {"a": "b"}, 1, id="annotations do not count"),
         pytest.param(("metadata", "finalizers"), ["x.dev/y"], 1, id="finalizers do not count"),
@@ -145,7 +145,7 @@ def test_a_plain_write_leaves_the_status_alone_and_a_status_write_the_rest() -> 
     async def story() -> None:
         async with local_api() as api:
             made = await api.create("managedjobs", job())
-            told = edited(edited(made, "status", to={"phase": "Running"}), "spec", to={"queue": "stolen"})
+            told = edited(edited(made, "status", to={"phase": "Running"}), "spec", "priority", to=66)
             told = edited(told, "metadata", "labels", to={"a": "b"})
             running = await api.update("managedjobs", told, "status")
             assert running["status"] == {"phase": "Running"}
@@ -187,7 +187,7 @@ def test_a_patch_of_the_status_changes_the_status_alone(patch_type: PatchType, p
             await api.patch("managedjobs", "train", patch, patch_type=patch_type, subresource="status")
             now = api.get("managedjobs", "train")
             assert now is not None
-            assert now["status"] == {"phase": "Running"}
+            assert now["status"]["phase"] == "Running"
             assert now["spec"] == made["spec"]
 
     asyncio.run(story())

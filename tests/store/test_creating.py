@@ -67,7 +67,12 @@ def test_what_only_the_server_sets_is_not_taken_from_a_request(field: str, given
 @pytest.mark.parametrize(
     ("kind", "manifest", "want"),
     [
-        pytest.param("managedjobs", job(), None, id="a status is for the status door alone"),
+        pytest.param(
+            "managedjobs",
+            job(),
+            {"phase": "PENDING", "attempt": 0, "recoveries": 0},
+            id="a status is for the status door alone",
+        ),
         pytest.param("configmaps", config_map(), None, id="a kind without a status has none"),
         pytest.param("pods", pod(), {"phase": "Pending", "qosClass": "BestEffort"}, id="a pod starts as pending"),
     ],

@@ -1,6 +1,7 @@
 """Gatekeepers: they complete and refuse what is written, by every way of writing."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -8,16 +9,20 @@ from fairway.errors import FieldError, ValidationError
 from fairway.kinds.kind import Kind, Manifest
 from fairway.model import problems
 from fairway.store.objects import PatchType
+from fairway.store.objects.gatekeeping import Author
 from fairway.testing.stores import LocalApi, local_api
 
 
 class Guard:
     """Labels every ConfigMap, and lets none be called evil or become so."""
 
-    def on_create(self, kind: Kind, manifest: Manifest) -> list[FieldError]:
+    def name_for(self, kind: Kind, manifest: Manifest) -> str:
+        return f"{manifest['metadata']['generateName']}7" if kind.kind == "ConfigMap" else ""
+
+    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:
         if kind.kind != "ConfigMap":
             return []
-        manifest["metadata"].setdefault("labels", {})["seen"] = "yes"
+        manifest["metadata"].setdefault("labels", {})["seen"] = author.name or "yes"
         return self._judged(manifest)
 
     def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
@@ -90,5 +95,29 @@ def test_what_is_refused_is_refused_however_it_is_written(way: str) -> None:
                 await write(api)
             left = api.get("configmaps", "a")
             assert left is None or "evil" not in left["data"]
+
+    asyncio.run(story())
+
+
+def test_the_gatekeeper_hears_who_writes() -> None:
+    async def story() -> None:
+        async with local_api() as api:
+            api.objects.ask(Guard())
+            made = await api.create("configmaps", config_map(good="x"), author=Author("ann"))
+            assert made["metadata"]["labels"] == {"seen": "ann"}
+
+    asyncio.run(story())
+
+
+def test_a_gatekeeper_names_what_comes_without_a_name_and_a_name_that_is_taken_is_not_used() -> None:
+    async def story() -> None:
+        async with local_api() as api:
+            api.objects.ask(Guard())
+            names = []
+            for _ in range(2):
+                nameless = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "job-"}}
+                names.append((await api.create("configmaps", nameless))["metadata"]["name"])
+            assert names[0] == "job-7"
+            assert re.fullmatch(r"job-[a-z0-9]{5}", names[1])
 
     asyncio.run(story())

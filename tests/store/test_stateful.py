@@ -251,7 +251,7 @@ class Machine(RuleBasedStateMachine):
         verb, key, fields, revision = write
         objects = self.objects
         if verb == "create":
-            manifest = {"metadata": {"name": key[1]}, "spec": {}}
+            manifest: Manifest = {"metadata": {"name": key[1]}, "spec": {"tasks": [{"run": "true"}]}}
             return await objects.create(JOBS, VERSION, key[0], edited(manifest, {**fields, "phase": "Forged"}))
         if verb.startswith("patch"):
             subresource = "status" if verb == "patch-status" else ""
@@ -275,7 +275,7 @@ class Machine(RuleBasedStateMachine):
         if entry is not None:
             return decoded(entry)
         metadata = {"name": key[1], "uid": "made-up", "resourceVersion": "2", "labels": {"team": "red"}}
-        return {"metadata": metadata, "spec": {"queue": "fast", "priority": 1}}
+        return {"metadata": metadata, "spec": {"queue": "fast", "priority": 1, "tasks": [{"run": "true"}]}}
 
     def check_answer(self, write: Write, outcome: Outcome, answer: object) -> None:
         if outcome.refusal is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fairway.admission import lifecycle, ordering, sleeping
-from fairway.admission.assignment import Assigner, Assignment, Mode, Verdict, reduced_counts
+from fairway.admission.assignment import Assigner, Assignment, Mode, Oracle, Verdict, reduced_counts
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.forest import Tree
 from fairway.admission.instructions import EvictionReason, Preemption
@@ -67,6 +67,16 @@ def run(world: World, tree: Tree) -> None:
 def assess(world: World, record: Record, queue: QueueState) -> Assignment:
     """What a workload would get if it were tried now, all flavors considered. Nothing changes by asking."""
     return Cycle(world, world.forest.tree_of(queue)).try_now(record, queue)
+
+
+def fits(world: World, record: Record, queue: QueueState) -> bool:
+    """Whether there is room for a workload as things stand, with nobody preempted."""
+    return Cycle(world, world.forest.tree_of(queue)).finds_room(record, queue)
+
+
+def victims(world: World, record: Record, queue: QueueState) -> list[Record]:
+    """Whom a workload would preempt if it were tried now; nobody if it could not, or need not."""
+    return Cycle(world, world.forest.tree_of(queue)).would_preempt(record, queue)
 
 
 def _standing(heads: list[tuple[Record, QueueState]], progress: list[Progress | None]) -> object:
@@ -130,12 +140,18 @@ class Cycle:
     def try_now(self, record: Record, queue: QueueState) -> Assignment:
         return self._assigner().assign(record, queue)
 
-    def _assigner(self) -> Assigner:
+    def finds_room(self, record: Record, queue: QueueState) -> bool:
+        return self._assigner(_spare_everybody).assign(record, queue).mode is Mode.FIT
+
+    def would_preempt(self, record: Record, queue: QueueState) -> list[Record]:
+        return [target.record for target in self._targets(record, queue, self.try_now(record, queue))]
+
+    def _assigner(self, oracle: Oracle | None = None) -> Assigner:
         """Not kept, for it knows this cycle: the two would keep each other alive until the collector comes."""
         config = self._world.config
         return Assigner(
             flavors=self._world.flavors,
-            oracle=self._simulate,
+            oracle=oracle or self._simulate,
             cycle=self._tree.cycle,
             fair=config.fair_sharing is not None,
             ignore_undeclared=config.resources.ignore_undeclared,
@@ -355,6 +371,10 @@ class Cycle:
         if entry.record.lane is not None:
             entry.record.lane.explanation = explanation
         lifecycle.explain(self._world, entry.record, explanation)
+
+
+def _spare_everybody(record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> Verdict:  # noqa: ARG001
+    return Verdict(Mode.NO_CANDIDATES, queue.leaf.lowest_fitting_height(fr, amount)[0])
 
 
 def _held(records: Iterable[Record]) -> list[tuple[Node, Amounts]]:

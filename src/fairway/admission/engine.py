@@ -10,12 +10,12 @@ alone will change something.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fairway.admission import cycle, events, invariants, lifecycle, objects, workloads
 from fairway.admission.config import Config
-from fairway.admission.explain import Explainer
+from fairway.admission.explain import Explainer, Standing
 from fairway.admission.figures import Figures
 from fairway.admission.instructions import (
     Deactivate,
@@ -25,6 +25,7 @@ from fairway.admission.instructions import (
 )
 from fairway.admission.reasons import Why
 from fairway.admission.records import Record, Stage
+from fairway.admission.remedies import Remedies
 from fairway.admission.world import World
 
 
@@ -83,6 +84,14 @@ class Engine:
     def why(self, key: str) -> Why | None:
         """Why a pending workload waits; ``None`` when it does not wait."""
         return self._explainer.why(key)
+
+    def remedies(self, key: str) -> Remedies | None:
+        """What would let a pending workload in; ``None`` when it does not wait."""
+        return self._explainer.remedies(key)
+
+    def standings(self) -> Iterator[Standing]:
+        """How everyone who waits stands: queue by queue in their order, then those who are in no queue."""
+        return self._explainer.standings()
 
     def pending(self, cluster_queue: str) -> list[Record]:
         """Everyone who waits for a ClusterQueue, in queue order, tried or not: what the visibility API shows."""

@@ -6,6 +6,9 @@ holders are looked up here, from the state as it is now.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from msgspec import structs
 
 from fairway.admission import cycle, lifecycle
@@ -13,11 +16,26 @@ from fairway.admission.clusterqueues import QueueState
 from fairway.admission.forest import Tree
 from fairway.admission.reasons import Code, Explanation, Holder, Outcome, PodSetReasons, Shortage, Why
 from fairway.admission.records import Place, Record, Stage
+from fairway.admission.remedies import Remedies, remedies
 from fairway.admission.resources import FlavorResource
 from fairway.admission.world import World
 
 MOST_HOLDERS = 10
 MOST_AHEAD = 10
+
+
+class Standing(NamedTuple):
+    """How a pending workload stands, in short. Positions start at 0; they are ``None`` for one that is in no queue."""
+
+    record: Record
+    cluster_queue: str
+    position: int | None
+    local_position: int | None
+    explanation: Explanation
+    """What the last try found, with the amounts that are missing now."""
+
+    strict: bool = False
+    """Whether nobody is tried before those ahead of it."""
 
 
 class Explainer:
@@ -49,7 +67,62 @@ class Explainer:
             ahead=ahead,
         )
 
-    def _explanation(self, record: Record, obstacles: tuple[PodSetReasons, ...]) -> Explanation:
+    def remedies(self, key: str) -> Remedies | None:
+        """What would let a pending workload in; ``None`` when it does not wait."""
+        record = self._world.records.get(key)
+        if record is None or record.stage is not Stage.PENDING:
+            return None
+        queue = self._world.queue_for(record)
+        if queue is None or record.place is Place.NOWHERE:
+            return Remedies()
+        return remedies(self._world, record, queue, self._obstacles(record, queue))
+
+    def standings(self) -> Iterator[Standing]:
+        """Everyone who waits: queue by queue in their order, then those who are in no queue.
+
+        Nobody is tried for this: alike workloads share what the last try of one of them found.
+        """
+        current: dict[int, Explanation] = {}
+        for name, queue in sorted(self._world.queues.items()):
+            places: dict[str, int] = {}
+            for position, record in enumerate(queue.pending.in_order()):
+                local_position = places.get(record.local_queue, 0)
+                places[record.local_queue] = local_position + 1
+                found = self._explanation(record, None)
+                if found.pod_sets:
+                    explanation = current.get(id(found))
+                    if explanation is None:
+                        explanation = current[id(found)] = self._brought_up_to_date(found, queue)
+                    found = explanation
+                yield Standing(record, name, position, local_position, found, queue.pending.strict)
+        for record in self._world.records.values():
+            if record.stage is Stage.PENDING and record.place is Place.NOWHERE:
+                owner = self._world.queue_for(record)
+                name = owner.name if owner is not None else ""
+                yield Standing(record, name, None, None, self._explanation(record, None))
+
+    def _brought_up_to_date(self, explanation: Explanation, queue: QueueState) -> Explanation:
+        self._world.forest.tree_of(queue)
+        available, frs = queue.leaf.available, self._world.frs
+        pod_sets = tuple(
+            PodSetReasons(
+                pod_set.name,
+                tuple(
+                    structs.replace(
+                        reason,
+                        missing=max(0, reason.requested - max(0, available(frs.get(reason.flavor, reason.resource)))),
+                    )
+                    if reason.code is Code.INSUFFICIENT_UNUSED
+                    else reason
+                    for reason in pod_set.reasons
+                ),
+            )
+            for pod_set in explanation.pod_sets
+        )
+        return structs.replace(explanation, pod_sets=pod_sets)
+
+    def _explanation(self, record: Record, obstacles: tuple[PodSetReasons, ...] | None) -> Explanation:
+        """``obstacles`` are those of now, where they are known."""
         if not record.active:
             return Explanation(Outcome.DEACTIVATED)
         if record.gated:
@@ -62,7 +135,9 @@ class Explainer:
         lane = record.lane
         if lane is not None and lane.parked and lane.explanation is not None:
             # A lane that slept on would have found the same obstacles, with the amounts of today.
-            return structs.replace(lane.explanation, pod_sets=obstacles) if lane.overslept else lane.explanation
+            if lane.overslept and obstacles is not None:
+                return structs.replace(lane.explanation, pod_sets=obstacles)
+            return lane.explanation
         return record.explanation or Explanation(Outcome.NOT_TRIED)
 
     def _obstacles(self, record: Record, queue: QueueState | None) -> tuple[PodSetReasons, ...]:

@@ -1,4 +1,6 @@
-"""Why a workload waits, as data. Sentences are made in :mod:`fairway.admission.wording`, nowhere else."""
+"""Why a workload waits, as data. Sentences are made in :mod:`fairway.admission.wording`, as Kueue words them, and in
+:mod:`fairway.admission.advice`, for people.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Sentences, as Kueue words them: conditions and events read the same on a laptop and on a cluster.
 
-The only place where reasons become text. Nothing here looks at state.
+The only place where reasons become Kueue's text (what people are told besides is in `advice`). Nothing here looks at
+state.
 """
 
 from __future__ import annotations

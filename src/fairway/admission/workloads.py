@@ -128,8 +128,8 @@ def _read_spec(world: World, record: Record, workload: Workload) -> None:
     record.created = seconds(metadata.creation_timestamp)
     if world.config.keep_first_submit_time:
         first = _moment(metadata.annotations.get(FIRST_SUBMITTED, ""))
-        if first is not None:
-            record.created = min(record.created, first)
+        if first is not None and first < record.created + 1:  # creation times are whole seconds
+            record.created = first
     record.demand = world.demands.of(spec.pod_sets, record.reclaimed)
 
 

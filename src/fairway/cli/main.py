@@ -1,73 +1,103 @@
-"""`fairway`: the door for people. Commands are imported when they are used, so that help is instant."""
+"""`fairway`: the door for people.
 
-import importlib
+Help and version are printed before anything is imported. All other commands go through click, which is imported for
+them, and whatever goes wrong ends here: in a line on stderr and an exit code, never in a traceback that nobody asked
+for. 0 is fine, 1 refused or failed, 2 wrong usage or a wrong task file, 130 interrupted.
+"""
+
+import os
 import sys
-from typing import Any
 
-import click
-
-from fairway.errors import FairwayError
-
-_COMMANDS = {
-    "serve": ("fairway.cli.serve", "Run the server in the foreground."),
-    "up": ("fairway.cli.up", "Start the server in the background, or find it running."),
-    "shutdown": ("fairway.cli.shutdown", "End the server that runs in the background."),
-    "users": ("fairway.cli.users", "Add, list and remove users; make tokens."),
-    "backup": ("fairway.cli.backup", "Copy the state to a file, whether or not a server runs."),
-    "version": ("fairway.cli.version", "Print the version."),
-}
+_COMPLETING = "_FAIRWAY_COMPLETE"
+"""Set when a shell asks for completions, which comes without arguments as well."""
 
 
-class _Commands(click.Group):
-    """Commands by name, each in a module of its own under the name of the command."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in _COMMANDS:
-            return None
-        module = importlib.import_module(_COMMANDS[cmd_name][0])
-        command: click.Command = getattr(module, cmd_name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError:
-            import difflib  # noqa: PLC0415 - only for those who mistype
-
-            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
-            hint = f" Did you mean `fairway {near[0]}`?" if near else " `fairway --help` lists what there is."
-            raise click.UsageError(f"there is no command {args[0]!r}.{hint}", ctx) from None
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a name that cannot be shown is no reason to show nothing
+    if _COMPLETING not in os.environ:
+        if words in ([], ["-h"], ["--help"], ["help"]):
+            return _told(_help())
+        if words in (["version"], ["--version"]):
+            return _told(_version())
+    return _run(words)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-def fairway() -> None:
-    """Fairway queues, prioritises, preempts and recovers jobs for many teams.
+def _help() -> str:
+    from fairway.cli.catalog import help_text  # noqa: PLC0415 - not for commands
 
-    \b
-    Start here:
-      fairway up                                   a server on this machine, in the background
-      export KUBECONFIG=~/.fairway/kubeconfig      then kubectl and every Kubernetes client speak to it
-      kubectl get clusterqueues
-    """
+    return help_text()
 
 
-def main(arguments: list[str] | None = None) -> Any:
-    """Run a command; what goes wrong on purpose is one line on stderr and exit code 1."""
+def _version() -> str:
+    from fairway import __version__  # noqa: PLC0415 - not for commands
+
+    return f"fairway {__version__}\n"
+
+
+def _told(text: str) -> int:
     try:
-        return fairway.main(arguments, prog_name="fairway", standalone_mode=True)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _nobody_listens()
+    return 0
+
+
+def _run(words: list[str]) -> int:
+    import gc  # noqa: PLC0415
+
+    # Importing and decoding make much that stays and nothing that goes: looking for garbage would only take time.
+    gc.set_threshold(20_000, 50, 100)
+    import click  # noqa: PLC0415 - help must not wait for it
+
+    from fairway.cli.group import fairway  # noqa: PLC0415
+    from fairway.errors import FairwayError  # noqa: PLC0415
+
+    try:
+        # What click gives back is the exit code of a command that ended early, or what the command returned.
+        code = fairway.main(words, prog_name="fairway", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort as stop:
+        if isinstance(stop.__cause__, KeyboardInterrupt):
+            return 130
+        click.echo("Aborted!", err=True)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return _nobody_listens()
     except FairwayError as error:
-        click.echo(f"fairway: {error}", err=True)
-        sys.exit(1)
+        click.echo(f"fairway: {error}{_way_out(error)}", err=True)
+        return _exit_code(error)
+    return code if isinstance(code, int) else 0
+
+
+def _nobody_listens() -> int:
+    """Whoever read our output has gone: what is left of it goes nowhere, and quietly."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+def _way_out(error: Exception) -> str:
+    from fairway.client.rest import Unreachable  # noqa: PLC0415 - only when something is wrong
+
+    if not isinstance(error, Unreachable):
+        return ""
+    return "\n`fairway up` starts the server of this machine; `fairway doctor` looks for what is wrong."
+
+
+def _exit_code(error: Exception) -> int:
+    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415 - only when something is wrong
+
+    return 2 if isinstance(error, TaskError) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

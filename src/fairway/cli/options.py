@@ -53,7 +53,9 @@ def serving_options(command: Command) -> Command:
             "--memory", metavar="AMOUNT", help="Memory that jobs may use in all, such as 16Gi.  [default: all there is]"
         ),
         click.option(
-            "--gpus", type=int, metavar="N", help="GPUs that jobs may use; may be more than there are.  [default: all]"
+            "--gpus",
+            metavar="[MODEL:]N",
+            help="GPUs that jobs may use, such as 8 or T4:8; may be more than there are.  [default: all]",
         ),
         click.option("--api-only", is_flag=True, help="Serve the API alone: nothing is queued, no job is run."),
     ]

@@ -1,7 +1,5 @@
 """`fairway serve`."""
 
-import asyncio
-import logging
 import os
 import sys
 from typing import Any
@@ -30,7 +28,10 @@ def serve(**options: Any) -> None:
       fairway serve --state ./state --port 0
       fairway serve --host 0.0.0.0 --tls-cert server.crt --tls-key server.key
     """
-    from fairway.app import serve as run  # noqa: PLC0415 - help must not wait for it
+    import asyncio  # noqa: PLC0415 - help must not wait for it
+    import logging  # noqa: PLC0415
+
+    from fairway.app import serve as run  # noqa: PLC0415
 
     settings = Settings(**options)
     # The writer waits for the interpreter after every commit; the usual 5 ms would be longer than the commit itself.

@@ -4,6 +4,9 @@ work/<uid>              what a container without a `workingDir` starts in
 pods/<uid>/volumes/…    its volumes
 pods/<uid>/devices.json the GPUs it was given
 logs/<namespace>/<uid>  what its containers wrote (see docs/logs.md)
+
+What a pod of a managed job wrote stays when the pod is gone, and so does the mark `.kept` beside it, which says whose
+it is. It goes with the job: see `jobfiles`.
 """
 
 import asyncio
@@ -13,7 +16,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
+from fairway.kinds.kind import Manifest
+
+KEPT: Final = ".kept"
+"""A file in the directory of a pod's logs: they stay, for the job whose UID it holds. No container has such a name."""
+
+_KEEP_LOGS: Final = "fairway.dev/keep-logs"
 _log = logging.getLogger(__name__)
 
 
@@ -50,12 +60,26 @@ class Directories:
         """The log of one attempt, as docs/logs.md says it; the supervisor makes its directory."""
         return f"{self._logs}/{namespace}/{uid}/{container}/{number}.log"
 
+    def keep_logs(self, pod: Manifest) -> None:
+        """Note that a pod's logs stay when it is gone, if they do; to be called before anything is written to them."""
+        metadata, owner = pod["metadata"], managed_job_of(pod)
+        if not owner or (metadata.get("annotations") or {}).get(_KEEP_LOGS) != "true":
+            return
+        mark = self._logs / metadata["namespace"] / metadata["uid"] / KEPT
+        with suppress(FileNotFoundError):
+            if mark.read_text().strip() == owner:
+                return
+        mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = mark.with_name(f"{KEPT}.new")
+        temporary.touch(mode=0o600)
+        temporary.write_text(f"{owner}\n")
+        temporary.replace(mark)
+
     def uids(self) -> set[str]:
-        """The pods that have left files here."""
+        """The pods that have left files here which do not stay."""
         found = {path.name for directory in (self._work, self._pods) for path in directory.iterdir()}
-        found.update(
-            path.name for namespace in self._logs.iterdir() if namespace.is_dir() for path in namespace.iterdir()
-        )
+        for namespace in self._namespaces():
+            found.update(path.name for path in namespace.iterdir() if not _is_kept(path))
         return found
 
     def remove_volumes(self, uid: str) -> None:
@@ -63,11 +87,12 @@ class Directories:
         self._remove(self.volumes(uid))
 
     def remove(self, uid: str, namespace: str = "") -> None:
-        """Everything of a pod that is gone."""
+        """Everything of a pod that is gone, but for logs that stay."""
         self._remove(self._work / uid)
         self._remove(self.pod(uid))
         for directory in [self._logs / namespace] if namespace else self._namespaces():
-            self._remove(directory / uid)
+            if not _is_kept(directory / uid):
+                self._remove(directory / uid)
 
     async def run(self) -> None:
         """Remove what is to be removed until cancelled."""
@@ -85,11 +110,23 @@ class Directories:
         self._more.set()
 
 
+def _is_kept(logs: Path) -> bool:
+    return os.path.exists(f"{logs}/{KEPT}")  # noqa: PTH110 - for every pod that ever ran here
+
+
+def managed_job_of(pod: Manifest) -> str:
+    """The UID of the managed job that a pod belongs to; empty if it belongs to none."""
+    for owner in pod["metadata"].get("ownerReferences") or ():
+        if owner.get("controller") and owner["kind"] == "ManagedJob" and owner["apiVersion"].startswith("fairway.dev/"):
+            return str(owner["uid"])
+    return ""
+
+
 def _remove_all(directories: list[Path]) -> None:
     for directory in directories:
         try:
             shutil.rmtree(directory)
         except FileNotFoundError:
             continue
-        except OSError as error:
+        except (OSError, RecursionError) as error:  # directories may be nested as deep as a job likes
             _log.warning("%s of a pod that is gone cannot be removed: %s", directory, error)

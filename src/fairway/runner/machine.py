@@ -18,6 +18,7 @@ import psutil
 from msgspec import Struct
 
 from fairway.errors import FairwayError
+from fairway.model.accelerators import declared_gpus, model_of
 from fairway.model.quantities import Quantity
 
 GPU: Final = "nvidia.com/gpu"
@@ -37,6 +38,11 @@ class Machine(Struct, frozen=True, kw_only=True):
     memory_bytes: int
     gpus: int = 0
     gpu_model: str = ""
+    """As the driver calls it, or as it was declared; empty if that is not known, or there are several."""
+
+    accelerator: str = ""
+    """The same as jobs ask for it: `t4`, `a100-80gb`."""
+
     hostname: str = "localhost"
     disk_bytes: int = 0
     architecture: str = "amd64"
@@ -55,17 +61,19 @@ class Machine(Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def detect(
-        cpus: str | None = None, memory: str | None = None, gpus: int | None = None, state: Path = Path("/")
+        cpus: str | None = None, memory: str | None = None, gpus: str | None = None, state: Path = Path("/")
     ) -> "Machine":
-        """This machine; quantities as Kubernetes writes them (`8`, `500m`, `16Gi`) replace what would be found."""
-        found_gpus, model = (gpus, "") if gpus is not None else _gpus()
-        if found_gpus < 0:
-            raise MachineError(f"{found_gpus} GPUs: a machine has none, or some")
+        """This machine; quantities as Kubernetes writes them (`8`, `500m`, `16Gi`) replace what would be found.
+
+        GPUs are declared as a number (`8`) or as a model and a number (`T4:8`).
+        """
+        count, model, accelerator = _declared_gpus(gpus) if gpus is not None else _gpus()
         return Machine(
             cores_milli=_cores() if cpus is None else _declared("cpu", cpus).milli(),
             memory_bytes=_memory() if memory is None else _declared("memory", memory).value(),
-            gpus=found_gpus,
+            gpus=count,
             gpu_model=model,
+            accelerator=accelerator,
             hostname=socket.gethostname(),
             disk_bytes=_disk(state),
             architecture=_architecture(platform.machine()),
@@ -91,6 +99,14 @@ def _declared(resource: str, text: str) -> Quantity:
     if quantity.nanos <= 0:
         raise MachineError(f"{resource} {text!r}: a machine needs more than none")
     return quantity
+
+
+def _declared_gpus(text: str) -> tuple[int, str, str]:
+    try:
+        count, model = declared_gpus(text)
+    except ValueError as error:
+        raise MachineError(f"GPUs {text!r}: {error}") from error
+    return count, model if count else "", model.lower() if count else ""
 
 
 def _cores() -> int:
@@ -122,21 +138,23 @@ def _own_groups() -> list[Path]:
     return [_CGROUPS]
 
 
-def _gpus() -> tuple[int, str]:
-    """How many GPUs the driver shows, and what the first is called; none where there is no driver."""
+def _gpus() -> tuple[int, str, str]:
+    """How many GPUs the driver shows, and what they are if they are all the same; none where there is no driver."""
     nvml: Any = importlib.import_module("pynvml")  # late: most machines have none, and pay nothing for it
     try:
         nvml.nvmlInit()
     except nvml.NVMLError:
-        return 0, ""
+        return 0, "", ""
     try:
         count = int(nvml.nvmlDeviceGetCount())
-        name = nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0)) if count else ""
+        names = {nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(count)}
     except nvml.NVMLError as error:
         raise MachineError(f"the GPUs cannot be counted: {error}; declare how many there are with --gpus") from error
     finally:
         nvml.nvmlShutdown()
-    return count, name.decode() if isinstance(name, bytes) else str(name)
+    name = names.pop() if len(names) == 1 else ""
+    model = name.decode() if isinstance(name, bytes) else str(name)
+    return count, model, model_of(model)
 
 
 def _disk(state: Path) -> int:

@@ -11,12 +11,16 @@ import fairway
 from fairway.client.cluster import Cluster
 from fairway.errors import AlreadyExists, FairwayError
 from fairway.kinds.kind import Manifest
+from fairway.model.accelerators import LABEL as ACCELERATOR
 from fairway.model.quantities import quantity_of
 from fairway.runner.machine import GPU, Machine
 from fairway.runner.pods.fields import ADDRESS
 
 MOST_PODS: Final = 500
 LEASES: Final = "kube-node-lease"
+_PRODUCT: Final = "nvidia.com/gpu.product"
+_TOLD: Final = "fairway.dev/gpu-labels"
+"""An annotation of the node: the GPU labels that the runner gave it, which are its to take away again."""
 _RENEW_SECONDS: Final = 10.0
 _LEASE_SECONDS: Final = 40
 
@@ -49,14 +53,12 @@ class NodeKeeper:
         known = self._nodes.get("", self.name)
         if known is None:
             try:
-                metadata = {"name": self.name, "labels": labels}
+                metadata = {"name": self.name, "labels": labels, "annotations": {_TOLD: _gpu_labels(labels)}}
                 await self._writer.create("nodes", {"metadata": metadata, "spec": {}, "status": status})
             except AlreadyExists:
                 return  # the cache will tell, and the next start brings it up to date
             return
-        before = known["metadata"].get("labels") or {}
-        if any(before.get(name) != value for name, value in labels.items()):
-            known = await self._writer.patch("nodes", known, {"metadata": {"labels": labels}})
+        known = await self._label(known, labels)
         patch: dict[str, Any] = {
             name: value for name, value in status.items() if (known.get("status") or {}).get(name) != value
         }
@@ -66,6 +68,18 @@ class NodeKeeper:
                     patch[field] = {**status[field], resource: None}
         if patch:
             await self._writer.patch("nodes", known, {"status": patch}, subresource="status", locked=True)
+
+    async def _label(self, node: Manifest, labels: dict[str, str]) -> Manifest:
+        """Bring the labels up to date; those that people gave the node stay."""
+        metadata = node["metadata"]
+        before, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        given = dict(part.split("=", 1) for part in notes.get(_TOLD, "").split(",") if "=" in part)
+        stale = {name: None for name, value in given.items() if name not in labels and before.get(name) == value}
+        told = _gpu_labels(labels)
+        if notes.get(_TOLD) == told and not stale and all(before.get(name) == labels[name] for name in labels):
+            return node
+        patch = {"labels": {**labels, **stale}, "annotations": {_TOLD: told}}
+        return await self._writer.patch("nodes", node, {"metadata": patch})
 
     async def run(self) -> None:
         """Keep the lease, and the node if somebody deletes it, until cancelled."""
@@ -157,8 +171,14 @@ def labels_of(machine: Machine) -> dict[str, str]:
     }
     if machine.gpu_model:
         model = "".join(one if one.isalnum() or one in "-_." else "-" for one in machine.gpu_model)
-        labels["nvidia.com/gpu.product"] = model[:63].strip("-_.")
+        labels[_PRODUCT] = model[:63].strip("-_.")
+    if machine.accelerator:
+        labels[ACCELERATOR] = machine.accelerator
     return labels
+
+
+def _gpu_labels(labels: dict[str, str]) -> str:
+    return ",".join(f"{name}={labels[name]}" for name in (_PRODUCT, ACCELERATOR) if name in labels)
 
 
 def capacity_of(machine: Machine) -> dict[str, str]:

@@ -46,7 +46,7 @@ class Starting:
         self._said_images = False
 
     def provide(self, pod: Manifest, record: Record) -> None:
-        """GPUs and volumes, before the first container starts; trouble with them is every container's.
+        """GPUs, a place for its logs, volumes, before the first container starts; trouble is every container's.
 
         `NotEnough` if so many GPUs are not free.
         """
@@ -54,10 +54,17 @@ class Starting:
         self._devices.take(uid, wanted_by(pod), self._directories.pod(uid))
         if record.volumes is None:
             try:
+                self._keep_logs(pod)
                 record.volumes = self._launching.volumes(pod)
             except ConfigError as error:
                 for container in containers_of(pod):
                     self._hinder(pod, record, Start(container=container["name"], number=0), error)
+
+    def _keep_logs(self, pod: Manifest) -> None:
+        try:
+            self._directories.keep_logs(pod)
+        except OSError as error:
+            raise ConfigError(f"the pod's logs cannot be kept: {error}") from error
 
     async def start_all(self, pod: Manifest, record: Record, starts: tuple[Start, ...]) -> None:
         if len(starts) == 1:

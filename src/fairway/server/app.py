@@ -12,19 +12,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from fairway.errors import ApiError, FairwayError, Forbidden, MethodNotAllowed, TooManyRequests, ValidationError
+from fairway.errors import (
+    ApiError,
+    FairwayError,
+    Forbidden,
+    MethodNotAllowed,
+    OperationRefused,
+    TooManyRequests,
+    ValidationError,
+)
 from fairway.server import reading, reviewing, visibility, watching, writing
 from fairway.server.access.audit import AuditEntry, AuditLog
 from fairway.server.access.authentication import authenticate
 from fairway.server.access.authorization import authorize, authorize_path
 from fairway.server.access.users import Users
+from fairway.server.archives import Archives
+from fairway.server.joblogs import TELLERS
 from fairway.server.limits import Limits
 from fairway.server.metrics import Metrics
 from fairway.server.plain import Plain
-from fairway.server.podlogs import Logs, pod_log
+from fairway.server.podlogs import Logs
 from fairway.server.requests import Receive, Request, Scope, Send
 from fairway.server.responses import Response, encode, failure, ok, status_of
 from fairway.server.routes import Place, Route, attempted, place, route
+from fairway.server.transactions import Transactions
+from fairway.server.virtual import VirtualResource
+from fairway.server.waitingjobs import WaitingJobs, WaitingSource
 from fairway.store.objects import Objects, PatchType, Written
 
 _log = logging.getLogger(__name__)
@@ -68,11 +81,23 @@ class Api:
         self.pending_source: visibility.PendingSource | None = None
         """Whoever knows who waits in a queue; without anybody who does, it is worked out from what is stored."""
 
+        self.waiting_source: WaitingSource | None = None
+        """Whoever knows why workloads wait."""
+
         self.not_ready = ""
         """What is still missing before requests should come; empty when nothing is."""
 
+        self._virtual: dict[tuple[str, str, str], VirtualResource] = {
+            ("fairway.dev", "v1alpha1", "archives"): Archives(objects, state, self.limits),
+            ("fairway.dev", "v1alpha1", "transactions"): Transactions(objects, audit, self.limits),
+            ("fairway.dev", "v1alpha1", "waitingjobs"): WaitingJobs(objects, lambda: self.waiting_source),
+        }
+        """By group, version and resource."""
+
         self._plain = Plain(objects.registry, self.metrics, lambda: self.not_ready)
-        self._resources = frozenset(kind.plural for kind in objects.registry.kinds)
+        self._resources = frozenset(
+            {kind.plural for kind in objects.registry.kinds} | {resource for _, _, resource in self._virtual}
+        )
         """What metrics are told by: not by whatever clients make up."""
 
         self._streams: set[asyncio.Task[Any]] = set()
@@ -87,7 +112,7 @@ class Api:
             limits = self.limits
             request = exchange.request = Request(scope, receive, limits.body_bytes, limits.body_seconds)
             response = await self._answered(request, exchange, send)
-        except (ApiError, ValidationError) as error:
+        except (ApiError, ValidationError, OperationRefused) as error:
             body = status_of(error, self.objects.registry)
             response = _refusal(body)
         except FairwayError as error:
@@ -108,6 +133,8 @@ class Api:
         self._ending = True
         for task in self._streams:
             task.cancel()
+        for virtual in self._virtual.values():
+            virtual.close()
         self._logs.close()
 
     async def _answered(self, request: Request, exchange: _Exchange, send: Send) -> Response | reading.Streamed | None:
@@ -126,6 +153,11 @@ class Api:
             if request.method != "GET":
                 raise MethodNotAllowed("pending workloads can only be read")
             return ok(visibility.pending_workloads(self.objects, request, where, self.pending_source))
+        virtual = self._virtual.get((where.group, where.version, where.resource))
+        if virtual is not None:
+            exchange.verb = virtual.verb(request, where)
+            self._authorize(request, exchange.verb, where)
+            return await virtual.answer(request, where)
         asked = route(self.objects.registry, request, where)
         exchange.verb = asked.verb
         self._authorize(request, exchange.verb, where)
@@ -161,7 +193,7 @@ class Api:
             return None
         if asked.subresource == "log":
             with self._stream(exchange) as start:
-                return await pod_log(objects, request, asked, self._logs, self.limits, start, send)
+                return await TELLERS[asked.kind.resource](objects, request, asked, self._logs, self.limits, start, send)
         if self.metrics.in_flight >= self.limits.requests:
             raise TooManyRequests(f"{self.limits.requests} requests are being answered already; try again in a second")
         self.metrics.in_flight += 1

@@ -5,8 +5,10 @@ from typing import Any, Final
 from fairway.errors import BadRequest, UnsupportedMediaType
 from fairway.kinds.documents import from_json, from_yaml
 from fairway.server import protobuf
+from fairway.server.access.roles import User, is_admin
 from fairway.server.requests import Request
 from fairway.store.objects import DeleteOptions, PatchType, WriteOptions
+from fairway.store.objects.gatekeeping import Author
 
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 _PATCHES: Final = {str(one): one for one in PatchType}
@@ -78,6 +80,7 @@ def write_options(request: Request, *, apply: bool = False) -> WriteOptions:
         dry_run=_dry_run(query.get("dryRun")),
         field_validation=validation,
         force=force,
+        author=_author(request.user),
     )
 
 
@@ -133,6 +136,10 @@ def _dry_run(value: Any) -> bool:
     if values != ["All"]:
         raise BadRequest(f"dryRun: Unsupported value: {str(value)[:80]!r}: supported values: All")
     return True
+
+
+def _author(user: User) -> Author:
+    return Author(user.name, is_admin(user))
 
 
 def _agent(request: Request) -> str:

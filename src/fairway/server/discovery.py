@@ -45,6 +45,7 @@ class Virtual:
 
 _VISIBILITY: Final = "visibility.kueue.x-k8s.io"
 _VISIBILITY_VERSIONS: Final = ("v1beta2", "v1beta1")
+_FAIRWAY: Final = "fairway.dev"
 
 
 def _review(group: str, kind: str) -> Virtual:
@@ -71,6 +72,14 @@ VIRTUAL: Final = (
         plural="localqueues",
         subresource="pendingworkloads",
         verbs=("get",),
+        namespaced=True,
+    ),
+    Virtual(
+        group=_FAIRWAY,
+        versions=("v1alpha1",),
+        kind="WaitingJob",
+        plural="waitingjobs",
+        verbs=("get", "list"),
         namespaced=True,
     ),
 )

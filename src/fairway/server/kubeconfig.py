@@ -1,6 +1,7 @@
 """The kubeconfig of a state directory: how kubectl and everybody else on this machine reach the server."""
 
 import base64
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -33,7 +34,8 @@ def kubeconfig(url: str, user: str, token: str, authority: Path | None = None) -
 
 def write_kubeconfig(path: Path, url: str, token: str, authority: Path | None) -> None:
     """Write the administrator's kubeconfig, whole or not at all, for the owner's eyes only."""
-    text = yaml.safe_dump(kubeconfig(url, ADMIN, token, authority), sort_keys=False)
+    # As JSON, which is YAML too: kubectl reads either, and our own command line need not load a YAML reader first.
+    text = json.dumps(kubeconfig(url, ADMIN, token, authority), indent=2) + "\n"
     handle, name = tempfile.mkstemp(prefix=".kubeconfig-", dir=path.parent)  # made with mode 0600
     try:
         with os.fdopen(handle, "w") as file:

@@ -13,6 +13,12 @@ class Limits:
     body_seconds: float = 60.0
     """A body that takes longer to arrive is not waited for."""
 
+    transaction_bytes: int = 32 << 20
+    """But for a transaction, which is many."""
+
+    transactions: int = 8
+    """Transactions that are being received or carried out at the same time."""
+
     requests: int = 1000
     """Requests that are being answered at the same time, watches and followed logs not counted."""
 
@@ -27,3 +33,15 @@ class Limits:
     """A watch without `timeoutSeconds` ends after this time, up to twice as long; clients then begin again."""
 
     bookmark_seconds: float = 60.0
+
+    archive_bytes: int = 1 << 30
+    """No archive may be larger."""
+
+    spare_bytes: int = 512 << 20
+    """What archives leave free on the disk: the database and the logs need room as well."""
+
+    uploads: int = 16
+    """Archives that are being uploaded at the same time."""
+
+    upload_idle_seconds: float = 30.0
+    """An upload of which nothing arrives for so long is given up."""

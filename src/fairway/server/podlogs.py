@@ -2,20 +2,20 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from fairway.errors import Expired
 from fairway.kinds.kind import Manifest
 from fairway.runtime.inotify import FileChanges
 from fairway.server.limits import Limits
 from fairway.server.logs.reading import log_path, read_log
-from fairway.server.logs.requests import choose_container, choose_restart, parse_options
+from fairway.server.logs.requests import LogOptions, choose_container, choose_restart, parse_options
 from fairway.server.requests import Request, Send
 from fairway.server.responses import Response
 from fairway.server.routes import Route
 from fairway.server.streaming import send_piece, stream
-from fairway.store.entries import DELETED
 from fairway.store.objects import Objects
 from fairway.store.objects.reading import decoded
 from fairway.store.selectors import Selection
@@ -42,6 +42,16 @@ class Logs:
             self._changes = None
 
 
+class Source(NamedTuple):
+    """One start of a container."""
+
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+    restart: int
+
+
 async def pod_log(
     objects: Objects,
     request: Request,
@@ -58,50 +68,66 @@ async def pod_log(
     container = choose_container(pod, options.container)
     restart = choose_restart(pod, container, previous=options.previous)
     if restart is None:
-        return Response(204, b"", _TEXT)  # it is on no node yet, so nothing was written
-    path = log_path(logs.state, route.namespace, entry.meta.uid, container, restart)
-    finished = asyncio.Event()
-    if not options.follow or _has_ended(pod, container, restart):
-        finished.set()
-    start()
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _TEXT)]})
-    noticing = asyncio.create_task(_notice_end(objects, route, entry.meta.uid, container, restart, finished))
-    try:
-        log = read_log(path, options, finished=finished, changes=logs.changes)
-        await stream(request, send, _send_all(log, limits, send))
-    finally:
-        noticing.cancel()
+        return nothing()  # it is on no node yet, so nothing was written
+    source = Source(route.namespace, route.name, entry.meta.uid, container, restart)
+    await answer(request, start, send, tell(objects, source, options, logs, limits, send))
     return None
 
 
-async def _send_all(log: AsyncGenerator[bytes, None], limits: Limits, send: Send) -> None:
+def nothing() -> Response:
+    """The answer where there is no log yet."""
+    return Response(204, b"", _TEXT)
+
+
+async def answer(request: Request, start: Callable[[], None], send: Send, telling: Coroutine[Any, Any, None]) -> None:
+    """Begin the answer, and carry out what tells the client something for as long as it listens."""
+    start()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _TEXT)]})
     await send({"type": "http.response.body", "body": b"", "more_body": True})
-    async with contextlib.aclosing(log) as pieces:
-        async for piece in pieces:
-            await send_piece(send, piece, limits.send_seconds)
+    await stream(request, send, telling)
 
 
-async def _notice_end(
-    objects: Objects, route: Route, uid: str, container: str, restart: int, finished: asyncio.Event
-) -> None:
-    """Follow the pod until this start of the container is over or the pod is gone."""
-    selection = Selection(route.kind, route.namespace, fields=f"metadata.name={route.name}")
-    while not finished.is_set():
+async def tell(objects: Objects, source: Source, options: LogOptions, logs: Logs, limits: Limits, send: Send) -> None:
+    """Send the log of a container; followed until it has ended or its pod is gone."""
+    path = log_path(logs.state, source.namespace, source.uid, source.container, source.restart)
+    finished = asyncio.Event()
+    if not options.follow:
+        finished.set()
+    noticing = asyncio.create_task(_notice_end(objects, source, finished))
+    try:
+        async with contextlib.aclosing(read_log(path, options, finished=finished, changes=logs.changes)) as pieces:
+            async for piece in pieces:
+                await send_piece(send, piece, limits.send_seconds)
+    finally:
+        noticing.cancel()
+
+
+async def pod_until(objects: Objects, source: Source, condition: Callable[[Manifest], bool]) -> None:
+    """Return when something holds of a pod, or it is gone."""
+    key = (source.namespace, source.pod)
+    pods = objects.registry.by_name("pods")
+    if pods is None:
+        raise LookupError("there are no pods here")
+    selection = Selection(pods, source.namespace, fields=f"metadata.name={source.pod}")
+    while True:
         # From now on, not from when the pod last changed: that may be longer ago than changes are remembered.
         events = objects.watch(selection, objects.store.revision)
-        entry = objects.store.get(route.kind.resource, (route.namespace, route.name))
-        if entry is None or entry.meta.uid != uid or _has_ended(decoded(entry), container, restart):
-            finished.set()
-        try:
-            while not finished.is_set():
-                for event in await events.next():
-                    if event.type == DELETED or _has_ended(decoded(event.entry), container, restart):
-                        finished.set()
-        except Expired:
-            continue
+        entry = objects.store.get(pods.resource, key)
+        if entry is None or entry.meta.uid != source.uid or condition(decoded(entry)):
+            return
+        with contextlib.suppress(Expired):
+            while not await events.next():
+                pass
 
 
-def _has_ended(pod: Manifest, container: str, restart: int) -> bool:
+async def _notice_end(objects: Objects, source: Source, finished: asyncio.Event) -> None:
+    if not finished.is_set():
+        await pod_until(objects, source, lambda pod: has_ended(pod, source.container, source.restart))
+        finished.set()
+
+
+def has_ended(pod: Manifest, container: str, restart: int) -> bool:
+    """Whether that start of a container is over."""
     status = pod.get("status") or {}
     if status.get("phase") in {"Succeeded", "Failed"}:
         return True

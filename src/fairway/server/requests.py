@@ -1,7 +1,7 @@
 """What comes in: one HTTP request, taken apart but not yet understood."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
@@ -96,6 +96,18 @@ class Request:
             if size > self.max_body:
                 raise self._too_large()
         return b"".join(chunks)
+
+    async def pieces(self, idle_seconds: float) -> AsyncIterator[bytes]:
+        """The body as it arrives, of any size; `BadRequest` if it ends early, or nothing comes for so long."""
+        more = True
+        while more:
+            try:
+                async with asyncio.timeout(idle_seconds):
+                    message = await self._next()
+            except TimeoutError:
+                raise BadRequest(f"nothing of the body arrived for {idle_seconds:g} seconds") from None
+            more = message.get("more_body", False)
+            yield message.get("body", b"")
 
     async def _next(self) -> MutableMapping[str, Any]:
         message = await self._receive()

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.errors import ApiError, ValidationError
+from fairway.errors import ApiError, OperationRefused, ValidationError
 from fairway.kinds.registry import Registry
 
 JSON_TYPE: Final = b"application/json"
@@ -26,8 +26,12 @@ def ok(body: Any, code: int = 200) -> Response:
     return Response(code, encode(body))
 
 
-def status_of(error: ApiError | ValidationError, registry: Registry) -> dict[str, Any]:
+def status_of(error: ApiError | ValidationError | OperationRefused, registry: Registry) -> dict[str, Any]:
     """The `Status` object that tells of a refusal."""
+    if isinstance(error, OperationRefused):
+        status = status_of(error.cause, registry)
+        status["message"] = f"operation {error.number}: {status['message']}"
+        return status
     if isinstance(error, ValidationError):
         kind = next((one for one in registry.kinds if one.kind == error.kind), None)
         details: dict[str, Any] = {

@@ -13,6 +13,7 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.frameworks.eviction import release_patch
 from fairway.controllers.queueing import QueueingController
+from fairway.controllers.queueing.waiting import WaitingWorkloads
 from fairway.errors import Invalid
 from fairway.jobs import conditions
 from fairway.kinds.kind import Kind, Manifest
@@ -72,6 +73,7 @@ class Play:
         self.clock = world.clock
         self.configuration = configuration
         self.queueing: QueueingController
+        self.waiting: WaitingWorkloads
         self.recorder: Recorder
         self.refuses: set[str] = set()
         """The Workloads whose status the API does not take."""
@@ -88,6 +90,7 @@ class Play:
         self.queueing = QueueingController(
             cluster, self.configuration, self.recorder, requeue_batch_seconds=self.batch_seconds
         )
+        self.waiting = WaitingWorkloads(cluster, self.queueing)
         place = LocalCluster(self.api, cluster, self.clock)
         await self._running.enter_async_context(place.running(self.queueing))
         await self.rest()

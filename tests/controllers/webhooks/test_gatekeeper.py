@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fairway.client.gatekeeping import THIS_PROCESS
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
 from fairway.errors import ValidationError
@@ -302,7 +303,7 @@ def test_other_kinds_cost_next_to_nothing() -> None:
             kind, manifest = world.api.kind("configmaps"), {"metadata": {"name": "a"}}
             began = time.perf_counter()
             for _ in range(10_000):
-                assert gatekeeper.on_create(kind, manifest) == []
+                assert gatekeeper.on_create(kind, manifest, THIS_PROCESS) == []
                 assert gatekeeper.on_update(kind, manifest, manifest) == []
             assert (time.perf_counter() - began) / 20_000 < 20e-6
 

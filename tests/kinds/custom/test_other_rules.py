@@ -10,6 +10,8 @@ from fairway.kinds.kind import Kind, Manifest
 
 KINDS: dict[str, Kind] = {kind.kind: kind for module in (autoscaling, fairway, ray) for kind in module.KINDS}
 
+TASKS = [{"run": "true"}]
+
 
 def manifest(kind: str, name: str = "x", **spec: Any) -> Manifest:
     record = KINDS[kind]
@@ -38,7 +40,7 @@ GOOD = [
     pytest.param(
         manifest("RayCluster", workerGroupSpecs=[{"groupName": "a"}, {"groupName": "b"}]), id="two groups of workers"
     ),
-    pytest.param(manifest("ManagedJob", "train-1", task={"run": "true"}), id="a managed job"),
+    pytest.param(manifest("ManagedJob", "train-1", tasks=TASKS), id="a managed job"),
     pytest.param(manifest("ProvisioningRequest", "a.b"), id="a request whose name has dots"),
 ]
 
@@ -54,7 +56,10 @@ BAD = [
     pytest.param(manifest("RayCluster", "a" * 54), "metadata.name", "no more than 53", id="a cluster's is too long"),
     pytest.param(manifest("RayCluster", "1a"), "metadata.name", "DNS-1035", id="a name begins with a digit"),
     pytest.param(manifest("RayJob", "a.b"), "metadata.name", "DNS-1035", id="a name has a dot"),
-    pytest.param(manifest("ManagedJob", "a.b"), "metadata.name", "dots", id="a managed job's name has a dot"),
+    pytest.param(
+        manifest("ManagedJob", "a.b", tasks=TASKS), "metadata.name", "dots", id="a managed job's name has a dot"
+    ),
+    pytest.param(manifest("ManagedJob", tasks=[]), "spec.tasks", "at least one", id="a managed job without a task"),
     pytest.param(manifest("RayJob", managedBy="me"), "spec.managedBy", "must be either", id="an unknown manager"),
     pytest.param(
         manifest("RayJob", rayClusterSpec={"managedBy": "me"}),
@@ -134,7 +139,33 @@ CHANGES = [
         id="the manager of a cluster is fixed",
     ),
     pytest.param(manifest("RayJob", suspend=True), {"suspend": False}, [], id="a job may be resumed"),
-    pytest.param(manifest("ManagedJob", priority=1), {"priority": 2}, [], id="a managed job may change its priority"),
+    pytest.param(
+        manifest("ManagedJob", tasks=TASKS, priority=1),
+        {"priority": 2, "priorityClass": "high", "hold": True, "retry": 1},
+        [],
+        id="a managed job may change its priority, be held and tried again",
+    ),
+    pytest.param(
+        manifest("ManagedJob", tasks=TASKS, queue="a", user="ann"),
+        {"queue": "b", "user": "bob", "tasks": []},
+        ["spec.tasks", "spec.queue", "spec.tasks", "spec.user"],
+        id="what runs, where and for whom is fixed",
+    ),
+    pytest.param(
+        manifest("ManagedJob", tasks=TASKS, cancel=True),
+        {"cancel": False},
+        ["spec.cancel"],
+        id="what was cancelled stays so",
+    ),
+    pytest.param(
+        manifest("ManagedJob", tasks=TASKS, cancel=True),
+        {"cancel": False, "retry": 1},
+        [],
+        id="unless it is tried again",
+    ),
+    pytest.param(
+        manifest("ManagedJob", tasks=TASKS, retry=2), {"retry": 1}, ["spec.retry"], id="tries are never taken back"
+    ),
 ]
 
 

@@ -55,7 +55,7 @@ def test_the_preferred_version_comes_first_and_is_the_stored_one(
 COLUMNS = {
     "ClusterQueue": ["Cohort", "Strategy (wide)", "Pending Workloads", "Admitted Workloads (wide)"],
     "LocalQueue": ["ClusterQueue", "Pending Workloads", "Admitted Workloads"],
-    "ManagedJob": ["Status", "Queue", "Priority", "Recoveries", "Age"],
+    "ManagedJob": ["ID", "User", "Queue", "Priority", "Recoveries", "Status", "Age", "Message (wide)"],
     "ProvisioningRequest": ["Age"],
     "RayCluster": [
         "desired workers",

@@ -146,7 +146,7 @@ def test_pod_templates_are_one_definition_everywhere(name: str, path: str) -> No
         pytest.param(
             "io.ray.v1.RayCluster", "status.lastUpdateTime", {"nullable": True}, id="a field that may be null"
         ),
-        pytest.param("dev.fairway.v1alpha1.ManagedJob", "spec.task", {"open": True}, id="open objects"),
+        pytest.param("dev.fairway.v1alpha1.ManagedJob", "spec.tasks.[]", {"open": True}, id="open objects"),
     ],
 )
 def test_the_facts_of_a_field(name: str, path: str, want: dict[str, Any]) -> None:

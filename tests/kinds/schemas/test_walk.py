@@ -192,13 +192,17 @@ def test_a_secret_is_not_quoted_back() -> None:
             id="in a custom kind",
         ),
         pytest.param(
-            MANAGED_JOB, {"spec": {"foo": {"bar": [1]}}}, [], {"spec": {"foo": {"bar": [1]}}}, id="kept in an open part"
+            MANAGED_JOB,
+            {"spec": {"tasks": [{"foo": {"bar": [1]}}]}},
+            [],
+            {"spec": {"tasks": [{"foo": {"bar": [1]}}]}},
+            id="kept in an open part",
         ),
         pytest.param(
             MANAGED_JOB,
-            {"status": {"conditions": [], "recoveries": 1, "foo": 1}, "extra": 1},
+            {"status": {"recoveries": 1, "foo": 1}, "extra": 1},
             ["extra"],
-            {"status": {"conditions": [], "recoveries": 1, "foo": 1}},
+            {"status": {"recoveries": 1, "foo": 1}},
             id="removed beside an open part",
         ),
     ],
@@ -320,12 +324,16 @@ def nested(depth: int) -> Any:
     return value
 
 
+def a_task(task: dict[str, Any]) -> dict[str, Any]:
+    return {"spec": {"tasks": [task]}}
+
+
 def test_open_parts_have_a_bottom() -> None:
-    assert inspect(MANAGED_JOB, {"spec": {"task": {"deep": nested(DEEPEST - 1)}}}) == Findings()
+    assert inspect(MANAGED_JOB, a_task({"deep": nested(DEEPEST - 1)})) == Findings()
 
     for depth in (DEEPEST, 100_000):
-        errors = inspect(MANAGED_JOB, {"spec": {"task": {"deep": nested(depth)}}}).errors
-        assert shown(errors) == [("spec.task", "Invalid")]
+        errors = inspect(MANAGED_JOB, a_task({"deep": nested(depth)})).errors
+        assert shown(errors) == [("spec.tasks[0]", "Invalid")]
         assert "nested too deeply" in str(errors[0])
 
 
@@ -335,12 +343,8 @@ def test_closed_parts_are_as_deep_as_their_schema() -> None:
 
 
 def test_open_parts_hold_json() -> None:
-    assert shown(inspect(MANAGED_JOB, {"spec": {"task": {"a": [{1: 2}]}}}).errors) == [
-        ("spec.task.a[0]", "TypeInvalid")
-    ]
-    assert shown(inspect(MANAGED_JOB, {"spec": {"task": {"a": {"b": {1, 2}}}}}).errors) == [
-        ("spec.task.a.b", "TypeInvalid")
-    ]
+    assert shown(inspect(MANAGED_JOB, a_task({"a": [{1: 2}]})).errors) == [("spec.tasks[0].a[0]", "TypeInvalid")]
+    assert shown(inspect(MANAGED_JOB, a_task({"a": {"b": {1, 2}}})).errors) == [("spec.tasks[0].a.b", "TypeInvalid")]
 
 
 def test_a_schema_that_contains_itself_is_open_inside() -> None:

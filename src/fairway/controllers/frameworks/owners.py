@@ -13,6 +13,8 @@ from fairway.jobs.workloads import controller_of
 from fairway.kinds.kind import Manifest
 
 LONGEST_CHAIN: Final = 10
+_MANAGED_JOB: Final = "fairway.dev/managedjob"
+"""Always in the queue, with a Workload of its own."""
 
 
 class NestedTooDeep(FairwayError):
@@ -33,12 +35,13 @@ class Owners:
             for framework in frameworks
         }
         self._kinds["", "Pod"] = ("pod", cluster.cache("pods"))
+        self._kinds["fairway.dev", "ManagedJob"] = (_MANAGED_JOB, cluster.cache("managedjobs.fairway.dev"))
 
     def is_job(self, manifest: Manifest) -> bool:
         """Whether the controller of an object is of a kind that the queue manages."""
         reference = controller_of(manifest)
         known = None if reference is None else self._known(reference)
-        return known is not None and known[0] in self._configuration.value.frameworks
+        return known is not None and (known[0] == _MANAGED_JOB or known[0] in self._configuration.value.frameworks)
 
     def ancestor(self, manifest: Manifest) -> Manifest | None:
         """The uppermost job of the queue that an object belongs to."""
@@ -61,7 +64,7 @@ class Owners:
             if uid != reference["uid"]:
                 break
             named = configuration.manage_jobs_without_queue_name or webhooks.queue_name(parent)
-            if named and framework in configuration.frameworks:
+            if framework == _MANAGED_JOB or (named and framework in configuration.frameworks):
                 found = parent
             if uid in seen or len(seen) > LONGEST_CHAIN:
                 raise NestedTooDeep(f"the owners of {namespace}/{manifest['metadata'].get('name')} do not end")

@@ -6,6 +6,7 @@ from typing import Any, Final
 from fairway.client.cluster import Cluster
 from fairway.errors import NotFound
 from fairway.jobs import conditions
+from fairway.jobs.workloads import controller_of
 from fairway.kinds.kind import Manifest
 from fairway.runtime.worker import Worker
 
@@ -52,12 +53,15 @@ class PriorityClasses:
 
 
 def _is_behind(workload: Manifest, name: str, value: int) -> bool:
-    """Finished workloads keep the priority that they ran with."""
-    spec = workload["spec"]
+    """Finished workloads keep the priority that they ran with; those of managed jobs may have earned a higher one, and
+    follow their job.
+    """
+    spec, owner = workload["spec"], controller_of(workload)
     by_class = spec.get("priorityClassRef") or {}
     return (
         by_class.get("name") == name
         and by_class.get("kind") == "WorkloadPriorityClass"
         and spec.get("priority") != value
         and not conditions.is_true(workload, conditions.FINISHED)
+        and (owner is None or owner["kind"] != "ManagedJob")
     )

@@ -1,6 +1,7 @@
 """The gatekeeper of the queue: which kinds it cares about, and whom it asks about each."""
 
 from fairway.client.cluster import Cluster
+from fairway.client.gatekeeping import Author
 from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.webhooks.pod_priorities import PodPriorities
 from fairway.controllers.webhooks.surroundings import CachedSurroundings
@@ -24,7 +25,11 @@ class QueueGatekeeper:
         self._priorities = PodPriorities(cluster)
         self._frameworks = {framework.resource: framework for framework in frameworks}
 
-    def on_create(self, kind: Kind, manifest: Manifest) -> list[FieldError]:
+    def name_for(self, kind: Kind, manifest: Manifest) -> str:  # noqa: ARG002
+        """Something random will do."""
+        return ""
+
+    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
         """Complete a new object in place; then what is wrong with it."""
         resource = kind.resource
         if resource == "pods":

@@ -26,7 +26,7 @@ _STOPPED: Final = {
     "reason": "Stopped",
     "message": "Pod was told to end before it had ended by itself",
 }
-"""Of a pod that then ended well: whoever told it so may not take it for done."""
+"""However it then ended: whoever told it so may take it neither for done nor for failed by itself."""
 
 _UNKNOWN_MESSAGE: Final = "The container could not be located when the pod was terminated"
 _DISRUPTED: Final = "The pod's processes were lost together with their supervisor or with the machine"
@@ -56,7 +56,7 @@ def status_of(seen: Seen, plan: Plan) -> _Part:
         status["initContainerStatuses"] = inits
     if plan.expired and phase == "Failed":
         status.update(_EXPIRED)
-    if phase == "Succeeded" and _was_told(seen):
+    elif phase in OVER and _was_told(seen):
         status.update(_STOPPED)
     wanted = _conditions(seen, phase, inits, mains, initialized=initialized)
     if phase == "Failed" and _was_lost(seen):
@@ -161,8 +161,8 @@ def _all_done_well(seen: Seen) -> bool:
 
 
 def _was_told(seen: Seen) -> bool:
-    """Whether a container that ended well had been told to stop."""
-    ends = [seen.life(one).end for one in seen.containers]
+    """Whether a container had been told to stop before it ended; a sidecar always is, when the others have."""
+    ends = [seen.life(one).end for one in (*seen.init_containers, *seen.containers) if not is_sidecar(one)]
     return any(end is not None and end.told for end in ends)
 
 

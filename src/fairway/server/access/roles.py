@@ -116,6 +116,7 @@ _WRITE_JOBS = (
     Rule(WRITE, ("",), ("configmaps", "pods", "pods/eviction", "podtemplates", "secrets", "serviceaccounts")),
     Rule(WRITE, ("batch",), ("jobs",)),
     Rule(WRITE, ("fairway.dev",), ("managedjobs",)),
+    Rule(("create",), ("fairway.dev",), ("archives", "transactions")),
     Rule(WRITE, ("ray.io",), ("rayclusters", "rayjobs")),
 )
 _WRITE_NAMESPACE = (
@@ -173,6 +174,11 @@ def allowed(
 def allowed_path(user: User, *, verb: str, path: str) -> bool:
     """The same for a path that is no object, such as `/metrics`; the verb is the HTTP method in lower case."""
     return any(rule.covers_path(verb, path) for rule in _everywhere(user))
+
+
+def is_admin(user: User) -> bool:
+    """Whether the whole server is theirs."""
+    return any(binding.role is Role.ADMIN and binding.namespace is None for binding in user.bindings)
 
 
 def rules(user: User, namespace: str) -> tuple[Rule, ...]:

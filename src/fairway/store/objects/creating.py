@@ -80,7 +80,7 @@ def finish(
     """Defaults, ownership and rules of a new object; what the server adds to it is nobody's."""
     rules = kind.rules
     rules.default(manifest)
-    refused = context.gatekeeper.on_create(kind, manifest)
+    refused = context.gatekeeper.on_create(kind, manifest, options.author)
     managed = owned(context, kind, None, _asked_for(kind, manifest), options)
     rules.prepare_create(manifest)
     refuse_invalid(kind, version, manifest, rules.validate(manifest) + refused, missed)
@@ -128,6 +128,9 @@ def _generated(context: Context, kind: Kind, manifest: Manifest, namespace: str)
     if not prefix:
         wrong = FieldError("metadata.name", None, "FieldValueRequired", "name or generateName is required")
         raise ValidationError(kind.kind, "", [wrong])
+    name = context.gatekeeper.name_for(kind, manifest)
+    if name and context.store.head(kind.resource, (namespace, name)) is None:
+        return name
     prefix = prefix[: _LONGEST_GENERATED - _SUFFIX_LENGTH]
     for _ in range(_TRIES):
         name = f"{prefix}{context.new_suffix()}"

@@ -5,6 +5,7 @@ from typing import Final
 
 from fairway.errors import BadRequest, Forbidden, NotFound
 from fairway.kinds.kind import Kind, Manifest
+from fairway.store.collection import Collection
 from fairway.store.entries import Key
 from fairway.store.objects.options import DeleteOptions, Written
 from fairway.store.objects.reading import decoded
@@ -80,9 +81,10 @@ def let_go(context: Context, kind: Kind, key: Key) -> Written:
     return put(context, kind, key, manifest, entry)
 
 
-def delete_collection(context: Context, selection: Selection, options: DeleteOptions) -> list[Written]:
-    """Delete all that are meant."""
-    collection = context.store.collection(selection.kind.resource)
+def delete_collection(
+    context: Context, collection: Collection, selection: Selection, options: DeleteOptions
+) -> list[Written]:
+    """Delete all of a collection that are meant."""
     meant = [key for key in collection.keys(selection.namespace) if selection.matches(collection.entries[key])]
     deleted = []
     for key in meant:

@@ -5,16 +5,36 @@ object by that: what webhooks do on a cluster. It is asked in the middle of a wr
 disk. The store knows none by itself; whoever puts the parts together gives it one.
 """
 
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from fairway.errors import FieldError
 from fairway.kinds.kind import Kind, Manifest
 
 
+class Author(NamedTuple):
+    """Whoever makes an object."""
+
+    name: str = ""
+    """As they were authenticated; empty for who is in this process."""
+
+    speaks_for_others: bool = False
+    """May say that an object is somebody else's."""
+
+
+THIS_PROCESS: Final = Author(speaks_for_others=True)
+
+
 class Gatekeeper(Protocol):
     """Asked about every create and every change of an object (not of its status)."""
 
-    def on_create(self, kind: Kind, manifest: Manifest) -> list[FieldError]:
+    def name_for(self, kind: Kind, manifest: Manifest) -> str:
+        """What a new object with a `generateName` and without a name is to be called; empty: something random.
+
+        It has its uid, not yet its defaults, and may be completed. A name that is taken is not used. `on_create` comes
+        next for the same object, unless it is refused before.
+        """
+
+    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:
         """Complete a new object in place, after its defaults; then what is wrong with it."""
 
     def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
@@ -24,7 +44,10 @@ class Gatekeeper(Protocol):
 class Nobody:
     """Has nothing to say."""
 
-    def on_create(self, kind: Kind, manifest: Manifest) -> list[FieldError]:  # noqa: ARG002
+    def name_for(self, kind: Kind, manifest: Manifest) -> str:  # noqa: ARG002
+        return ""
+
+    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
         return []
 
     def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:  # noqa: ARG002

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,11 +13,12 @@ from fairway.kinds.documents import from_json
 from fairway.kinds.kind import Kind
 from fairway.kinds.registry import Registry
 from fairway.store.entries import Entry, Key
-from fairway.store.objects import binding, changing, creating, deleting, listing, watching
+from fairway.store.objects import binding, changing, creating, deleting, listing, transacting, watching
 from fairway.store.objects.alike import Alike, parts_of
 from fairway.store.objects.gatekeeping import Gatekeeper
 from fairway.store.objects.options import PLAIN, PLAIN_DELETE, DeleteOptions, PatchType, Target, WriteOptions, Written
 from fairway.store.objects.reading import decoded, not_found
+from fairway.store.objects.transacting import Operation
 from fairway.store.objects.writing import Context
 from fairway.store.selectors import Selection
 from fairway.store.store import Store
@@ -158,8 +159,20 @@ class Objects:
 
     async def delete_collection(self, selection: Selection, options: DeleteOptions = PLAIN_DELETE) -> list[Written]:
         """Delete all that are meant, each as `delete` would."""
-        deleted = deleting.delete_collection(self._context, selection, options)
+        collection = self.store.collection(selection.kind.resource)
+        deleted = deleting.delete_collection(self._context, collection, selection, options)
         return [await _when_durable(written) for written in deleted]
+
+    async def transact(self, operations: Sequence[Operation], options: WriteOptions = PLAIN) -> list[Written]:
+        """Carry out all operations as one write, or none: `OperationRefused`. What comes of each, in their order."""
+        written, durable = transacting.transact(self._context, self.store, operations, options)
+        del operations
+        for one in written:
+            if one.entry.resource not in self.watched_here:
+                one.entry.shared = None
+        if durable is not None:
+            await asyncio.shield(durable)
+        return written
 
 
 async def _when_durable(written: Written, *, shared: bool = False) -> Written:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from fairway.kinds.kind import Kind
 from fairway.store.entries import Entry, Key
+from fairway.store.objects.gatekeeping import THIS_PROCESS, Author
 
 
 class PatchType(StrEnum):
@@ -44,6 +45,9 @@ class WriteOptions:
 
     shared: bool = False
     """Keep the result decoded: its author is in this process, and others here will look at it."""
+
+    author: Author = THIS_PROCESS
+    """Who writes, for the gatekeeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

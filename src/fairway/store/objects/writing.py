@@ -4,10 +4,10 @@ A write is decided at once and without waiting, so that nothing can change under
 the disk, and by then everything that was needed for the decision is let go of.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -20,7 +20,6 @@ from fairway.store.objects.intake import name_of
 from fairway.store.objects.options import WriteOptions, Written
 from fairway.store.objects.reading import details_of, not_found
 from fairway.store.patching.managed import after_write, entries_of
-from fairway.store.store import Store
 
 LARGEST_OBJECT: Final = 10 << 20
 """In bytes, as it is stored: three times what a request can carry."""
@@ -34,11 +33,31 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _encode = msgspec.json.Encoder().encode
 
 
+class Ground(Protocol):
+    """What writes are decided on: the store itself, or a draft of it."""
+
+    @property
+    def next_revision(self) -> int:
+        """The revision that the next staged change gets."""
+
+    def head(self, resource: str, key: Key) -> Entry | None:
+        """The newest state of an object."""
+
+    def check_room(self) -> None:
+        """`TooManyRequests` while there is no room for more."""
+
+    def stage(self, changes: Sequence[Change]) -> Awaitable[None] | None:
+        """Take changes; what is given back, if anything, is done when they are durable."""
+
+    def settling(self) -> Awaitable[None] | None:
+        """The same for everything staged so far."""
+
+
 @dataclass(slots=True)
 class Context:
     """What a write needs besides its request."""
 
-    store: Store
+    store: Ground
     registry: Registry
     now: Callable[[], datetime]
     new_uid: Callable[[], str]

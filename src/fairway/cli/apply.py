@@ -1,0 +1,85 @@
+"""`fairway apply`: create or change what files say."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from fairway.cli.session import open_session, session_options
+
+if TYPE_CHECKING:
+    from fairway.cli.manifests import Document
+    from fairway.cli.resources import Resources
+    from fairway.cli.session import Session
+
+_MANAGER: Final = "fairway"
+_BOOKS: Final = frozenset({"managedFields", "resourceVersion"})
+
+
+@click.command()
+@click.option("--file", "-f", "files", multiple=True, required=True, metavar="FILE|DIR|-", help="What to apply.")
+@click.option("--force-conflicts", is_flag=True, help="Take over fields that others have set.")
+@click.option("--dry-run", is_flag=True, help="Let the server check everything, and change nothing.")
+@session_options
+def apply(*, files: tuple[str, ...], force_conflicts: bool, dry_run: bool, **where: Any) -> None:
+    """Create or change what files say.
+
+    Files hold YAML, with any number of documents, or JSON; of a directory all such files are taken. Everything is
+    tried, and the command fails if anything did.
+
+    \b
+    Examples:
+      fairway apply -f queues.yaml
+      fairway apply -f manifests/
+      cat job.yaml | fairway apply -f -
+    """
+    from fairway.cli.manifests import read  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.resources import NoSuchKindError, discover  # noqa: PLC0415
+    from fairway.errors import ApiError, Conflict  # noqa: PLC0415
+
+    found = read(files)
+    failed = 0
+    with open_session(**where) as session:
+        resources = discover(session.rest)
+        for document in found:
+            try:
+                said = _applied(session, resources, document, force=force_conflicts, dry_run=dry_run)
+            except (ApiError, NoSuchKindError) as error:
+                failed += 1
+                hint = "; --force-conflicts takes the fields over" if isinstance(error, Conflict) else ""
+                click.echo(f"fairway: {document.where}: {error}{hint}", err=True)
+            else:
+                click.echo(said + (" (dry run)" if dry_run else ""))
+            for warning in session.rest.warnings:
+                click.echo(f"Warning: {warning}", err=True)
+            session.rest.warnings.clear()
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _applied(session: "Session", resources: "Resources", document: "Document", *, force: bool, dry_run: bool) -> str:
+    """Send one object, and say what became of it."""
+    from fairway.errors import NotFound  # noqa: PLC0415
+
+    manifest = document.manifest
+    resource = resources.of(manifest["apiVersion"], manifest["kind"])
+    namespace = manifest["metadata"].get("namespace") or session.namespace
+    mode = "All" if dry_run else None
+    if not document.name:
+        made = session.rest.create(resource.path(namespace), manifest, fieldManager=_MANAGER, dryRun=mode)
+        return f"{resource.title}/{made['metadata'].get('name', '')} created"
+    path = resource.path(namespace, document.name)
+    try:
+        before = _meant(session.rest.get(path))
+    except NotFound:
+        before = None
+    after = session.rest.apply(path, manifest, manager=_MANAGER, force=force, dryRun=mode)
+    if before is None:
+        return f"{resource.title}/{document.name} created"
+    changed = _meant(after) != before
+    return f"{resource.title}/{document.name} {'configured' if changed else 'unchanged'}"
+
+
+def _meant(manifest: dict[str, Any]) -> dict[str, Any]:
+    """An object without the books that the server keeps about it."""
+    kept = {name: value for name, value in manifest["metadata"].items() if name not in _BOOKS}
+    return {**manifest, "metadata": kept}

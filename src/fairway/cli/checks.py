@@ -1,0 +1,321 @@
+"""What `fairway doctor` looks at: this machine, the state directory, the server, the queues.
+
+A check finds facts and changes nothing: it starts no server, and makes no files. Each finding says what is, and if that
+is not as it should be, the way out.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from fairway.errors import ApiError, FairwayError
+
+if TYPE_CHECKING:
+    from fairway.client.rest import Rest
+
+Severity = Literal["ok", "warning", "broken"]
+
+_LITTLE_ROOM: Final = 1 << 30
+_NO_ROOM: Final = 100 << 20
+_MOST_SKEW_SECONDS: Final = 5.0
+_MOST_NAMED: Final = 5
+_OLDEST_PYTHON: Final = (3, 11)
+
+
+class Finding(NamedTuple):
+    """What one look found."""
+
+    check: str
+    severity: Severity
+    message: str
+    way_out: str = ""
+
+
+def ok(check: str, message: str) -> Finding:
+    return Finding(check, "ok", message)
+
+
+def warning(check: str, message: str, way_out: str) -> Finding:
+    return Finding(check, "warning", message, way_out)
+
+
+def broken(check: str, message: str, way_out: str) -> Finding:
+    return Finding(check, "broken", message, way_out)
+
+
+# This machine
+
+
+def python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
+    name = ".".join(map(str, version))
+    if version[:2] < _OLDEST_PYTHON:
+        return broken(
+            "python", f"Python {name}", "Fairway needs Python 3.11 or newer: make the environment anew with one"
+        )
+    return ok("python", f"Python {name}")
+
+
+def kubectl(path: str | None = None) -> Finding:
+    import shutil  # noqa: PLC0415
+
+    found = shutil.which("kubectl", path=path)
+    if found is None:
+        return warning(
+            "kubectl",
+            "kubectl is not on the PATH; nothing here needs it",
+            "`fairway get`, `describe`, `apply` and `delete` do the same; kubectl is one file, from kubernetes.io",
+        )
+    return ok("kubectl", f"kubectl is {found}")
+
+
+def gpus(declared: int | None) -> Finding:
+    """What the driver shows beside what the node says."""
+    from fairway.runner.machine import Machine, MachineError  # noqa: PLC0415
+
+    try:
+        found = Machine.detect().gpus
+    except MachineError as error:
+        return warning("gpus", str(error), "give --gpus to `fairway up` to say how many there are")
+    if declared is not None and declared > found:
+        return warning(
+            "gpus",
+            f"jobs may use {declared} GPUs, and the driver shows {found}",
+            "that is fine for trying things out; jobs that need a GPU will not find one",
+        )
+    if not found:
+        return ok("gpus", "no GPUs: the NVIDIA driver shows none")
+    return ok("gpus", f"{found} GPU{'s' if found > 1 else ''}")
+
+
+# The state directory
+
+
+def state_directory(state: Path) -> Iterator[Finding]:
+    if not state.is_dir():
+        yield warning("state", f"{state} is not there yet", "`fairway up` makes it, and so does any first command")
+        return
+    found = state.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid != os.geteuid():
+        yield broken(
+            "state", f"{state} belongs to another user", "choose one of your own with --state or $FAIRWAY_STATE"
+        )
+    elif mode & 0o077:
+        yield broken("state", f"{state} can be read by others (mode {mode:04o}): it holds tokens", f"chmod 700 {state}")
+    elif not os.access(state, os.W_OK | os.X_OK):
+        yield broken("state", f"{state} cannot be written to (mode {mode:04o})", f"chmod 700 {state}")
+    else:
+        yield ok("state", f"{state} is yours alone")
+    yield disk(state)
+
+
+def disk(state: Path, free: int | None = None) -> Finding:
+    import shutil  # noqa: PLC0415
+
+    free = shutil.disk_usage(state).free if free is None else free
+    shown = f"{free / (1 << 30):.1f} GiB are free on the disk of {state}"
+    way_out = "make room, or put the state elsewhere with --state; `fairway backup` copies it"
+    if free < _NO_ROOM:
+        return broken("disk", f"{shown}: writes will be refused", way_out)
+    if free < _LITTLE_ROOM:
+        return warning("disk", shown, way_out)
+    return ok("disk", shown)
+
+
+def kubeconfig(path: Path) -> Finding:
+    if not path.is_file():
+        return warning("kubeconfig", f"{path} is not there", "the server writes it at its start: `fairway up`")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        return broken(
+            "kubeconfig", f"{path} can be read by others (mode {mode:04o}): it has a token", f"chmod 600 {path}"
+        )
+    return ok("kubeconfig", f"{path} is for you alone")
+
+
+def configuration(state: Path) -> Finding:
+    from fairway.cli.configuration import read_config  # noqa: PLC0415
+
+    try:
+        read_config(state)
+    except FairwayError as error:
+        return broken("configuration", str(error), "put it right, or take the line out")
+    return ok("configuration", "the configuration can be read")
+
+
+# The server
+
+
+def process(state: Path) -> Finding:
+    from fairway.runtime.lease import holder  # noqa: PLC0415
+
+    pid = holder(state) if state.is_dir() else None
+    if pid is None:
+        return warning("process", f"no server runs on {state}", "it starts by itself with any command; or `fairway up`")
+    return ok("process", f"the server is process {pid}")
+
+
+def supervisor(state: Path) -> Finding:
+    """The process that holds the jobs."""
+    import socket  # noqa: PLC0415
+
+    from fairway.runner.supervising.places import socket_of, through  # noqa: PLC0415
+
+    path = socket_of(state)
+    try:
+        with socket.socket(socket.AF_UNIX) as end, through(path.parent) as short:
+            end.settimeout(5.0)
+            end.connect(f"{short}/{path.name}")
+    except OSError as error:
+        return broken(
+            "supervisor",
+            f"the process that holds the jobs does not answer ({error.strerror or error})",
+            f"`fairway shutdown` and `fairway up` start another; {state / 'supervisor.log'} may say why",
+        )
+    return ok("supervisor", "the process that holds the jobs answers")
+
+
+def limits(state: Path) -> Finding:
+    """Whether the supervisor has made control groups."""
+    from fairway.runner.supervising.places import folder_of  # noqa: PLC0415
+    from fairway.runtime.lease import holder  # noqa: PLC0415
+
+    pid = holder(folder_of(state)) if folder_of(state).is_dir() else None
+    if pid is not None and _has_groups(pid):
+        return ok("limits", "CPU and memory limits of jobs are enforced with control groups")
+    return warning(
+        "limits",
+        "CPU and memory limits of jobs are not enforced: no control groups could be made",
+        "run the server as root, or under `systemd-run --user --scope -p Delegate=yes fairway serve`",
+    )
+
+
+def _has_groups(pid: int) -> bool:
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    root = Path("/sys/fs/cgroup")
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        mount = root if not controllers else root / controllers
+        group = mount / path.lstrip("/")
+        while group.is_relative_to(mount):
+            if any(group.glob("fairway-*")):
+                return True
+            group = group.parent
+    return False
+
+
+def answer(rest: "Rest", ours: str) -> Iterator[Finding]:
+    """Whether the server answers, and whether it is of this release."""
+    version = rest.get("/version").get("gitVersion", "")
+    yield ok("server", f"{rest.server} answers")
+    _, mark, theirs = version.partition("+fairway-")
+    if not mark:
+        yield warning(
+            "version", f"{rest.server} is {version or 'of no known release'}, not a Fairway server", "see --context"
+        )
+    elif theirs != ours:
+        yield warning(
+            "version",
+            f"the server is Fairway {theirs}, this is {ours}",
+            "`fairway shutdown` and `fairway up` start this one; jobs go on meanwhile",
+        )
+    else:
+        yield ok("version", f"the server is Fairway {theirs}, as this is")
+
+
+def clock(rest: "Rest", namespace: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Finding:
+    """The server's clock, by what it would write on a new object, beside ours."""
+    from fairway.client.rest import paths  # noqa: PLC0415
+
+    draft = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "clock-"}}
+    try:
+        made = rest.create(paths.resource("v1", "configmaps", namespace), draft, dryRun="All")
+    except ApiError as error:
+        return warning(
+            "clock", f"the server does not tell its time: {error}", "a user who may create ConfigMaps can ask"
+        )
+    theirs = datetime.fromisoformat(made["metadata"]["creationTimestamp"])
+    skew = (now() - theirs).total_seconds()
+    if abs(skew) > _MOST_SKEW_SECONDS:
+        order = "behind" if skew > 0 else "ahead of"
+        return warning(
+            "clock",
+            f"the server's clock is {abs(skew):.0f} s {order} ours",
+            "set both by NTP: ages and waiting times are wrong until then",
+        )
+    return ok("clock", "the clocks agree")
+
+
+# Queues and jobs
+
+
+def queues(rest: "Rest", namespace: str) -> Iterator[Finding]:
+    from fairway.cli.quotas import API, cluster_queue, local_queue  # noqa: PLC0415
+    from fairway.client.rest import paths  # noqa: PLC0415
+
+    local = [local_queue(one) for one in rest.get(paths.resource(API, "localqueues", namespace))["items"]]
+    yield default_queue(local, namespace)
+    found = [cluster_queue(one) for one in rest.get(paths.resource(API, "clusterqueues"))["items"]]
+    stopped = [queue for queue in found if not queue.active]
+    for queue in stopped:
+        yield warning(
+            "queues",
+            f"ClusterQueue {queue.name} admits nothing: {queue.trouble}",
+            f"`fairway describe clusterqueue {queue.name}` shows what it names",
+        )
+    if found and not stopped:
+        yield ok("queues", f"{len(found)} ClusterQueue{'s are' if len(found) > 1 else ' is'} active")
+    if not found:
+        yield warning("queues", "there is no ClusterQueue, so nothing is admitted", "`fairway apply -f FILE` makes one")
+
+
+def default_queue(local: list[Any], namespace: str) -> Finding:
+    queue = next((one for one in local if one.name == "default"), None)
+    if queue is None:
+        names = ", ".join(one.name for one in local[:_MOST_NAMED])
+        there = f"; there are {names}" if names else ""
+        return warning(
+            "default queue",
+            f"namespace {namespace} has no LocalQueue `default`{there}",
+            "jobs that name no queue wait until there is one; or say --queue, or set a queue in the configuration",
+        )
+    if not queue.active:
+        return warning(
+            "default queue",
+            f"the LocalQueue `default` of {namespace} admits nothing: {queue.trouble}",
+            f"`fairway describe clusterqueue {queue.cluster_queue}` shows more",
+        )
+    return ok("default queue", f"the LocalQueue `default` of {namespace} leads to {queue.cluster_queue}")
+
+
+def hopeless(rest: "Rest") -> Finding:
+    """Jobs that can never run as things are."""
+    from fairway.cli.jobs.queue import who_waits  # noqa: PLC0415
+
+    waiting = who_waits(rest, None)
+    found = [one for one in waiting if not one.can_ever_run]
+    if not found:
+        return ok("jobs", f"{len(waiting)} wait, and all of them can run some day" if waiting else "no job waits")
+    names = [one.owner.name if one.owner else one.metadata.name for one in found[:_MOST_NAMED]]
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return warning(
+        "jobs",
+        f"{len(found)} of {len(waiting)} that wait can never run as things are: {', '.join(names)}{more}",
+        f"`fairway jobs why {names[0]}` says what they ask for that nobody has",
+    )
+
+
+def declared_gpus(rest: "Rest") -> int | None:
+    """How many GPUs the nodes say they have."""
+    from fairway.client.rest import paths  # noqa: PLC0415
+
+    nodes = rest.get(paths.resource("v1", "nodes"))["items"]
+    amounts = [((node.get("status") or {}).get("allocatable") or {}).get("nvidia.com/gpu", "0") for node in nodes]
+    return sum(int(amount) for amount in amounts if str(amount).isdigit()) if nodes else None

@@ -1,0 +1,67 @@
+"""`fairway completion`: what makes a shell complete commands, options and the names of jobs."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from fairway.cli.jobs.records import Job
+
+_VARIABLE: Final = "_FAIRWAY_COMPLETE"
+_HOW: Final = {
+    "bash": 'eval "$(fairway completion bash)"   in ~/.bashrc',
+    "zsh": 'eval "$(fairway completion zsh)"   in ~/.zshrc',
+    "fish": "fairway completion fish | source   in ~/.config/fish/config.fish",
+}
+_MOST: Final = 100
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(list(_HOW)))
+def completion(*, shell: str) -> None:
+    """Print what makes the shell complete commands, options and the names of jobs.
+
+    \b
+    Put one of these into the shell's own file:
+      eval "$(fairway completion bash)"     ~/.bashrc
+      eval "$(fairway completion zsh)"      ~/.zshrc
+      fairway completion fish | source      ~/.config/fish/config.fish
+    """
+    from click.shell_completion import ShellComplete, get_completion_class  # noqa: PLC0415
+
+    from fairway.cli.group import fairway  # noqa: PLC0415
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.ClickException(f"nothing is known about completion in {shell}")
+    # Not the class's own `source`: that of bash starts a bash to ask for its version.
+    click.echo(f"# {_HOW[shell]}\n{ShellComplete.source(kind(fairway, {}, 'fairway', _VARIABLE))}")
+
+
+def job_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Ids and names of jobs that begin so; nothing where no server answers at once, and none is started for it."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+    try:
+        jobs = _known(ctx)
+    except Exception:  # noqa: BLE001 - whatever goes wrong must not be seen in the middle of a command line
+        return []
+    found = {str(job.spec.id): f"{job.name} {job.phase}" for job in jobs}
+    found |= {job.metadata.name: job.phase for job in jobs}
+    return [CompletionItem(name, help=line) for name, line in found.items() if name.startswith(incomplete)][:_MOST]
+
+
+def _known(ctx: click.Context) -> "list[Job]":
+    from fairway.cli.jobs.records import decode_jobs  # noqa: PLC0415
+    from fairway.client.rest import open_rest, paths  # noqa: PLC0415
+    from fairway.runtime.lease import holder  # noqa: PLC0415
+    from fairway.settings import state_directory  # noqa: PLC0415
+
+    state = ctx.params.get("state") or state_directory()
+    kubeconfig = ctx.params.get("kubeconfig")
+    if kubeconfig is None and holder(state) is None:
+        return []
+    with open_rest(kubeconfig or state / "kubeconfig", ctx.params.get("context") or "") as rest:
+        return decode_jobs(rest.raw(paths.jobs(rest.namespace), accept="application/json")).items

@@ -1,0 +1,118 @@
+"""`fairway delete`."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from fairway.cli.session import all_namespaces_option, open_session, session_options
+
+if TYPE_CHECKING:
+    from fairway.cli.resources import Resource, Resources
+    from fairway.cli.session import Session
+
+_POLICIES: Final = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[KIND [NAME]... | KIND/NAME...]")
+@click.option("--file", "-f", "files", multiple=True, metavar="FILE|DIR|-", help="Delete what these files name.")
+@click.option("--selector", "-l", metavar="LABELS", help="All of the kind with these labels, such as team=a.")
+@click.option("--all", "everything", is_flag=True, help="All of the kind in the namespace.")
+@click.option("--ignore-not-found", is_flag=True, help="What is not there is no error.")
+@click.option("--grace-period", type=click.IntRange(min=0), metavar="SECONDS", help="How long processes have to end.")
+@click.option(
+    "--cascade",
+    type=click.Choice(list(_POLICIES)),
+    default="background",
+    show_default=True,
+    help="What becomes of the objects that belong to it.",
+)
+@all_namespaces_option
+@session_options
+def delete(
+    *,
+    words: tuple[str, ...],
+    files: tuple[str, ...],
+    selector: str | None,
+    everything: bool,
+    ignore_not_found: bool,
+    grace_period: int | None,
+    cascade: str,
+    **where: Any,
+) -> None:
+    """Delete objects, by name, by label or by file.
+
+    \b
+    Examples:
+      fairway delete clusterqueue team-a
+      fairway delete pod/one pod/two
+      fairway delete jobs -l team=a
+      fairway delete -f queues.yaml
+    """
+    from fairway.cli.resources import discover  # noqa: PLC0415 - help must not wait for it
+    from fairway.errors import ApiError, NotFound  # noqa: PLC0415
+
+    if bool(words) == bool(files):
+        raise click.UsageError("say what to delete: a kind with names, labels or --all; or files with -f")
+    options: dict[str, Any] = {"propagationPolicy": _POLICIES[cascade]}
+    if grace_period is not None:
+        options["gracePeriodSeconds"] = grace_period
+    failed = 0
+    with open_session(**where) as session:
+        resources = discover(session.rest)
+        if files:
+            targets = _of_files(session, resources, files)
+        else:
+            targets = _of_words(session, resources, words, selector, everything=everything)
+        for resource, namespace, name in targets:
+            try:
+                session.rest.delete(
+                    resource.path(namespace, name), {"kind": "DeleteOptions", "apiVersion": "v1", **options}
+                )
+            except ApiError as error:
+                if isinstance(error, NotFound) and ignore_not_found:
+                    continue
+                failed += 1
+                click.echo(f"fairway: {error}", err=True)
+            else:
+                click.echo(f'{resource.title} "{name}" deleted')
+        if not targets:
+            click.echo("Nothing to delete.", err=True)
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _of_files(
+    session: "Session", resources: "Resources", files: tuple[str, ...]
+) -> "list[tuple[Resource, str | None, str]]":
+    """The objects of files, the last one first: what was made last may need what was made before it."""
+    from fairway.cli.manifests import read  # noqa: PLC0415
+
+    found = []
+    for document in reversed(read(files)):
+        resource = resources.of(document.manifest["apiVersion"], document.manifest["kind"])
+        namespace = document.manifest["metadata"].get("namespace") or session.namespace
+        if document.name:
+            found.append((resource, namespace, document.name))
+    return found
+
+
+def _of_words(
+    session: "Session", resources: "Resources", words: tuple[str, ...], selector: str | None, *, everything: bool
+) -> "list[tuple[Resource, str | None, str]]":
+    from fairway.cli.get import targets_of  # noqa: PLC0415
+
+    found: list[tuple[Resource, str | None, str]] = []
+    for resource, names in targets_of(resources, words):
+        if names and (selector or everything):
+            raise click.UsageError("names do not go with --selector or --all: give one or the other")
+        if names and session.all_namespaces:
+            raise click.UsageError("a name is one in a namespace: give --namespace, not --all-namespaces")
+        if names:
+            found += [(resource, session.namespace, name) for name in names]
+            continue
+        if not selector and not everything:
+            raise click.UsageError(f"which {resource.plural}? give names, --selector, or --all for all of them")
+        listed = session.rest.get(resource.path(session.scope), labelSelector=selector)["items"]
+        found += [(resource, one["metadata"].get("namespace"), one["metadata"]["name"]) for one in listed]
+    return found

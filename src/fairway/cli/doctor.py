@@ -1,0 +1,98 @@
+"""`fairway doctor`: looks for what is wrong, and says how to put it right."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from fairway.cli import tables
+from fairway.cli.session import output_option, session_options
+
+if TYPE_CHECKING:
+    from fairway.cli.checks import Finding
+    from fairway.client.rest import Rest
+
+_MARKS: Final = {"ok": ("✓", "ok"), "warning": ("!", "!"), "broken": ("✗", "X")}
+
+
+@click.command()
+@output_option
+@session_options
+def doctor(*, output: str, state: Path, kubeconfig: Path | None, context: str, namespace: str | None) -> None:
+    """Look for what is wrong, and say how to put it right.
+
+    ✓ is fine, ! is worth knowing, ✗ is broken; each of the last two comes with a way out. Nothing is changed, and no
+    server is started. The exit code is 1 if something is broken.
+
+    \b
+    Examples:
+      fairway doctor
+      fairway doctor -o json
+    """
+    found = list(_findings(state, kubeconfig, context, namespace))
+    if output == "json":
+        click.echo(tables.as_json([_record(one) for one in found]))
+    else:
+        click.echo(as_text(found, tables.screen()))
+    if any(one.severity == "broken" for one in found):
+        raise click.exceptions.Exit(1)
+
+
+def _findings(state: Path, kubeconfig: Path | None, context: str, namespace: str | None) -> "Iterator[Finding]":
+    from fairway.cli import checks  # noqa: PLC0415 - help must not wait for it
+    from fairway.client.rest import open_rest  # noqa: PLC0415
+    from fairway.errors import FairwayError  # noqa: PLC0415
+
+    own = kubeconfig is None
+    path = state / "kubeconfig" if kubeconfig is None else kubeconfig.expanduser()
+    yield checks.python()
+    yield checks.kubectl()
+    if own:
+        yield from checks.state_directory(state)
+        yield checks.configuration(state)
+    yield checks.kubeconfig(path)
+    running = True
+    if own:
+        process = checks.process(state)
+        yield process
+        running = process.severity == "ok"
+    if not running or not path.is_file():
+        return
+    try:
+        with open_rest(path, context) as rest:
+            yield from _of_server(rest, state if own else None, namespace)
+    except FairwayError as error:
+        way_out = f"see {state / 'server.log'}; `fairway shutdown` and `fairway up` start it again" if own else ""
+        yield checks.broken("server", str(error), way_out or "is it up, and may you use it?")
+
+
+def _of_server(rest: "Rest", state: Path | None, namespace: str | None) -> "Iterator[Finding]":
+    from fairway import __version__  # noqa: PLC0415
+    from fairway.cli import checks  # noqa: PLC0415
+
+    namespace = namespace or rest.namespace
+    yield from checks.answer(rest, __version__)
+    yield checks.clock(rest, namespace)
+    if state is not None and rest.get("/api/v1/nodes")["items"]:
+        yield checks.supervisor(state)
+        yield checks.limits(state)
+        yield checks.gpus(checks.declared_gpus(rest))
+    yield from checks.queues(rest, namespace)
+    yield checks.hopeless(rest)
+
+
+def as_text(found: "list[Finding]", on: tables.Screen) -> str:
+    """A line for each finding, and the way out below it."""
+    lines = []
+    for one in found:
+        mark = _MARKS[one.severity][0 if on.unicode else 1]
+        indent = " " * (len(mark) + 1)
+        lines.append(f"{on.paint(mark, mark)} {tables.plain(one.message)}")
+        if one.way_out:
+            lines.append(f"{indent}{tables.plain(one.way_out)}")
+    return "\n".join(lines)
+
+
+def _record(one: "Finding") -> dict[str, Any]:
+    return {"check": one.check, "status": one.severity, "message": one.message, "wayOut": one.way_out}

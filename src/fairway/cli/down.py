@@ -1,0 +1,85 @@
+"""`fairway down`."""
+
+from typing import Any
+
+import click
+
+from fairway.cli.announcing import summary
+from fairway.cli.changing import which
+from fairway.cli.choosing import Manifest, all_jobs, resolve_jobs
+from fairway.cli.completion import job_names
+from fairway.cli.session import Session, confirmed, open_session, output_option, session_options
+from fairway.cli.tables import as_json
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME|ID]...", shell_complete=job_names)
+@click.option("--all", "-a", "everything", is_flag=True, help="All tasks that I launched, also those that have ended.")
+@click.option("--all-users", "-u", is_flag=True, help="With -a: those of everybody.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--async", "asynchronous", is_flag=True, help="Do not wait until they are gone.")
+@output_option
+@session_options
+def down(
+    *,
+    names: tuple[str, ...],
+    everything: bool,
+    all_users: bool,
+    yes: bool,
+    asynchronous: bool,
+    output: str,
+    **where: Any,
+) -> None:
+    """End tasks that were launched, and remove them with their logs.
+
+    Names may be patterns such as 'dev-*'. A managed job can be named as well; to end one and keep what it wrote, use
+    `fairway jobs cancel`.
+
+    \b
+    Examples:
+      fairway down dev
+      fairway down -a -y
+    """
+    if bool(names) == (everything or all_users):
+        raise click.UsageError("say which tasks: by name or id, or -a for all that I launched")
+    with open_session(**where) as session:
+        found = resolve_jobs(session, names) if names else _launched(session, all_users=all_users)
+        if found:
+            confirmed(
+                f"Removing {which(found, 'job')} with {'its' if len(found) == 1 else 'their'} logs. Proceed?", yes=yes
+            )
+            _remove(session, found, wait=not asynchronous)
+    if output == "json":
+        click.echo(as_json([summary(job) for job in found]))
+    else:
+        click.echo(f"{which(found)} removed." if found else "There is nothing to remove.")
+
+
+def _launched(session: Session, *, all_users: bool) -> list[Manifest]:
+    return [
+        job
+        for job in all_jobs(session)
+        if not job["spec"].get("recover", True) and (all_users or job["spec"].get("user", "") == session.user)
+    ]
+
+
+def _remove(session: Session, jobs: list[Manifest], *, wait: bool) -> None:
+    from fairway.cli.awaiting import until  # noqa: PLC0415 - help must not wait for it
+
+    results = session.rest.transact(
+        session.namespace,
+        [
+            {
+                "verb": "delete",
+                "apiVersion": job["apiVersion"],
+                "kind": job["kind"],
+                "namespace": job["metadata"]["namespace"],
+                "name": job["metadata"]["name"],
+                "uid": job["metadata"]["uid"],
+            }
+            for job in jobs
+        ],
+    )
+    going = [result for result in results if result is not None]
+    if wait and going:
+        until(session, going, lambda _job: False)

@@ -1,0 +1,149 @@
+"""A job on its way, told as it goes: why it waits, what each attempt writes, how it ends.
+
+What the job writes goes to standard output; what is said about the job goes to standard error. Changes are watched, not
+asked for; only the place in the queue, which no object holds, is asked for again now and then.
+"""
+
+import sys
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Final
+
+from fairway.cli.choosing import Manifest, has_ended, phase_of, title
+from fairway.cli.joblogs import AttemptLog, Part, Patience, Shown, attempt_of, parts_of
+from fairway.cli.narrating import Narrator
+from fairway.cli.session import Session
+from fairway.client.rest import Unreachable, paths
+from fairway.errors import BadRequest, Expired, NotFound, Unavailable
+
+_LOOK_AGAIN_SECONDS: Final = 2
+"""How often the place in the queue is asked for."""
+
+_WATCH_SECONDS: Final = 300
+_QUEUED: Final = frozenset({"PENDING", "RECOVERING"})
+_ALL: Final = Shown()
+
+
+def follow(session: Session, job: Manifest, shown: Shown = _ALL, done: Iterable[Part] = ()) -> Manifest:
+    """Tell of a job until it has ended, but for the attempts that are `done`; return what it was then."""
+    return _Follower(session, job, shown, done).run()
+
+
+def show(session: Session, job: Manifest, parts: Iterable[Part], shown: Shown) -> None:
+    """What some attempts have written so far."""
+    narrator = Narrator(title(job))
+    parts = list(parts)
+    for part in parts:
+        if len(parts) > 1:
+            narrator.begins(part.task if is_pipeline(job) else None, part.attempt)
+        for piece in AttemptLog(session.rest, job, part, shown, narrator.away).pieces(follow=False):
+            write(piece)
+        if part != parts[-1]:
+            narrator.ends(part.attempt, attempt_of(job, part))
+
+
+def is_pipeline(job: Manifest) -> bool:
+    return len(job["spec"]["tasks"]) > 1
+
+
+def write(piece: bytes) -> None:
+    """Pass on what a job wrote, at once."""
+    sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
+class _Follower:
+    def __init__(self, session: Session, job: Manifest, shown: Shown, done: Iterable[Part]) -> None:
+        self._session = session
+        self._job = job
+        self._shown = shown
+        self._done = set(done)
+        self._narrator = Narrator(title(job))
+
+    def run(self) -> Manifest:
+        """Whatever comes first: an attempt to show, the end, or a change to wait for."""
+        try:
+            while True:
+                new = [part for part in parts_of(self._job) if part not in self._done]
+                if new:
+                    self._attempt(new[0])
+                    self._done.add(new[0])
+                elif has_ended(self._job):
+                    return self._job
+                else:
+                    self._narrator.waiting(phase_of(self._job), *self._why())
+                    self._wait(_LOOK_AGAIN_SECONDS if phase_of(self._job) in _QUEUED else _WATCH_SECONDS)
+        finally:
+            self._narrator.pause()
+
+    def _attempt(self, part: Part) -> None:
+        """Show all of an attempt, as it writes it; what became of it is told when it is known."""
+        self._narrator.begins(part.task if is_pipeline(self._job) else None, part.attempt)
+        log = AttemptLog(self._session.rest, self._job, part, self._shown, self._narrator.away)
+        while True:
+            try:
+                for piece in log.pieces(follow=True):
+                    write(piece)
+            except NotFound:
+                pass  # the job is gone; the next look at it tells
+            except BadRequest as error:  # it runs elsewhere
+                self._narrator.remark(str(error))
+            if self._has_ended(part):
+                break
+            # The end of a log is known before that of an attempt; or the server has only just gone away.
+            self._wait(_LOOK_AGAIN_SECONDS)
+        if not has_ended(self._job):
+            self._narrator.ends(part.attempt, attempt_of(self._job, part))
+
+    def _has_ended(self, part: Part) -> bool:
+        found = attempt_of(self._job, part)
+        return has_ended(self._job) or not found or bool(found.get("endedAt"))
+
+    def _wait(self, seconds: int) -> None:
+        """Until the job has changed, at most for so long."""
+        patience = Patience(self._narrator.away)
+        while True:
+            try:
+                self._look(seconds)
+            except (Unreachable, Unavailable) as error:
+                patience.after(error)
+            else:
+                return
+
+    def _look(self, seconds: int) -> None:
+        metadata = self._job["metadata"]
+        try:
+            with closing(
+                self._session.rest.watch(
+                    paths.jobs(metadata["namespace"]),
+                    fieldSelector=f"metadata.name={metadata['name']}",
+                    resourceVersion=metadata["resourceVersion"],
+                    timeoutSeconds=seconds,
+                )
+            ) as events:
+                event = next(events, None)
+        except Expired:
+            self._job = self._session.rest.get(paths.job(metadata["namespace"], metadata["name"]))
+            return
+        if event is not None and event["type"] == "DELETED":
+            raise NotFound(f"job {title(self._job)} was deleted meanwhile")
+        if event is not None:
+            self._job = event["object"]
+
+    def _why(self) -> tuple[str, str]:
+        """Where in its queue the job is, and why it waits."""
+        import msgspec  # noqa: PLC0415 - only for those who wait
+
+        from fairway.cli.jobs import wording  # noqa: PLC0415
+        from fairway.cli.jobs.records import Job, Waiting  # noqa: PLC0415
+
+        workload = (self._job.get("status") or {}).get("workload")
+        waiting = None
+        if workload and phase_of(self._job) in _QUEUED:
+            try:
+                found = self._session.rest.get(paths.waiting(self._job["metadata"]["namespace"], workload))
+                waiting = msgspec.convert(found, Waiting)
+            except (NotFound, Unreachable, Unavailable):
+                pass  # it has left the queue, or nobody can say now
+        place = f"position {waiting.position} in {waiting.cluster_queue}" if waiting and waiting.position else ""
+        return place, wording.in_short(msgspec.convert(self._job, Job), waiting)

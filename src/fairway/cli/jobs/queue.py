@@ -1,0 +1,289 @@
+"""`fairway jobs queue`: who runs, who waits, and why."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from fairway.cli import tables
+from fairway.cli.completion import job_names
+from fairway.cli.session import all_namespaces_option, open_session, output_option, session_options
+from fairway.cli.tables import Column, Screen, duration
+
+if TYPE_CHECKING:
+    from fairway.cli.jobs.records import Job, Waiting
+    from fairway.cli.session import Session
+    from fairway.client.rest import Rest
+
+STATUSES: Final = (
+    "PENDING",
+    "STARTING",
+    "RUNNING",
+    "RECOVERING",
+    "CANCELLING",
+    "SUCCEEDED",
+    "CANCELLED",
+    "FAILED",
+    "FAILED_SETUP",
+    "FAILED_PRECHECKS",
+    "FAILED_NO_RESOURCE",
+    "FAILED_CONTROLLER",
+)
+_FINISHED_SHOWN: Final = 50
+_JSON: Final = "application/json"
+
+_COLUMNS: Final = (
+    Column("ID", right=True),
+    Column("NAME", flexible=True),
+    Column("USER"),
+    Column("QUEUE"),
+    Column("PRIORITY", right=True),
+    Column("POSITION", right=True),
+    Column("REQUESTED", flexible=True),
+    Column("SUBMITTED", right=True),
+    Column("WAITED", right=True),
+    Column("RAN", right=True),
+    Column("RECOVERIES", right=True),
+    Column("STATUS", coloured=True),
+    Column("WHY", flexible=True),
+)
+_VERBOSE: Final = (Column("NAMESPACE"), Column("TASK"), Column("ATTEMPT", right=True), Column("INFRA"))
+
+
+def _statuses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    wanted = {word.strip().upper() for value in values for word in value.split(",") if word.strip()}
+    unknown = sorted(wanted - set(STATUSES))
+    if unknown:
+        raise click.BadParameter(f"there is no status {unknown[0]}; there are {', '.join(STATUSES)}")
+    return frozenset(wanted)
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, metavar="[ID|NAME]...", shell_complete=job_names)
+@click.option("--all", "-a", "everything", is_flag=True, help=f"All that ended, not only the last {_FINISHED_SHOWN}.")
+@click.option("--limit", "-l", type=click.IntRange(min=0), help="How many that ended are shown; 0 for all of them.")
+@click.option("--skip-finished", is_flag=True, help="None that ended.")
+@click.option("--status", "-s", multiple=True, callback=_statuses, metavar="A,B", help="Only jobs in these states.")
+@click.option("--all-users", "-u", is_flag=True, help="Jobs of all users, in all namespaces.")
+@click.option("--verbose", "-v", is_flag=True, help="Also namespace, task, attempt and infra; nothing is cut off.")
+@all_namespaces_option
+@output_option
+@session_options
+def queue(
+    *,
+    jobs: tuple[str, ...],
+    everything: bool,
+    limit: int | None,
+    skip_finished: bool,
+    status: frozenset[str],
+    all_users: bool,
+    verbose: bool,
+    output: str,
+    **where: Any,
+) -> None:
+    """Who runs, who waits, and why.
+
+    First come the jobs that run, then those that wait, in the order of their queues, then those that ended, the last
+    one first. WAITED is all the time since the submit in which a job did not run. A priority such as `60 (50+10)` was
+    50 and has been raised by 10 for a preemption.
+
+    \b
+    Examples:
+      fairway jobs queue
+      fairway jobs queue 3 'train-*'        these only, by id or name
+      fairway jobs queue -u -s PENDING      what waits, of everybody
+      fairway jobs queue -o json
+    """
+    from fairway.cli.jobs.records import by_name  # noqa: PLC0415 - help must not wait for it
+
+    where["all_namespaces"] = where.get("all_namespaces") or all_users
+    with open_session(**where) as session:
+        found, waiting = fetched(session, jobs)
+        if not all_users and not jobs:
+            found = _mine(session, found)
+    states = by_name(waiting)
+    most = 0 if everything or jobs else _FINISHED_SHOWN if limit is None else limit
+    shown = chosen(found, status, most=most, finished=not skip_finished)
+    ordered = in_order(shown, states)
+    now = datetime.now(UTC)
+    if output == "json":
+        click.echo(tables.as_json([record(job, states, now) for job in ordered]))
+    elif ordered:
+        click.echo(as_table(ordered, states, now, tables.screen(), verbose=verbose))
+    else:
+        click.echo("No jobs." if found else "No jobs. `fairway jobs launch 'echo hello'` runs one.")
+
+
+def fetched(session: "Session", words: Sequence[str] = ()) -> "tuple[list[Job], list[Waiting]]":
+    """The jobs, or those of them that are meant by the words, and what waits in the queues."""
+    from fairway.cli.jobs.records import decode_jobs  # noqa: PLC0415
+    from fairway.client.rest import paths  # noqa: PLC0415
+
+    if words:
+        jobs = _named(session, words)
+    else:
+        jobs = decode_jobs(session.rest.raw(paths.jobs(session.scope), accept=_JSON)).items
+    if not any(job.waits for job in jobs):
+        return jobs, []
+    # A job that is named by its id can be in another namespace.
+    scope = session.scope if all(job.metadata.namespace == session.scope for job in jobs) else None
+    return jobs, who_waits(session.rest, scope)
+
+
+def who_waits(rest: "Rest", namespace: str | None) -> "list[Waiting]":
+    """What waits in the queues of a server, with its place; nothing where the server cannot say."""
+    from fairway.cli.jobs.records import decode_waiting  # noqa: PLC0415
+    from fairway.client.rest import paths  # noqa: PLC0415
+    from fairway.errors import NotFound  # noqa: PLC0415
+
+    try:
+        return decode_waiting(rest.raw(paths.waiting(namespace), accept=_JSON)).items
+    except NotFound:  # not a server of ours: there the queue is another's
+        return []
+
+
+def _named(session: "Session", words: Sequence[str]) -> "list[Job]":
+    import msgspec  # noqa: PLC0415
+
+    from fairway.cli.choosing import resolve_jobs  # noqa: PLC0415
+    from fairway.cli.jobs.records import Job  # noqa: PLC0415
+
+    return msgspec.convert(resolve_jobs(session, words), list[Job])
+
+
+def _mine(session: "Session", jobs: "list[Job]") -> "list[Job]":
+    """Those of the user who asks; nobody is asked who that is where all jobs are of one user."""
+    if len({job.spec.user for job in jobs}) < 2:
+        return jobs
+    own = [job for job in jobs if job.spec.user == session.user]
+    hidden = len(jobs) - len(own)
+    if hidden:
+        click.echo(f"{hidden} job{'s' if hidden > 1 else ''} of other users not shown; -u shows them.", err=True)
+    return own
+
+
+def chosen(jobs: "Sequence[Job]", statuses: frozenset[str], *, most: int, finished: bool) -> "list[Job]":
+    """Those in the states asked for: all that live, and the last `most` that ended (0: all of those)."""
+    jobs = [job for job in jobs if not statuses or job.phase in statuses]
+    live = [job for job in jobs if job.is_live]
+    if not finished:
+        return live
+    ended = sorted((job for job in jobs if not job.is_live), key=_when_ended, reverse=True)
+    return live + (ended[:most] if most else ended)
+
+
+def _when_ended(job: "Job") -> tuple[float, int]:
+    return (job.status.ended_at.timestamp() if job.status.ended_at else 0.0, job.spec.id)
+
+
+def in_order(jobs: "Sequence[Job]", waiting: "Mapping[tuple[str, str], Waiting]") -> "list[Job]":
+    """First who runs, then who waits in the order of the queues, then who ended, the last one first."""
+    from fairway.cli.jobs.records import waiting_of  # noqa: PLC0415
+
+    def place(job: "Job") -> tuple[Any, ...]:
+        if not job.is_live:
+            ended, number = _when_ended(job)
+            return 2, -ended, -number
+        if not job.waits:
+            return 0, 0, job.spec.id
+        entry = waiting_of(job, waiting)
+        if entry is None or entry.position is None:
+            return 1, "\uffff", 0, job.spec.id
+        return 1, entry.cluster_queue, entry.position, job.spec.id
+
+    return sorted(jobs, key=place)
+
+
+def as_table(
+    jobs: "Sequence[Job]",
+    waiting: "Mapping[tuple[str, str], Waiting]",
+    now: datetime,
+    on: Screen,
+    *,
+    verbose: bool = False,
+) -> str:
+    """The jobs as people read them."""
+    row = row_maker(waiting, now)
+    if not verbose:
+        return tables.table(_COLUMNS, [row(job) for job in jobs], on)
+    columns = (*_COLUMNS[:-1], *_VERBOSE, _COLUMNS[-1])
+    rows = [_verbose(row(job), job) for job in jobs]
+    return tables.table(columns, rows, on._replace(width=None))
+
+
+def row_maker(waiting: "Mapping[tuple[str, str], Waiting]", now: datetime) -> "Callable[[Job], list[tables.Cell]]":
+    """What makes the cells of a job."""
+    from fairway.cli.jobs.records import requested, waiting_of  # noqa: PLC0415
+    from fairway.cli.jobs.wording import in_short, priority  # noqa: PLC0415
+
+    def row(job: "Job") -> list[tables.Cell]:
+        entry = waiting_of(job, waiting)
+        submitted = job.metadata.creation_timestamp
+        return [
+            job.spec.id,
+            job.name,
+            job.spec.user or None,
+            job.queue(entry) or None,
+            priority(job),
+            entry.position if entry else None,
+            requested(job),
+            f"{duration((now - submitted).total_seconds())} ago" if submitted else None,
+            duration(job.waited_for(now)),
+            duration(job.ran_for(now)),
+            job.status.recoveries,
+            job.phase,
+            in_short(job, entry),
+        ]
+
+    return row
+
+
+def _verbose(row: list[tables.Cell], job: "Job") -> list[tables.Cell]:
+    tasks = len(job.spec.tasks)
+    more: list[tables.Cell] = [
+        job.metadata.namespace,
+        f"{job.status.task + 1}/{tasks}" if tasks > 1 else None,
+        job.status.attempt,
+        job.status.infra or None,
+    ]
+    return [*row[:-1], *more, row[-1]]
+
+
+def record(job: "Job", waiting: "Mapping[tuple[str, str], Waiting]", now: datetime) -> dict[str, Any]:
+    """The job for `-o json`."""
+    from fairway.cli.jobs.records import requested, waiting_of  # noqa: PLC0415
+    from fairway.cli.jobs.wording import in_short  # noqa: PLC0415
+
+    entry = waiting_of(job, waiting)
+    status = job.status
+    return {
+        "id": job.spec.id,
+        "name": job.name,
+        "namespace": job.metadata.namespace,
+        "object": job.metadata.name,
+        "user": job.spec.user,
+        "queue": job.queue(entry),
+        "clusterQueue": entry.cluster_queue if entry else None,
+        "position": entry.position if entry else None,
+        "priority": job.priority,
+        "priorityRaisedBy": job.raised_by,
+        "priorityClass": job.spec.priority_class,
+        "requested": requested(job),
+        "submittedAt": job.metadata.creation_timestamp,
+        "startedAt": status.started_at,
+        "endedAt": status.ended_at,
+        "waitedSeconds": round(job.waited_for(now), 3),
+        "ranSeconds": round(job.ran_for(now), 3),
+        "status": job.phase,
+        "reason": status.reason,
+        "why": in_short(job, entry),
+        "canEverRun": entry.can_ever_run if entry else None,
+        "hold": job.spec.hold,
+        "task": status.task,
+        "attempt": status.attempt,
+        "infra": status.infra,
+        "recoveries": status.recoveries,
+        "preemptions": status.preemptions,
+        "restartsOnErrors": status.restarts_on_errors,
+    }

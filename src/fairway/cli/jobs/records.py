@@ -1,0 +1,306 @@
+"""ManagedJobs and waiting Workloads as the command line reads them: only the fields that are shown.
+
+Lists can be long, so they are decoded straight into these and everything else is passed over. What a task asks for is
+free in form (people can write it by hand), so it is taken apart with care and never complained about. Here are facts
+and figures of one job; tables and sentences are made elsewhere.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+PENDING, STARTING, RUNNING, RECOVERING, CANCELLING = "PENDING", "STARTING", "RUNNING", "RECOVERING", "CANCELLING"
+LIVE: Final = frozenset({"", PENDING, STARTING, RUNNING, RECOVERING, CANCELLING})
+DEFAULT_QUEUE: Final = "default"
+_WAITING: Final = frozenset({"", PENDING, RECOVERING})
+
+
+class Metadata(Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    creation_timestamp: datetime | None = None
+
+
+class Ask(Struct):
+    """A task, as far as a table shows it."""
+
+    name: Any = None
+    num_nodes: Any = 1
+    resources: Any = None
+
+
+class Aging(Struct):
+    step: int = 10
+    cap: int = 100
+
+
+class Spec(Struct, rename="camel"):
+    id: int = 0
+    name: str = ""
+    user: str = ""
+    queue: str = ""
+    priority: int | None = None
+    priority_class: str = ""
+    recover: bool = True
+    hold: bool = False
+    cancel: bool = False
+    array: str = ""
+    aging: Aging = field(default_factory=Aging)
+    provision_timeout_seconds: int | None = None
+    tasks: list[Ask] = field(default_factory=list)
+
+
+class Pod(Struct):
+    name: str = ""
+    rank: int = 0
+
+
+class Attempt(Struct, rename="camel"):
+    task: int = 0
+    attempt: int = 0
+    cause: str = ""
+    infra: str = ""
+    priority: int | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    stopping: str = ""
+    outcome: str = ""
+    exit_code: int | None = None
+    message: str = ""
+    pods: list[Pod] = field(default_factory=list)
+
+
+class Status(Struct, rename="camel"):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    task: int = 0
+    candidate: int = 0
+    infra: str = ""
+    attempt: int = 0
+    workload: str = ""
+    priority: int | None = None
+    recoveries: int = 0
+    preemptions: int = 0
+    restarts_on_errors: int = 0
+    queued_at: datetime | None = None
+    started_at: datetime | None = None
+    running_since: datetime | None = None
+    ended_at: datetime | None = None
+    ran_seconds: int = 0
+
+
+class StatusWithAttempts(Status, rename="camel"):
+    attempts: list[Attempt] = field(default_factory=list)
+
+
+class Job(Struct):
+    """One ManagedJob of a list."""
+
+    metadata: Metadata
+    spec: Spec
+    status: Status = field(default_factory=Status)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.metadata.namespace, self.metadata.name
+
+    @property
+    def name(self) -> str:
+        """What people called it."""
+        return self.spec.name or self.metadata.name
+
+    @property
+    def phase(self) -> str:
+        """Where it stands; a job that nobody has looked at yet waits."""
+        return self.status.phase or PENDING
+
+    @property
+    def is_live(self) -> bool:
+        return self.status.phase in LIVE
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is in a queue, or about to be."""
+        return self.status.phase in _WAITING
+
+    def ran_for(self, now: datetime) -> float:
+        """Seconds that it ran, over all attempts."""
+        status = self.status
+        running = (now - status.running_since).total_seconds() if status.running_since and self.is_live else 0.0
+        return status.ran_seconds + max(0.0, running)
+
+    def waited_for(self, now: datetime) -> float:
+        """Seconds since it was submitted in which it did not run: in queues, starting, recovering."""
+        submitted = self.metadata.creation_timestamp
+        if submitted is None:
+            return 0.0
+        until = self.status.ended_at or now
+        return max(0.0, (until - submitted).total_seconds() - self.ran_for(now))
+
+    @property
+    def priority(self) -> int | None:
+        """What counts now; before anybody has looked at the job, what it asks for."""
+        return self.spec.priority if self.status.priority is None else self.status.priority
+
+    @property
+    def raised_by(self) -> int:
+        """How much of its priority it has for having been preempted."""
+        return min(self.status.preemptions * self.spec.aging.step, self.spec.aging.cap)
+
+    def queue(self, waiting: "Waiting | None") -> str:
+        """The LocalQueue that it is in, or was; what names none goes through the default one."""
+        named = self.spec.queue or (waiting.local_queue if waiting else "")
+        return named or (DEFAULT_QUEUE if self.status.workload else "")
+
+    @property
+    def ask(self) -> Ask:
+        """What the task asks for that it is at."""
+        tasks = self.spec.tasks
+        return tasks[min(self.status.task, len(tasks) - 1)] if tasks else Ask()
+
+
+class JobWithAttempts(Job):
+    """One ManagedJob with all its attempts."""
+
+    status: StatusWithAttempts = field(default_factory=StatusWithAttempts)
+
+
+class ListMetadata(Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class Jobs(Struct):
+    items: list[Job]
+    metadata: ListMetadata = field(default_factory=ListMetadata)
+
+
+class Owner(Struct):
+    kind: str = ""
+    name: str = ""
+
+
+class Waiting(Struct, rename="camel"):
+    """A Workload that waits, in a line."""
+
+    metadata: Metadata
+    owner: Owner | None = None
+    cluster_queue: str = ""
+    local_queue: str = ""
+    position: int | None = None
+    local_position: int | None = None
+    priority: int = 0
+    outcome: str = ""
+    message: str = ""
+    can_ever_run: bool = True
+
+
+class Holder(Struct, rename="camel"):
+    shown: str = ""
+    """What whoever asks may know of it: `job train-3`."""
+
+    workload: str | None = None
+    owner: Owner | None = None
+    cluster_queue: str = ""
+    priority: int = 0
+    amount: str = ""
+    evicting: bool = False
+
+
+class Shortage(Struct, rename="camel"):
+    pod_set: str = ""
+    flavor: str = ""
+    resource: str = ""
+    missing: str = ""
+    requested: str = ""
+    holders: list[Holder] = field(default_factory=list)
+
+
+class Ahead(Struct, rename="camel"):
+    shown: str = ""
+    workload: str | None = None
+    owner: Owner | None = None
+    priority: int = 0
+
+
+class Obstacle(Struct, rename="camel"):
+    pod_set: str = ""
+    flavor: str = ""
+    resource: str = ""
+    code: str = ""
+    message: str = ""
+
+
+class WaitingInDetail(Waiting, rename="camel"):
+    """A Workload that waits, with all that stands in its way."""
+
+    shortages: list[Shortage] = field(default_factory=list)
+    ahead: list[Ahead] = field(default_factory=list)
+    obstacles: list[Obstacle] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+
+
+class WaitingList(Struct):
+    items: list[Waiting]
+
+
+decode_jobs = msgspec.json.Decoder(Jobs).decode
+decode_waiting = msgspec.json.Decoder(WaitingList).decode
+
+
+def waiting_of(job: Job, waiting: Mapping[tuple[str, str], Waiting]) -> Waiting | None:
+    """How its Workload stands in the queue, if it does."""
+    return waiting.get((job.metadata.namespace, job.status.workload)) if job.status.workload else None
+
+
+def by_name(waiting: list[Waiting]) -> dict[tuple[str, str], Waiting]:
+    return {(one.metadata.namespace, one.metadata.name): one for one in waiting}
+
+
+def requested(job: Job) -> str:
+    """What every node of the task asks for, and how many nodes there are: `2x(4 cpu, T4:4)`."""
+    ask = job.ask
+    each = ", ".join(_each(ask.resources, job.status.candidate)) or "1 cpu"
+    nodes = ask.num_nodes
+    return f"{nodes}x({each})" if isinstance(nodes, int) and nodes > 1 else each
+
+
+def _each(resources: Any, candidate: int) -> list[str]:
+    if not isinstance(resources, Mapping):
+        return []
+    resources = _chosen(resources, candidate)
+    found = []
+    accelerators = resources.get("accelerators") or resources.get("gpus")
+    cpus, memory = resources.get("cpus"), resources.get("memory")
+    if cpus is not None:
+        found.append(f"{cpus} cpu")
+    elif not accelerators:
+        found.append("1 cpu")
+    if memory is not None:
+        text = str(memory)
+        found.append(f"{text}GB" if text.rstrip("+").replace(".", "", 1).isdigit() else text)
+    if accelerators:
+        found.append(_accelerators(accelerators))
+    return found
+
+
+def _chosen(resources: Mapping[str, Any], candidate: int) -> Mapping[str, Any]:
+    """The candidate's own fields over those that all candidates have."""
+    for name in ("any_of", "ordered"):
+        offers = resources.get(name)
+        if isinstance(offers, list) and offers:
+            offer = offers[min(candidate, len(offers) - 1)]
+            return {**resources, **offer} if isinstance(offer, Mapping) else resources
+    return resources
+
+
+def _accelerators(accelerators: Any) -> str:
+    if isinstance(accelerators, Mapping):
+        return " or ".join(f"{name}:{1 if count is None else count}" for name, count in accelerators.items())
+    if isinstance(accelerators, list):
+        return " or ".join(map(str, accelerators))
+    return str(accelerators)

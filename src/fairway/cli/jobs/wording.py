@@ -1,0 +1,360 @@
+"""Why a job stands where it stands, in plain words: in a line for tables, and as a story for `jobs why`.
+
+Sentences are made here, from facts that others found: the job's status and what the queue says about its Workload.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from fairway.cli.jobs.records import (
+    CANCELLING,
+    RECOVERING,
+    RUNNING,
+    STARTING,
+    Ahead,
+    Attempt,
+    Holder,
+    Job,
+    JobWithAttempts,
+    Obstacle,
+    Owner,
+    Shortage,
+    Waiting,
+    WaitingInDetail,
+    requested,
+)
+from fairway.cli.tables import duration, plain
+
+_MOST_NAMES: Final = 8
+"""How many of those who are ahead or hold something are named; the others are counted."""
+
+_FINISHED: Final = {
+    "SUCCEEDED": "succeeded",
+    "CANCELLED": "was cancelled",
+    "FAILED": "failed",
+    "FAILED_SETUP": "failed in its setup",
+    "FAILED_PRECHECKS": "was refused before it could be queued",
+    "FAILED_NO_RESOURCE": "was given up, as no place has what it asks for,",
+    "FAILED_CONTROLLER": "was given up because of an error of Fairway itself",
+}
+_PREEMPTION: Final = re.compile(
+    r"Preempted to accommodate a workload \(UID: [^,)]*, JobUID: (?P<job>[^)]*)\) due to (?P<reason>[^;]+)"
+    r"(; preemptor path: [^;]*; preemptee path: [^;\s]*)?"
+)
+"""Kueue's sentence, which has only uids."""
+
+_WITHOUT_LOGS: Final = frozenset({"FAILED_PRECHECKS", "FAILED_NO_RESOURCE"})
+_CAUSES: Final = {
+    "start": "",
+    "preempted": "came back after a preemption",
+    "evicted": "came back after an eviction",
+    "lost": "came back after its pods were lost",
+    "error": "came back after an error",
+    "held": "came back when it was released",
+    "retry": "begun again by hand",
+}
+
+
+class Part(NamedTuple):
+    """Lines that belong together, below a heading; without one, the lines speak for themselves."""
+
+    heading: str
+    lines: tuple[str, ...]
+
+
+def in_short(job: Job, waiting: Waiting | None) -> str:
+    """Why it waits, or what happened to it: one line, and nothing where all is as it should be."""
+    if not job.is_live:
+        return "" if job.phase == "SUCCEEDED" else said(job.status.message or job.status.reason)
+    if job.spec.cancel or job.phase == CANCELLING:
+        return said(job.status.message) or "its processes are ending"
+    if job.waits and job.spec.hold:
+        return f"held; `fairway jobs release {job.spec.id}` lets it go on"
+    if waiting is not None:
+        return plain(waiting.message if waiting.can_ever_run else f"can never run: {waiting.message}")
+    return said(job.status.message)
+
+
+def said(message: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A message in a line; of preemptions, who it was for if the name of that job's uid is known."""
+    found = _PREEMPTION.search(message)
+    if found is None:
+        return plain(message)
+    whom = names.get(found["job"], "another job")
+    return plain(message.replace(found[0], f"made room for {whom} ({found['reason']})"))
+
+
+def preemptors(job: JobWithAttempts) -> set[str]:
+    """The uids of the jobs that it made room for."""
+    messages = (job.status.message, *(attempt.message for attempt in job.status.attempts))
+    return {found["job"] for found in map(_PREEMPTION.search, messages) if found is not None}
+
+
+def priority(job: Job) -> str:
+    """`50`, or `60 (50+10)` where preemptions have raised it."""
+    now = job.priority
+    if now is None:
+        return "-"
+    raised = job.raised_by
+    return f"{now} ({now - raised}+{raised})" if raised else str(now)
+
+
+def story(
+    job: JobWithAttempts,
+    waiting: WaitingInDetail | None,
+    now: datetime,
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> list[Part]:
+    """All there is to say about one job; `names` are those of other jobs by their uid."""
+    parts = [Part("", tuple(_opening(job, waiting, now, names)))]
+    if waiting is not None and job.is_live:
+        parts += _in_the_way(waiting)
+    if not job.is_live:
+        parts.append(Part("What one can do", tuple(_after_the_end(job))))
+    if job.status.attempts:
+        parts.append(Part("Attempts", tuple(_attempt(job, one, now, names) for one in job.status.attempts)))
+    return [part for part in parts if part.lines]
+
+
+def _opening(
+    job: JobWithAttempts, waiting: WaitingInDetail | None, now: datetime, names: Mapping[str, str]
+) -> Iterator[str]:
+    yield f"Job {job.spec.id} ({plain(job.name)}){_of_whom(job)} {_stands(job, waiting, now)}"
+    if job.waits or job.phase == STARTING:
+        yield f"It asks for {requested(job)}{_its_priority(job)}."
+    if not job.is_live:
+        if job.status.message:
+            yield _sentence(said(job.status.message, names))
+        return
+    if waiting is not None:
+        yield from _reason_to_wait(waiting)
+        yield from _moving_on(job)
+    elif job.status.message:
+        yield _sentence(said(job.status.message, names))
+    yield from _counts(job)
+
+
+def _of_whom(job: Job) -> str:
+    return f" of {plain(job.spec.user)}" if job.spec.user else ""
+
+
+def _stands(job: JobWithAttempts, waiting: WaitingInDetail | None, now: datetime) -> str:
+    """The rest of the first sentence."""
+    status = job.status
+    where = f" on {status.infra}" if status.infra else ""
+    if not job.is_live:
+        when = f" {duration((now - status.ended_at).total_seconds())} ago" if status.ended_at else ""
+        ran = job.ran_for(now)
+        return f"{_FINISHED.get(job.phase, f'ended as {job.phase}')}{when}" + (
+            f", after it ran for {duration(ran)}." if ran else "."
+        )
+    if job.spec.cancel or job.phase == CANCELLING:
+        return f"was cancelled; its processes{where} are told to end and are waited for."
+    if job.phase == RUNNING:
+        since = f" for {duration((now - status.running_since).total_seconds())}" if status.running_since else ""
+        return f"has been running{where}{since}{_nth(job)}.{_its_priority(job, ' It has')}"
+    if job.phase == STARTING:
+        return f"has its quota, and its processes{where} are starting{_nth(job)}."
+    if job.spec.hold:
+        return f"is held: it is in no queue until `fairway jobs release {job.spec.id}`."
+    if waiting is None:
+        return _between(job, now)
+    again = "to run again " if job.phase == RECOVERING else ""
+    place = f", {_position(waiting)}" if waiting.position else ""
+    queued = job.status.queued_at
+    waited = (now - queued).total_seconds() if queued is not None else job.waited_for(now)
+    return f"has waited for {duration(waited)} {again}in {_queue(waiting)}{place}."
+
+
+def _between(job: JobWithAttempts, now: datetime) -> str:
+    """It waits, but not in a queue of this server."""
+    if job.status.infra:
+        return f"waits on {job.status.infra}."
+    latest = job.status.attempts[-1] if job.status.attempts else None
+    if job.phase == RECOVERING and latest is not None and latest.ended_at is None:
+        if latest.stopping:
+            return f"is recovering: the processes of attempt {latest.attempt} are ending."
+        return f"is recovering: attempt {latest.attempt} is starting."
+    if job.phase == RECOVERING:
+        return "is recovering: its next attempt is about to start."
+    return f"was submitted {duration(job.waited_for(now))} ago and is about to be queued."
+
+
+def _nth(job: Job) -> str:
+    return f" (attempt {job.status.attempt})" if job.status.attempt > 1 else ""
+
+
+def _its_priority(job: Job, begin: str = ", with") -> str:
+    now = job.priority
+    if now is None:
+        return ""
+    raised = job.raised_by
+    end = "" if begin.startswith(",") else "."
+    if not raised:
+        return f"{begin} priority {now}{end}"
+    most = ", which is the most" if raised == job.spec.aging.cap else ""
+    return (
+        f"{begin} priority {now}: {now - raised} and {raised} more for {_times(job.status.preemptions, 'preemption')}"
+        f"{most}{end}"
+    )
+
+
+def _queue(waiting: Waiting) -> str:
+    return f"queue {waiting.local_queue or '?'}" + (
+        f" (ClusterQueue {waiting.cluster_queue})" if waiting.cluster_queue else ""
+    )
+
+
+def _position(waiting: Waiting) -> str:
+    if waiting.position == 1:
+        return "next in line"
+    return f"position {waiting.position}"
+
+
+def _reason_to_wait(waiting: WaitingInDetail) -> Iterator[str]:
+    if not waiting.can_ever_run:
+        yield "As things are it can never run: waiting does not help."
+    if waiting.message:
+        yield _sentence(waiting.message)
+
+
+def _moving_on(job: Job) -> Iterator[str]:
+    """Where it goes when it has waited too long here."""
+    resources = job.ask.resources
+    offers = (resources.get("ordered") or resources.get("any_of")) if isinstance(resources, dict) else None
+    timeout = 86400 if job.spec.provision_timeout_seconds is None else job.spec.provision_timeout_seconds
+    if isinstance(offers, list) and job.status.candidate + 1 < len(offers) and timeout >= 0:
+        following = offers[job.status.candidate + 1]
+        infra = following.get("infra") or following.get("cloud") if isinstance(following, dict) else ""
+        yield f"After {duration(timeout)} in this queue it tries its next choice{f', {infra}' if infra else ''}."
+
+
+def _counts(job: Job) -> Iterator[str]:
+    status = job.status
+    counted = [
+        _times(number, what)
+        for number, what in ((status.preemptions, "preemption"), (status.restarts_on_errors, "error"))
+        if number
+    ]
+    if status.recoveries or counted:
+        because = f", after {' and '.join(counted)}" if counted else ""
+        yield f"It came back {'once' if status.recoveries == 1 else f'{status.recoveries} times'}{because}."
+
+
+def _in_the_way(waiting: WaitingInDetail) -> Iterator[Part]:
+    yield Part("What is missing", tuple(_lines_of_shortages(waiting.shortages)))
+    short = {(one.flavor, one.resource) for one in waiting.shortages}
+    others = [
+        one
+        for one in waiting.obstacles
+        if (one.flavor, one.resource) not in short and one.message not in waiting.message
+    ]
+    yield Part("What else is in the way", tuple(_obstacles(others)))
+    yield Part("Who is ahead", tuple(_named([_ahead(one) for one in waiting.ahead])))
+    yield Part("What would let it in", tuple(f"- {_hint(hint)}" for hint in waiting.hints))
+
+
+def _lines_of_shortages(shortages: Sequence[Shortage]) -> Iterator[str]:
+    several = len({one.pod_set for one in shortages}) > 1
+    for one in shortages:
+        of = f" of {one.requested}" if one.requested else ""
+        whose = f" for {one.pod_set}" if several else ""
+        yield f"{one.missing} {one.resource}{of} in flavor {one.flavor}{whose}"
+        held = [f"  {_holder(holder, one.resource)}" for holder in one.holders]
+        yield from _named(held, indent="  ")
+
+
+def _holder(holder: Holder, resource: str) -> str:
+    leaving = ", is being evicted" if holder.evicting else ""
+    queue = f", ClusterQueue {holder.cluster_queue}" if holder.cluster_queue else ""
+    return (
+        f"{holder.shown or _called(holder.owner, holder.workload)} holds {holder.amount} {resource}"
+        f" (priority {holder.priority}{queue}{leaving})"
+    )
+
+
+def _ahead(ahead: Ahead) -> str:
+    return f"{ahead.shown or _called(ahead.owner, ahead.workload)} (priority {ahead.priority})"
+
+
+def _called(owner: Owner | None, workload: str | None) -> str:
+    """A job by its name; what else there is, by its kind and name."""
+    if owner is None or not owner.name:
+        return f"workload {workload}" if workload else "somebody"
+    return f"{'job' if owner.kind == 'ManagedJob' else owner.kind} {owner.name}"
+
+
+def _hint(text: str) -> str:
+    """A hint as a sentence; some leave out whom they speak of."""
+    return _sentence(f"it {text}" if text.startswith("would ") else text)
+
+
+def _named(lines: Sequence[str], indent: str = "") -> Iterator[str]:
+    yield from lines[:_MOST_NAMES]
+    if len(lines) > _MOST_NAMES:
+        yield f"{indent}and {len(lines) - _MOST_NAMES} more"
+
+
+def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
+    seen = dict.fromkeys(_sentence(one.message) for one in obstacles if one.message)
+    yield from seen
+
+
+def _after_the_end(job: Job) -> Iterator[str]:
+    number = job.spec.id
+    if job.phase == "SUCCEEDED":
+        return
+    if job.status.attempt and job.phase not in _WITHOUT_LOGS:
+        yield f"- `fairway jobs logs {number}` shows what it wrote."
+    yield f"- `fairway jobs retry {number}` lets it begin again."
+
+
+def _attempt(job: Job, attempt: Attempt, now: datetime, names: Mapping[str, str]) -> str:
+    task = f"task {attempt.task + 1}, " if len(job.spec.tasks) > 1 else ""
+    parts = [f"{task}{attempt.attempt}:"]
+    cause = _CAUSES.get(attempt.cause, attempt.cause)
+    if cause:
+        parts.append(f"{cause};")
+    if attempt.infra:
+        parts.append(f"on {attempt.infra};")
+    if attempt.started_at is None:
+        parts.append("not started yet")
+    else:
+        parts.append(f"started {duration((now - attempt.started_at).total_seconds())} ago")
+        until = attempt.ended_at or now
+        parts[-1] += f", {'ran' if attempt.ended_at else 'has run'} {_length(attempt.started_at, until)}"
+    if attempt.priority is not None:
+        parts[-1] += f", priority {attempt.priority}"
+    ending = _ending(attempt, names)
+    return " ".join(parts) + (f"; {ending}" if ending else "")
+
+
+def _length(begin: datetime, end: datetime) -> str:
+    return f"for {duration((end - begin).total_seconds())}"
+
+
+def _ending(attempt: Attempt, names: Mapping[str, str]) -> str:
+    outcome = _in_words(attempt.outcome or attempt.stopping)
+    code = f" (exit code {attempt.exit_code})" if attempt.exit_code is not None else ""
+    message = f": {said(attempt.message, names)}" if attempt.message else ""
+    return f"{outcome}{code}{message}" if outcome or message else ""
+
+
+def _in_words(camel: str) -> str:
+    """`PodLost` as `pod lost`."""
+    return "".join(f" {one.lower()}" if one.isupper() and index else one for index, one in enumerate(camel)).lower()
+
+
+def _times(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _sentence(text: str) -> str:
+    """The text as a sentence: a capital letter where there was a plain word, and a full stop."""
+    text = plain(text).strip()
+    if text[:1].islower() and text.split(maxsplit=1)[0].isalpha():
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) or not text else f"{text}."

@@ -1,0 +1,359 @@
+"""From what people type to jobs that a server has: the part that `launch` and `jobs launch` share.
+
+    wanted = understand(words, given, state=..., recover=True)      checked; nothing is sent yet, no server is needed
+    launch = manifests(wanted, files)                               what the server is to have
+    jobs = create(session, launch)                                  all of it at once
+
+What a task may say is in `fairway.managed.tasks`, what the jobs look like in `fairway.managed.making`; how they are
+followed afterwards is in `following`.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import click
+
+from fairway.cli.announcing import announcement, ending, ids, summary
+from fairway.cli.choosing import has_ended, id_of, phase_of, title
+from fairway.cli.session import (
+    Session,
+    confirmed,
+    open_session,
+    output_option,
+    session_options,
+    system_user,
+    tell,
+)
+from fairway.cli.tables import as_json
+from fairway.client.rest import paths
+from fairway.errors import FairwayError, NotFound
+
+if TYPE_CHECKING:
+    from fairway.managed.config import Config
+    from fairway.managed.making import Launch
+    from fairway.managed.tasks.files import Mount
+    from fairway.managed.tasks.overrides import Overrides
+    from fairway.managed.tasks.parse import ParsedFile
+    from fairway.managed.tasks.task import Files
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Manifest = dict[str, Any]
+
+_TASK_FILES: Final = (".yaml", ".yml")
+_STDIN: Final = "-"
+
+TRANSACTION_BYTES: Final = 16 << 20
+TRANSACTION_OPERATIONS: Final = 10_000
+"""More than either goes in several transactions."""
+
+
+class NameTaken(FairwayError):
+    """There is something of that name, and it lives."""
+
+
+def launching_options(command: Command) -> Command:
+    """What can be said about a task besides what its file says, and how it is launched."""
+    options = [
+        click.argument("task", nargs=-1, metavar="TASK.yaml | COMMAND..."),
+        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+        click.option("--detach-run", "--detach", "-d", "detach", is_flag=True, help="Do not wait and show the logs."),
+        click.option("--async", "asynchronous", is_flag=True, help="Print nothing but the id, and return."),
+        click.option("--dryrun", is_flag=True, help="Check everything and say what would be done; send nothing."),
+        click.option(
+            "--env",
+            "envs",
+            multiple=True,
+            metavar="K[=V]",
+            help="A variable for the task; without a value, that of this shell. Can be given several times.",
+        ),
+        click.option("--env-file", "env_files", multiple=True, metavar="FILE", help="Variables, a line each: K=V."),
+        click.option(
+            "--secret",
+            "secrets",
+            multiple=True,
+            metavar="K[=V]",
+            help="As --env, for what nobody else may see. Without a value it stays out of the shell's history, too.",
+        ),
+        click.option("--secret-file", "secret_files", multiple=True, metavar="FILE", help="Secrets, a line each: K=V."),
+        click.option("--priority", metavar="INT|CLASS", help="How important: a number or a WorkloadPriorityClass."),
+        click.option("--queue", default="", metavar="NAME", help="The LocalQueue to wait in."),
+        click.option("--num-nodes", type=int, metavar="N", help="How many nodes, all at once."),
+        click.option("--cpus", default="", metavar="AMOUNT", help="CPUs of each node: 4, 0.5, 4+."),
+        click.option("--memory", default="", metavar="AMOUNT", help="Memory of each node: 16, 16GB, 16+."),
+        click.option("--gpus", default="", metavar="NAME:N", help="Accelerators of each node: T4:4, or a number."),
+        click.option("--disk-size", default="", metavar="AMOUNT", help="Disk of each node: 256, 256GB."),
+        click.option("--infra", default="", metavar="INFRA", help="Where: k8s for here, k8s/CONTEXT for elsewhere."),
+        click.option("--image-id", default="", metavar="IMAGE", help="The container image, for where there are such."),
+        click.option("--workdir", default="", metavar="DIR", help="The directory that the task works in a copy of."),
+        click.option("--max-duration", default="", metavar="TIME", help="End each attempt after 90s, 30m, 12h, 2d."),
+        click.option(
+            "--job-recovery", default="", metavar="STRATEGY", help="Taken, as in SkyPilot; there is one way here."
+        ),
+        click.option(
+            "--config",
+            "settings",
+            multiple=True,
+            metavar="K=V|FILE",
+            help="Configuration for this once, such as kubernetes.provision_timeout=600. Can be given several times.",
+        ),
+        output_option,
+        session_options,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class Wanted(NamedTuple):
+    """What is to be launched, understood and checked."""
+
+    parsed: "ParsedFile"
+    overrides: "Overrides"
+    config: "Config"
+
+    @property
+    def name(self) -> str:
+        from fairway.managed import making  # noqa: PLC0415 - help must not wait for it
+
+        return making.display_name(self.parsed, self.overrides)
+
+    @property
+    def sources(self) -> Iterator["Mount"]:
+        for task in self.parsed.tasks:
+            yield from task.mounts
+
+
+def understand(words: Sequence[str], given: Mapping[str, Any], *, state: Path, **launch: Any) -> Wanted:
+    """Read the task, the configuration and the options; `launch` goes to the overrides as it is.
+
+    Whatever is wrong with them is a `TaskError`. Nothing is sent, and nobody is asked.
+    """
+    from fairway.cli.configuration import read_config, text_of  # noqa: PLC0415 - help must not wait for it
+    from fairway.managed.tasks import documents, overrides, parse  # noqa: PLC0415
+
+    file = _read(words)
+    config = read_config(state, given["settings"])
+    own = given["kubeconfig"] is None and not config.kubeconfig
+
+    def variables(flag: str, files: Sequence[str], pairs: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name in files:
+            found |= overrides.env_file(documents.decoded(text_of(Path(name)), name), name)
+        found |= dict(overrides.env_pair(pair, flag, os.environ) for pair in pairs)
+        return found
+
+    plain = ("priority", "queue", "num_nodes", "cpus", "memory", "gpus", "disk_size", "infra", "image_id", "workdir")
+    asked = overrides.Overrides(
+        envs=variables("--env", given["env_files"], given["envs"]),
+        secrets=variables("--secret", given["secret_files"], given["secrets"]),
+        max_duration=given["max_duration"],
+        job_recovery=given["job_recovery"],
+        user=system_user() if own else "",
+        **{name: given[name] for name in plain},
+        **launch,
+    )
+    wanted = Wanted(parse.tasks_of(file, asked), asked, config)
+    for mount in wanted.sources:
+        _check_there(mount)
+    return wanted
+
+
+def _read(words: Sequence[str]) -> Any:
+    """The tasks that the words name: of a file, of standard input, or of the command that they are."""
+    from fairway.managed.tasks import documents  # noqa: PLC0415 - help must not wait for it
+    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
+
+    if not words:
+        raise click.UsageError("name a task file, or write the command to run: fairway jobs launch -- python train.py")
+    if len(words) > 1:
+        import shlex  # noqa: PLC0415
+
+        return documents.of_command(shlex.join(words))
+    (word,) = words
+    if word == _STDIN:
+        return documents.read(sys.stdin.buffer.read(), "<stdin>")
+    path = Path(word).expanduser()
+    if _is_task_file(path):
+        try:
+            return documents.read(path.read_bytes(), word)
+        except OSError as error:
+            raise TaskError(f"the file cannot be read: {error.strerror}", file=word) from None
+    if word.endswith(_TASK_FILES) and not any(letter.isspace() for letter in word):
+        raise TaskError(_not_there(path), file=word)
+    return documents.of_command(word)
+
+
+def _is_task_file(path: Path) -> bool:
+    """Whether a word means a file to read; a program that is there is a command."""
+    try:
+        return path.is_file() and (path.suffix in _TASK_FILES or not os.access(path, os.X_OK))
+    except (OSError, ValueError):  # a command that is too long for a path
+        return False
+
+
+def _not_there(path: Path) -> str:
+    import difflib  # noqa: PLC0415 - only for those who mistype
+
+    if path.is_dir():
+        return "this is a directory; name a file in it"
+    there = [one.name for one in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, there, n=1)
+    hint = f"did you mean {path.parent / near[0]}?" if near else "is the path right?"
+    return f"there is no such file; {hint}"
+
+
+def source_of(mount: "Mount") -> Path:
+    """Where the files of a mount are, on this machine."""
+    return Path.cwd() / Path(mount.source).expanduser()
+
+
+def _check_there(mount: "Mount") -> None:
+    source = source_of(mount)
+    if not source.exists():
+        raise mount.where.error(f"{mount.source} does not exist; looked for {source}")
+    if mount.path == "." and not source.is_dir():
+        raise mount.where.error(f"{mount.source} is not a directory; the workdir of a task is one")
+
+
+def manifests(wanted: Wanted, files: "Sequence[Sequence[Files]]") -> "Launch":
+    """The Secret, if there is one, and the jobs. Whatever is worth a warning is told."""
+    from fairway.managed import making  # noqa: PLC0415 - help must not wait for it
+
+    launch = making.job_manifests(
+        wanted.parsed,
+        wanted.config,
+        wanted.overrides,
+        files=files,
+        secret_name=f"{making.generate_name(wanted.name)}{_unique()}" if wanted.parsed.has_secrets else "",
+        array=_unique() if wanted.overrides.num_jobs > 1 else "",
+    )
+    for warning in launch.warnings:
+        tell(f"warning: {warning}")
+    return launch
+
+
+def create(session: Session, launch: "Launch", *, replacing: Sequence[Manifest] = ()) -> list[Manifest]:
+    """Make all jobs at once; jobs that they replace go in the same moment."""
+    operations: list[Manifest] = [
+        {
+            "verb": "delete",
+            "apiVersion": old["apiVersion"],
+            "kind": old["kind"],
+            "name": old["metadata"]["name"],
+            "uid": old["metadata"]["uid"],
+        }
+        for old in replacing
+    ]
+    if launch.secret is not None:
+        operations.append({"verb": "create", "manifest": launch.secret})
+    before = len(operations)
+    operations += [{"verb": "create", "manifest": job} for job in launch.jobs]
+    made: list[Manifest] = []
+    for part in _parts(operations):
+        made += session.rest.transact(session.namespace, part)
+    return made[before:]
+
+
+def _unique() -> str:
+    return os.urandom(4).hex()
+
+
+def _parts(operations: list[Manifest]) -> Iterator[list[Manifest]]:
+    """As few transactions as the server takes."""
+    import msgspec  # noqa: PLC0415 - help must not wait for it
+
+    largest = max((len(msgspec.json.encode(one)) for one in operations[:4]), default=1)
+    at_once = max(1, min(TRANSACTION_OPERATIONS, TRANSACTION_BYTES // largest))
+    for start in range(0, len(operations), at_once):
+        yield operations[start : start + at_once]
+
+
+def run(words: Sequence[str], given: dict[str, Any], *, words_after: Callable[[str], str], **launch: Any) -> int:
+    """A whole launch, from the words to the exit code; `words_after` says what to type next, for an id or a name."""
+    from fairway.cli.sending import packed  # noqa: PLC0415 - help must not wait for it
+
+    where = {name: given.pop(name) for name in ("state", "kubeconfig", "context", "namespace")}
+    wanted = understand(words, {**given, "kubeconfig": where["kubeconfig"]}, state=where["state"], **launch)
+    if not given["dryrun"]:
+        confirmed(_question(wanted), yes=given["yes"])
+    with packed(wanted) as packages:
+        made = manifests(wanted, packages.files)
+        if given["dryrun"]:
+            _show_dry_run(wanted, made.jobs, given["output"])
+            return 0
+        with open_session(**where, config=wanted.config) as session:
+            replaced = _predecessor(session, wanted.overrides.cluster)
+            packages.upload(session)
+            jobs = create(session, made, replacing=replaced)
+            for warning in session.rest.warnings:
+                tell(f"warning: {warning}")
+            return _told(session, jobs, given, words_after)
+
+
+def _told(session: Session, jobs: list[Manifest], given: Mapping[str, Any], words_after: Callable[[str], str]) -> int:
+    """Say what was launched, in the form that is wanted, and follow it if it is to be followed."""
+    if given["output"] == "json":
+        click.echo(as_json([summary(job) for job in jobs]))
+    elif given["asynchronous"]:
+        click.echo(ids(jobs))
+    elif given["detach"] or len(jobs) > 1:
+        click.echo(f"{announcement(jobs)}\n{words_after(ids(jobs))}")
+    else:
+        tell(announcement(jobs))
+        return _follow(session, jobs[0], words_after)
+    return 0
+
+
+def _predecessor(session: Session, name: str) -> list[Manifest]:
+    """The launch of the same name, if there was one; while it lives, its name is taken."""
+    if not name:
+        return []
+    try:
+        old: Manifest = session.rest.get(paths.job(session.namespace, name))
+    except NotFound:
+        return []
+    if old["spec"].get("recover", True):
+        raise NameTaken(
+            f"{name} is the managed job {id_of(old)}; choose another name with -c, or remove it with "
+            f"`fairway down {name}`"
+        )
+    if not has_ended(old):
+        raise NameTaken(
+            f"{name} is {phase_of(old)} (job {id_of(old)}); end it with `fairway down {name}`, "
+            "or choose another name with -c"
+        )
+    return [old]
+
+
+def _question(wanted: Wanted) -> str:
+    number = wanted.overrides.num_jobs
+    return f"Launching {f'{number} jobs' if number > 1 else 'job'} {wanted.name}. Proceed?"
+
+
+def _follow(session: Session, job: Manifest, words_after: Callable[[str], str]) -> int:
+    from fairway.cli.following import follow  # noqa: PLC0415 - not for those who detach
+
+    try:
+        ended = follow(session, job)
+    except KeyboardInterrupt:
+        tell(f"\nJob {title(job)} goes on.\n{words_after(str(id_of(job)))}")
+        return 130
+    tell(ending(ended))
+    return 0 if phase_of(ended) == "SUCCEEDED" else 1
+
+
+def _show_dry_run(wanted: Wanted, jobs: Sequence[Manifest], output: str) -> None:
+    if output == "json":
+        click.echo(as_json(jobs))
+        return
+    tasks = jobs[0]["spec"]["tasks"]
+    for number, task in enumerate(tasks, 1):
+        nodes = task.get("num_nodes", 1)
+        asks = ", ".join(f"{name} {value}" for name, value in (task.get("resources") or {}).items())
+        which = f"Task {number}" if len(tasks) > 1 else "It"
+        click.echo(f"{which} asks for {nodes} {'node' if nodes == 1 else 'nodes'}" + (f": {asks}" if asks else ""))
+    what = f"{len(jobs)} jobs" if len(jobs) > 1 else "job"
+    click.echo(f"Nothing was sent; without --dryrun this would launch {what} {wanted.name}.")

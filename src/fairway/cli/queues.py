@@ -1,0 +1,97 @@
+"""`fairway queues`: quota, what is used of it and what is waited for, as bars."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairway.cli import tables
+from fairway.cli.session import open_session, output_option, session_options
+
+if TYPE_CHECKING:
+    from fairway.cli.quotas import ClusterQueue, Cohort, LocalQueue
+    from fairway.cli.session import Session
+    from fairway.cli.tables import Screen
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[CLUSTERQUEUE]...")
+@click.option("--verbose", "-v", is_flag=True, help="The LocalQueues as well, through which jobs come in.")
+@output_option
+@session_options
+def queues(*, names: tuple[str, ...], verbose: bool, output: str, **where: Any) -> None:
+    """Quota, what is used, borrowed and waited for, as bars.
+
+    A line for each resource in each flavor of each ClusterQueue. What is borrowed from others of the cohort stands
+    beyond the quota, in another shade. Below are the cohorts with what their queues have together, and queues that
+    admit nothing, with the reason.
+
+    \b
+    Examples:
+      fairway queues
+      fairway queues -v
+      fairway queues team-a -o json
+    """
+    from fairway.cli import quotas  # noqa: PLC0415 - help must not wait for it
+
+    with open_session(**where) as session:
+        found, shared = _fetched(session)
+        local = _local(session) if verbose or output == "json" else []
+    if names:
+        found = _named(found, names)
+        local = [one for one in local if one.cluster_queue in names]
+        shared = [cohort for cohort in shared if cohort.name in {queue.cohort for queue in found}]
+    if output == "json":
+        click.echo(
+            tables.as_json(
+                {
+                    "clusterQueues": [quotas.queue_record(one) for one in found],
+                    "cohorts": [quotas.cohort_record(one) for one in shared],
+                    "localQueues": [one._asdict() for one in local],
+                }
+            )
+        )
+    else:
+        click.echo(as_text(found, shared, local, tables.screen()))
+
+
+def _fetched(session: "Session") -> "tuple[list[ClusterQueue], list[Cohort]]":
+    from fairway.cli.quotas import API, cluster_queue, cohorts  # noqa: PLC0415
+    from fairway.client.rest import paths  # noqa: PLC0415
+
+    found = sorted(cluster_queue(one) for one in session.rest.get(paths.resource(API, "clusterqueues"))["items"])
+    declared = session.rest.get(paths.resource(API, "cohorts"))["items"]
+    return found, cohorts(found, declared)
+
+
+def _local(session: "Session") -> "list[LocalQueue]":
+    from fairway.cli.quotas import API, local_queue  # noqa: PLC0415
+    from fairway.client.rest import paths  # noqa: PLC0415
+
+    found = [local_queue(one) for one in session.rest.get(paths.resource(API, "localqueues"))["items"]]
+    return sorted(found, key=lambda one: (one.cluster_queue, one.namespace, one.name))
+
+
+def _named(found: "list[ClusterQueue]", names: tuple[str, ...]) -> "list[ClusterQueue]":
+    known = {queue.name for queue in found}
+    for name in names:
+        if name not in known:
+            there = f"there are {', '.join(sorted(known))}" if known else "there is none at all"
+            raise click.UsageError(f"there is no ClusterQueue {name!r}; {there}")
+    return [queue for queue in found if queue.name in names]
+
+
+def as_text(found: "list[ClusterQueue]", shared: "list[Cohort]", local: "list[LocalQueue]", on: "Screen") -> str:
+    """All tables, one below the other."""
+    from fairway.cli import quotas  # noqa: PLC0415
+
+    if not found:
+        return "No ClusterQueues. `fairway apply -f FILE` makes some; the README shows what to write."
+    parts = [quotas.as_table(found, on)]
+    if shared:
+        parts.append(quotas.cohort_table(shared, on))
+    if local:
+        parts.append(quotas.local_table(local, on))
+    wrong = quotas.troubles([*found, *local])
+    if wrong:
+        parts.append("\n".join(f"{on.paint('!', '!')} {line}" for line in wrong))
+    return "\n\n".join(parts)

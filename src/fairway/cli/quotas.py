@@ -1,0 +1,302 @@
+"""What quota there is and who uses it, from ClusterQueues, LocalQueues and Cohorts: figures, and tables of them.
+
+USED counts what is reserved, whether or not the job has started: that is what others cannot have.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from fairway.cli import tables
+from fairway.cli.tables import Column, Screen
+from fairway.model.quantities import Quantity
+
+API: Final = "kueue.x-k8s.io/v1beta2"
+_UNLIMITED: Final = 10**9 * 10**9
+"""In nano-units: a quota beyond a thousand million of anything is meant to bound nothing."""
+
+_NANOS: Final = 10**9
+_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_BINARY_RESOURCES: Final = frozenset({"memory", "ephemeral-storage"})
+_BARS: Final = (20, 12, 6)
+"""How wide a bar is: as wide as there is room for."""
+
+
+class Pool(NamedTuple):
+    """One resource in one flavor; amounts in nano-units."""
+
+    flavor: str
+    resource: str
+    quota: int
+    used: int = 0
+    borrowed: int = 0
+    borrowing_limit: int | None = None
+
+
+class ClusterQueue(NamedTuple):
+    name: str
+    cohort: str = ""
+    running: int = 0
+    pending: int = 0
+    active: bool = True
+    trouble: str = ""
+    """Why it is not active."""
+
+    pools: tuple[Pool, ...] = ()
+
+
+class LocalQueue(NamedTuple):
+    name: str
+    namespace: str
+    cluster_queue: str
+    running: int = 0
+    pending: int = 0
+    active: bool = True
+    trouble: str = ""
+
+
+class Cohort(NamedTuple):
+    """Queues that lend to each other; the pools are those of all members together."""
+
+    name: str
+    parent: str = ""
+    pools: tuple[Pool, ...] = ()
+
+
+def cluster_queue(manifest: Mapping[str, Any]) -> ClusterQueue:
+    spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
+    used = _reserved(status)
+    active, trouble = _active(status)
+    return ClusterQueue(
+        name=manifest["metadata"]["name"],
+        cohort=spec.get("cohortName") or "",
+        running=status.get("reservingWorkloads") or 0,
+        pending=status.get("pendingWorkloads") or 0,
+        active=active,
+        trouble=trouble,
+        pools=tuple(_pools(spec, used)),
+    )
+
+
+def local_queue(manifest: Mapping[str, Any]) -> LocalQueue:
+    status = manifest.get("status") or {}
+    active, trouble = _active(status)
+    return LocalQueue(
+        name=manifest["metadata"]["name"],
+        namespace=manifest["metadata"].get("namespace", ""),
+        cluster_queue=(manifest.get("spec") or {}).get("clusterQueue") or "",
+        running=status.get("reservingWorkloads") or 0,
+        pending=status.get("pendingWorkloads") or 0,
+        active=active,
+        trouble=trouble,
+    )
+
+
+def cohorts(queues: Iterable[ClusterQueue], manifests: Iterable[Mapping[str, Any]]) -> list[Cohort]:
+    """All that queues name or that are declared, with the sums of their direct members and of their own quota."""
+    parents: dict[str, str] = {}
+    sums: dict[str, dict[tuple[str, str], tuple[int, int]]] = {}
+    for manifest in manifests:
+        name, spec = manifest["metadata"]["name"], manifest.get("spec") or {}
+        parents[name] = spec.get("parentName") or ""
+        _add(sums.setdefault(name, {}), _pools(spec, {}))
+    for queue in queues:
+        if queue.cohort:
+            parents.setdefault(queue.cohort, "")
+            _add(sums.setdefault(queue.cohort, {}), queue.pools)
+    return [
+        Cohort(
+            name,
+            parents[name],
+            tuple(Pool(flavor, resource, quota, used) for (flavor, resource), (quota, used) in sums[name].items()),
+        )
+        for name in sorted(parents)
+    ]
+
+
+def _add(sums: dict[tuple[str, str], tuple[int, int]], pools: Iterable[Pool]) -> None:
+    for pool in pools:
+        quota, used = sums.get((pool.flavor, pool.resource), (0, 0))
+        sums[pool.flavor, pool.resource] = quota + pool.quota, used + pool.used
+
+
+def _pools(spec: Mapping[str, Any], used: Mapping[tuple[str, str], tuple[int, int]]) -> Iterator[Pool]:
+    for group in spec.get("resourceGroups") or ():
+        for flavor in group.get("flavors") or ():
+            for resource in flavor.get("resources") or ():
+                key = flavor["name"], resource["name"]
+                total, borrowed = used.get(key, (0, 0))
+                limit = resource.get("borrowingLimit")
+                yield Pool(
+                    *key,
+                    quota=_nanos(resource.get("nominalQuota")),
+                    used=total,
+                    borrowed=borrowed,
+                    borrowing_limit=None if limit is None else _nanos(limit),
+                )
+
+
+def _reserved(status: Mapping[str, Any]) -> dict[tuple[str, str], tuple[int, int]]:
+    flavors = status.get("flavorsReservation") or status.get("flavorsUsage") or ()
+    return {
+        (flavor["name"], resource["name"]): (_nanos(resource.get("total")), _nanos(resource.get("borrowed")))
+        for flavor in flavors
+        for resource in flavor.get("resources") or ()
+    }
+
+
+def _active(status: Mapping[str, Any]) -> tuple[bool, str]:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "Active":
+            active = condition.get("status") == "True"
+            return active, "" if active else str(condition.get("message") or condition.get("reason") or "")
+    return True, ""
+
+
+def _nanos(value: Any) -> int:
+    try:
+        return Quantity.parse(value).nanos if value is not None else 0
+    except ValueError:  # another server's idea of a quantity is no reason to show nothing at all
+        return 0
+
+
+def readable(resource: str, nanos: int) -> str:
+    """An amount as people say it: `5.5`, `23.5Gi`, `unlimited`."""
+    if resource in _BINARY_RESOURCES or resource.startswith("hugepages-"):
+        return _binary(nanos)
+    if nanos >= _UNLIMITED:
+        return "unlimited"
+    return _short(nanos / _NANOS)
+
+
+def _binary(nanos: int) -> str:
+    amount = nanos / _NANOS
+    if amount >= 2**60:
+        return "unlimited"
+    step = 0
+    while abs(amount) >= 1024 and step < len(_BINARY) - 1:
+        amount /= 1024
+        step += 1
+    return f"{_short(amount)}{_BINARY[step]}"
+
+
+def _short(amount: float) -> str:
+    return f"{amount:.0f}" if abs(amount) >= 100 or amount == int(amount) else f"{amount:.2f}".rstrip("0").rstrip(".")
+
+
+def as_table(queues: Sequence[ClusterQueue], on: Screen) -> str:
+    """A line for each resource of each flavor of each queue; what is said of the queue stands in its first line."""
+    columns = (
+        Column("CLUSTERQUEUE", flexible=True),
+        Column("COHORT"),
+        Column("RUNNING", right=True),
+        Column("PENDING", right=True),
+        Column("FLAVOR", flexible=True),
+        Column("RESOURCE", flexible=True),
+        Column("USAGE"),
+        Column("USED", right=True),
+        Column("QUOTA", right=True),
+        Column("BORROWED", right=True),
+    )
+    begun: list[tuple[list[tables.Cell], Sequence[Pool]]] = [
+        ([queue.name, queue.cohort or None, queue.running, queue.pending], queue.pools) for queue in queues
+    ]
+    return _fitting(columns, begun, on, borrowed=True)
+
+
+def cohort_table(found: Sequence[Cohort], on: Screen) -> str:
+    columns = (
+        Column("COHORT", flexible=True),
+        Column("IN"),
+        Column("FLAVOR", flexible=True),
+        Column("RESOURCE", flexible=True),
+        Column("USAGE"),
+        Column("USED", right=True),
+        Column("QUOTA", right=True),
+    )
+    begun: list[tuple[list[tables.Cell], Sequence[Pool]]] = [
+        ([cohort.name, cohort.parent or None], cohort.pools) for cohort in found
+    ]
+    return _fitting(columns, begun, on, borrowed=False)
+
+
+def _fitting(
+    columns: Sequence[Column], begun: Sequence[tuple[list[tables.Cell], Sequence[Pool]]], on: Screen, *, borrowed: bool
+) -> str:
+    """The table with the widest bars that the screen has room for."""
+    text = ""
+    for width in _BARS:
+        rows = [row for begin, pools in begun for row in _with_pools(begin, pools, width, on, borrowed=borrowed)]
+        text = tables.table(columns, rows, on)
+        if on.width is None or tables.width_of(text.partition("\n")[0]) <= on.width:
+            break
+    return text
+
+
+def local_table(found: Sequence[LocalQueue], on: Screen) -> str:
+    columns = (
+        Column("NAMESPACE"),
+        Column("LOCALQUEUE", flexible=True),
+        Column("CLUSTERQUEUE", flexible=True),
+        Column("RUNNING", right=True),
+        Column("PENDING", right=True),
+    )
+    return tables.table(
+        columns, [[one.namespace, one.name, one.cluster_queue, one.running, one.pending] for one in found], on
+    )
+
+
+def troubles(queues: Iterable[ClusterQueue | LocalQueue]) -> list[str]:
+    """A sentence for each queue that admits nothing."""
+    return [
+        f"{type(queue).__name__} {queue.name} admits nothing: {tables.plain(queue.trouble) or 'it is not active'}"
+        for queue in queues
+        if not queue.active
+    ]
+
+
+def _with_pools(
+    begin: list[tables.Cell], pools: Sequence[Pool], width: int, on: Screen, *, borrowed: bool
+) -> Iterator[list[tables.Cell]]:
+    if not pools:
+        yield [*begin, None, None, "", "", "", *([""] if borrowed else [])]
+    before = ""
+    for index, pool in enumerate(pools):
+        row: list[tables.Cell] = [*(begin if index == 0 else [""] * len(begin))]
+        row += [pool.flavor if pool.flavor != before else "", pool.resource]
+        row += [pool_bar(pool, width, on), readable(pool.resource, pool.used), readable(pool.resource, pool.quota)]
+        if borrowed:
+            row.append(readable(pool.resource, pool.borrowed) if pool.borrowed else None)
+        before = pool.flavor
+        yield row
+
+
+def pool_bar(pool: Pool, width: int, on: Screen) -> str:
+    return tables.usage_bar(pool.used, pool.quota, width, on)
+
+
+def queue_record(queue: ClusterQueue) -> dict[str, Any]:
+    """The queue for `-o json`."""
+    return {
+        "name": queue.name,
+        "cohort": queue.cohort,
+        "active": queue.active,
+        "trouble": queue.trouble,
+        "running": queue.running,
+        "pending": queue.pending,
+        "pools": [pool_record(pool) for pool in queue.pools],
+    }
+
+
+def cohort_record(cohort: Cohort) -> dict[str, Any]:
+    return {"name": cohort.name, "parent": cohort.parent, "pools": [pool_record(pool) for pool in cohort.pools]}
+
+
+def pool_record(pool: Pool) -> dict[str, Any]:
+    return {
+        "flavor": pool.flavor,
+        "resource": pool.resource,
+        "quota": str(Quantity(pool.quota)),
+        "used": str(Quantity(pool.used)),
+        "borrowed": str(Quantity(pool.borrowed)),
+        "borrowingLimit": None if pool.borrowing_limit is None else str(Quantity(pool.borrowing_limit)),
+    }

@@ -1,0 +1,118 @@
+"""`logs` and `jobs logs`: which attempts of a job are shown, and how."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from fairway.cli.choosing import Manifest, all_jobs, has_ended, id_of, newest, resolve_jobs, title
+from fairway.cli.following import follow, show
+from fairway.cli.joblogs import Part, Shown, parts_of
+from fairway.cli.session import Session, session_options, tell
+from fairway.errors import FairwayError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class NoSuchPartError(FairwayError):
+    """The job has no such task or attempt."""
+
+
+def reading_options(command: Command) -> Command:
+    """Which part of a job's log, and how."""
+    options = [
+        click.option(
+            "--follow/--no-follow",
+            "-f/",
+            "following",
+            default=True,
+            show_default=True,
+            help="Go on until the job has ended, through all its attempts.",
+        ),
+        click.option(
+            "--attempt", metavar="N|all", help="Of this attempt alone, or of all.  [default: the latest, then the next]"
+        ),
+        click.option("--task", metavar="N|NAME", help="Of this task of a pipeline; the first is 0.  [default: all]"),
+        click.option(
+            "--rank", "--worker", "-w", type=click.IntRange(0), metavar="N", help="Of this node; 0 is the head."
+        ),
+        click.option(
+            "--tail", type=click.IntRange(0), metavar="N", help="Only the last lines of each node; 0 is all of them."
+        ),
+        click.option("--timestamps", is_flag=True, help="Before every line, when it was written."),
+        session_options,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read(
+    session: Session,
+    job: Manifest,
+    *,
+    following: bool,
+    attempt: str | None,
+    task: str | None,
+    rank: int | None,
+    tail: int | None,
+    timestamps: bool,
+) -> None:
+    """Show the log of a job, and follow it."""
+    shown = Shown(rank=rank, tail=tail or None, timestamps=timestamps)
+    only = _task_number(job, task) if task is not None else None
+    there = [part for part in parts_of(job) if only is None or part.task == only]
+    if attempt is not None and attempt != "all":
+        show(session, job, [_attempt(job, there, attempt)], shown)
+        return
+    wanted = there if attempt == "all" else _latest(there)
+    if has_ended(job) or not following or only is not None:
+        if not wanted:
+            tell(f"Job {title(job)} has not started yet; `fairway jobs why {id_of(job)}` says why it waits.")
+        show(session, job, wanted, shown)
+        return
+    try:
+        follow(session, job, shown, done=set(parts_of(job)) - set(wanted))
+    except KeyboardInterrupt:
+        tell(f"\nJob {title(job)} goes on; `fairway jobs cancel {id_of(job)}` ends it.")
+        raise
+
+
+def meant(session: Session, words: tuple[str, ...], name: str, *, launched: bool = False) -> Manifest:
+    """The job that is to be read: the newest of those that were named, or of mine."""
+    if words or name:
+        found = newest(resolve_jobs(session, [*words, *([name] if name else [])]))
+    else:
+        mine = [job for job in all_jobs(session) if job["spec"].get("user", "") == session.user]
+        found = newest(job for job in mine if not launched or not job["spec"].get("recover", True))
+    if found is None:
+        what = "launch" if launched else "jobs launch"
+        raise NoSuchPartError(
+            f"{session.user} has no jobs in namespace {session.namespace}; `fairway {what}` makes one"
+        )
+    return found
+
+
+def _latest(parts: list[Part]) -> list[Part]:
+    """Of each task the latest attempt."""
+    latest = {part.task: part for part in parts}
+    return [part for part in parts if latest[part.task] == part]
+
+
+def _task_number(job: Manifest, task: str) -> int:
+    tasks = job["spec"]["tasks"]
+    if task.isdecimal() and int(task) < len(tasks):
+        return int(task)
+    names = [str(one.get("name") or "") for one in tasks]
+    if task in names:
+        return names.index(task)
+    known = ", ".join(f"{number} ({name})" if name else str(number) for number, name in enumerate(names))
+    raise NoSuchPartError(f"--task {task}: job {title(job)} has the tasks {known}")
+
+
+def _attempt(job: Manifest, there: list[Part], attempt: str) -> Part:
+    found = [part for part in there if str(part.attempt) == attempt]
+    if not found:
+        known = ", ".join(str(part.attempt) for part in there) or "none yet"
+        raise NoSuchPartError(f"--attempt {attempt}: job {title(job)} has the attempts {known}; `all` shows every one")
+    return found[-1]

@@ -1,0 +1,142 @@
+"""The files of a task on their way to the server: each packed once, and uploaded only if the server has not got it."""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, Final, Self, cast
+
+import click
+
+from fairway.cli.launching import Wanted, source_of
+from fairway.cli.session import Session, tell
+from fairway.client.rest import paths
+
+if TYPE_CHECKING:
+    from fairway.cli.packing import Archive
+    from fairway.managed.tasks.files import Mount
+    from fairway.managed.tasks.task import Files
+
+_QUIET_SECONDS: Final = 0.3
+_BETWEEN_SECONDS: Final = 0.1
+_SHOWN: Final = 3
+
+
+class Packages:
+    """The files of a launch, packed; to be closed."""
+
+    def __init__(self) -> None:
+        self.files: list[list[Files]] = []
+        """Of each task, as the task finds them."""
+
+        self._archives: dict[str, tuple[str, Archive]] = {}
+        """By digest, with what they were packed from."""
+
+    def add(self, source: str, archive: "Archive") -> None:
+        if archive.digest in self._archives:
+            archive.close()
+        else:
+            self._archives[archive.digest] = (source, archive)
+
+    def upload(self, session: Session) -> None:
+        """Have them all at the server."""
+        for source, archive in self._archives.values():
+            _upload(session, source, archive)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for _, archive in self._archives.values():
+            archive.close()
+
+
+def packed(wanted: Wanted) -> Packages:
+    """The files of all tasks, packed; nothing is sent yet."""
+    packages = Packages()
+    known: dict[tuple[str, str], Files] = {}
+    for task in wanted.parsed.tasks:
+        for mount in task.mounts:
+            if (mount.source, mount.path) not in known:
+                known[mount.source, mount.path] = _pack(packages, mount)
+        packages.files.append([known[mount.source, mount.path] for mount in task.mounts])
+    return packages
+
+
+def _pack(packages: Packages, mount: "Mount") -> "Files":
+    """Archives are unpacked into a directory, so a single file is packed by the name that it has there."""
+    from fairway.cli.packing import pack  # noqa: PLC0415 - not every task has files
+    from fairway.managed.tasks.task import Files  # noqa: PLC0415
+
+    source = source_of(mount)
+    where = PurePosixPath(mount.path)
+    is_file = not source.is_dir()
+    with Meter(f"Packing {mount.source}") as meter:
+        archive = pack(source, name=where.name if is_file else "", progress=meter.show)
+    packages.add(mount.source, archive)
+    if archive.skipped:
+        _tell_skipped(mount.source, archive.skipped)
+    return Files(archive=archive.digest, path=str(where.parent if is_file else where))
+
+
+def _upload(session: Session, name: str, archive: "Archive") -> None:
+    path = paths.archive(session.namespace, archive.digest)
+    if session.rest.exists(path):
+        return
+    with Meter(f"Uploading {name}", archive.size) as meter:
+        session.rest.upload(path, cast("BinaryIO", _Read(archive.file, meter)), archive.size, "application/gzip")
+
+
+def _tell_skipped(source: str, skipped: Sequence[str]) -> None:
+    more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
+    tell(f"Left out of {source}: {', '.join(skipped[:_SHOWN])}{more} (sockets, pipes and devices cannot be sent).")
+
+
+class _Read:
+    """A file that tells how far it was read."""
+
+    def __init__(self, file: BinaryIO, meter: "Meter") -> None:
+        self._file = file
+        self._meter = meter
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size)
+        self._meter.show(0, self._file.tell())
+        return piece
+
+    def seek(self, position: int) -> int:
+        return self._file.seek(position)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+
+class Meter:
+    """How far something long has come, in one line on a terminal; nothing for what is quick, or where nobody looks."""
+
+    def __init__(self, label: str, total: int = 0) -> None:
+        self._label = label
+        self._total = total
+        self._shown = False
+        self._next = time.monotonic() + _QUIET_SECONDS if sys.stderr.isatty() else float("inf")
+
+    def show(self, files: int, size: int) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        from fairway.cli.packing import size_text  # noqa: PLC0415 - not every task has files
+
+        self._next = now + _BETWEEN_SECONDS
+        self._shown = True
+        far = f"{size_text(size)} of {size_text(self._total)}" if self._total else f"{files} files, {size_text(size)}"
+        click.echo(f"\r\x1b[2K{self._label} ... {far}", err=True, nl=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            click.echo("\r\x1b[2K", err=True, nl=False)

@@ -1,0 +1,219 @@
+"""What every command that speaks to a server begins with: which server, which namespace, what configuration.
+
+    @click.command()
+    @session_options
+    def cancel(*, words, **where):
+        with open_session(**where) as session:
+            session.rest.get(paths.jobs(session.namespace))
+
+The server is that of the state directory, and is started if it does not run, unless a kubeconfig or a context names
+another one. What the commands ask it for belongs to the commands; how jobs are named is in `choosing`.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import click
+
+from fairway.cli.choosing import resolve_jobs
+from fairway.cli.options import state_option
+from fairway.errors import FairwayError
+
+if TYPE_CHECKING:
+    from fairway.client.rest import Rest
+    from fairway.managed.config import Config
+
+__all__ = [
+    "Session",
+    "all_namespaces_option",
+    "confirmed",
+    "open_session",
+    "output_option",
+    "resolve_jobs",
+    "session_options",
+    "tell",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_KUBECONFIG = "FAIRWAY_KUBECONFIG"
+_CONTEXT = "FAIRWAY_CONTEXT"
+_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+class NoServerError(FairwayError):
+    """There is no server where one was looked for."""
+
+
+def session_options(command: Command) -> Command:
+    """Which server a command speaks to, and about which namespace: `--state --kubeconfig --context --namespace`."""
+    options = [
+        click.option(
+            "--namespace",
+            metavar="NS",
+            envvar="FAIRWAY_NAMESPACE",
+            help="The namespace.  [default: $FAIRWAY_NAMESPACE, else the context's]",
+        ),
+        state_option,
+        click.option(
+            "--kubeconfig",
+            type=click.Path(dir_okay=False, path_type=Path),
+            envvar=_KUBECONFIG,
+            metavar="FILE",
+            help="How to reach another server.  [default: $FAIRWAY_KUBECONFIG, else that of --state]",
+        ),
+        click.option(
+            "--context",
+            default="",
+            envvar=_CONTEXT,
+            metavar="NAME",
+            help="Which context of the kubeconfig.  [default: $FAIRWAY_CONTEXT, else its current one]",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def all_namespaces_option(command: Command) -> Command:
+    """`-A`, for commands that list."""
+    return click.option("--all-namespaces", "-A", is_flag=True, help="In all namespaces.")(command)
+
+
+def output_option(command: Command) -> Command:
+    """`-o`, for commands that print a table."""
+    return click.option(
+        "--output",
+        "-o",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        help="In which form.",
+    )(command)
+
+
+class Session:
+    """A server that answers, and what is said about how to use it."""
+
+    def __init__(
+        self, rest: "Rest", config: "Config", namespace: str, *, own: bool = False, all_namespaces: bool = False
+    ) -> None:
+        """`own`: the server of this machine, whose administrator everybody is who can read its files."""
+        self.rest = rest
+        self.own = own
+        self.config = config
+        self.namespace = namespace
+        self.all_namespaces = all_namespaces
+
+    @cached_property
+    def user(self) -> str:
+        """Whose jobs are mine: this system's user at the server of this machine, else whom the server takes us for."""
+        if self.own:
+            return system_user()
+        review = self.rest.create(_REVIEWS, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+        return str(review["status"]["userInfo"]["username"])
+
+    @property
+    def scope(self) -> str | None:
+        """The namespace to list, `None` for all of them."""
+        return None if self.all_namespaces else self.namespace
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.rest.close()
+
+
+def open_session(
+    *,
+    state: Path,
+    kubeconfig: Path | None = None,
+    context: str = "",
+    namespace: str | None = None,
+    all_namespaces: bool = False,
+    config: "Config | None" = None,
+) -> Session:
+    """Speak to the server that the options name; the one of the state directory is started if it does not run.
+
+    `config` is for commands that have read it already.
+    """
+    from fairway.cli.configuration import read_config  # noqa: PLC0415 - help must not wait for it
+    from fairway.client.rest import open_rest  # noqa: PLC0415
+
+    config = read_config(state) if config is None else config
+    if kubeconfig is None and config.kubeconfig:
+        kubeconfig = Path(config.kubeconfig)
+    context = context or config.context
+    if kubeconfig is None:
+        rest = _own_server(state, context)
+    elif kubeconfig.expanduser().is_file():
+        rest = open_rest(kubeconfig.expanduser(), context)
+    else:
+        raise NoServerError(
+            f"{kubeconfig}: there is no such file; --kubeconfig or {_KUBECONFIG} names how to reach a server, "
+            "without them it is the one of this machine"
+        )
+    where = namespace or config.namespace or rest.namespace
+    return Session(rest, config, where, own=kubeconfig is None, all_namespaces=all_namespaces)
+
+
+def _own_server(state: Path, context: str) -> "Rest":
+    """The server of the state directory, which answers when this returns."""
+    from fairway.cli import background  # noqa: PLC0415 - help must not wait for it
+    from fairway.client.rest import open_rest  # noqa: PLC0415
+
+    path = state / "kubeconfig"
+    if not background.is_running(state):
+        _start(state)
+    elif not (path.is_file() and background.answers(open_rest(path).server)):
+        background.until_it_answers(state, lambda: open_rest(path).server if path.is_file() else "")
+    return open_rest(path, context)
+
+
+def _start(state: Path) -> None:
+    from fairway.cli import background  # noqa: PLC0415 - most commands find a server
+    from fairway.settings import DEFAULT_PORT, Settings, SettingsError  # noqa: PLC0415
+
+    port = os.environ.get("FAIRWAY_PORT") or str(DEFAULT_PORT)
+    if not port.isdecimal():
+        raise SettingsError(f"FAIRWAY_PORT {port!r}: a port is a number from 0 to 65535")
+    tell(f"No server is running on {state}; starting one ...")
+    try:
+        pid, url = background.ensure(Settings(state=state, port=int(port)))
+    except background.DidNotStartError as error:
+        raise background.DidNotStartError(
+            f"{error}\n`fairway up --help` says how it can be started; FAIRWAY_PORT=0 takes a free port."
+        ) from None
+    if url:
+        tell(f"Fairway is up at {url} (process {pid}); `fairway shutdown` ends it.")
+    else:
+        tell(f"Fairway is up (process {pid}).")
+
+
+def system_user() -> str:
+    """The name of whoever runs this process."""
+    import pwd  # noqa: PLC0415 - not every command needs it
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def tell(text: str) -> None:
+    """Say something that is no output: on standard error."""
+    click.echo(text, err=True)
+
+
+def confirmed(question: str, *, yes: bool) -> None:
+    """Ask whether to go on, unless `-y` was given or nobody is there to answer; no ends the command."""
+    if not yes and sys.stdin.isatty():
+        click.confirm(question, default=True, abort=True, err=True)

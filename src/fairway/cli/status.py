@@ -1,0 +1,90 @@
+"""`fairway status`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from fairway.cli import tables
+from fairway.cli.completion import job_names
+from fairway.cli.session import all_namespaces_option, open_session, output_option, session_options
+from fairway.cli.tables import Column, Screen, duration
+
+if TYPE_CHECKING:
+    from fairway.cli.jobs.records import Job, Waiting
+
+_COLUMNS: Final = (
+    Column("NAME", flexible=True),
+    Column("ID", right=True),
+    Column("USER"),
+    Column("INFRA"),
+    Column("RESOURCES", flexible=True),
+    Column("STATUS", coloured=True),
+    Column("LAUNCHED", right=True),
+    Column("RAN", right=True),
+    Column("WHY", flexible=True),
+)
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME|ID]...", shell_complete=job_names)
+@click.option("--all", "-a", "everything", is_flag=True, help="Also managed jobs, which `fairway jobs queue` lists.")
+@click.option("--all-users", "-u", is_flag=True, help="Those of everybody, not only mine.")
+@all_namespaces_option
+@output_option
+@session_options
+def status(*, names: tuple[str, ...], everything: bool, all_users: bool, output: str, **where: Any) -> None:
+    """Where the tasks stand that were launched.
+
+    The last one is the first in the list. Names may be patterns such as 'dev-*'.
+
+    \b
+    Examples:
+      fairway status
+      fairway status dev -o json
+    """
+    from fairway.cli.jobs.queue import fetched, record  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.jobs.records import by_name  # noqa: PLC0415
+
+    with open_session(**where) as session:
+        found, waiting = fetched(session, names)
+        if not names:
+            found = [job for job in found if everything or not job.spec.recover]
+            found = [job for job in found if all_users or job.spec.user == session.user]
+    states = by_name(waiting)
+    jobs = sorted(found, key=lambda job: -job.spec.id)
+    now = datetime.now(UTC)
+    if output == "json":
+        click.echo(tables.as_json([record(job, states, now) for job in jobs]))
+    elif jobs:
+        click.echo(_table(jobs, states, now, tables.screen()))
+    else:
+        click.echo(
+            "Nothing was launched. `fairway launch 'echo hello'` does; managed jobs are in `fairway jobs queue`."
+        )
+
+
+def _table(jobs: "Sequence[Job]", states: "Mapping[tuple[str, str], Waiting]", now: datetime, on: Screen) -> str:
+    from fairway.cli.jobs.records import requested, waiting_of  # noqa: PLC0415
+    from fairway.cli.jobs.wording import in_short  # noqa: PLC0415
+
+    def launched(job: "Job") -> str | None:
+        submitted = job.metadata.creation_timestamp
+        return f"{duration((now - submitted).total_seconds())} ago" if submitted else None
+
+    rows = [
+        (
+            job.name,
+            job.spec.id,
+            job.spec.user or None,
+            job.status.infra or "here",
+            requested(job),
+            job.phase,
+            launched(job),
+            duration(job.ran_for(now)),
+            in_short(job, waiting_of(job, states)),
+        )
+        for job in jobs
+    ]
+    return tables.table(_COLUMNS, rows, on)

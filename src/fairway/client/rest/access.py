@@ -1,0 +1,152 @@
+"""How one is let in by the server of a context: what is sent with every request, and whom to trust.
+
+Shared by all connections to that server, from any thread.
+"""
+
+import binascii
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from fairway.client.rest.errors import KubeconfigError
+from fairway.client.rest.http import Address
+from fairway.client.rest.kubeconfig import Context, data_or_file, file_bytes
+
+if TYPE_CHECKING:
+    import ssl
+
+    from fairway.client.rest.plugins import Made
+
+_SECONDS_BEFORE_EXPIRY: Final = 5.0
+
+
+class Access:
+    """The address of a server and the credentials for it, made when they are first needed."""
+
+    def __init__(self, context: Context, now: Callable[[], float] = time.time) -> None:
+        self.context = context
+        self._user = context.user
+        self._where = f"{context.source}: user {context.user_name!r}"
+        self._now = now
+        self._lock = threading.Lock()
+        self._made: Made | None = None
+        self._address: Address | None = None
+        if self._user.get("auth-provider"):
+            raise KubeconfigError(f"{self._where}: auth-provider: no longer in use anywhere; give exec or a token")
+
+    def address(self) -> Address:
+        """Where to connect to, and how."""
+        with self._lock:
+            made = self._credentials()  # first: they may come with another certificate
+            if self._address is None:
+                endpoint = self.context.endpoint
+                tls = self._tls(made) if endpoint.https else None
+                self._address = Address(endpoint.host, endpoint.port, tls, endpoint.server_name, endpoint.host_header)
+            return self._address
+
+    def headers(self) -> list[tuple[str, str]]:
+        """Who one is."""
+        with self._lock:
+            made = self._credentials()
+        headers = self._impersonation()
+        token = made.token if made else self._token()
+        if token:
+            headers.append(("Authorization", f"Bearer {token}"))
+        elif self._user.get("username"):
+            pair = f"{self._user['username']}:{self._user.get('password') or ''}"
+            headers.append(("Authorization", f"Basic {binascii.b2a_base64(pair.encode(), newline=False).decode()}"))
+        return headers
+
+    def renew(self) -> bool:
+        """After the server said that it does not know us: whether there may be better credentials now."""
+        with self._lock:
+            self._made = None
+            return isinstance(self._user.get("exec"), dict)
+
+    def _credentials(self) -> "Made | None":
+        plugin = self._user.get("exec")
+        if not isinstance(plugin, dict):
+            return None
+        made = self._made
+        if made is None or (made.expires is not None and self._now() >= made.expires - _SECONDS_BEFORE_EXPIRY):
+            from fairway.client.rest import plugins  # noqa: PLC0415 - most users have none
+
+            before, made = made, plugins.credentials(plugin, self.context.endpoint, self._where)
+            self._checked(made.token, "exec")
+            if before is None or before.certificate != made.certificate:
+                self._address = None
+            self._made = made
+        return made
+
+    def _token(self) -> str:
+        if self._user.get("tokenFile"):  # read every time: whoever writes it writes a new one before the old one ends
+            where = f"{self._where}: tokenFile"
+            return self._checked(file_bytes(self._user["tokenFile"], where).decode("latin-1").strip(), "tokenFile")
+        return self._checked(self._user.get("token") or "", "token")
+
+    def _checked(self, token: object, field: str) -> str:
+        if not isinstance(token, str) or not token.isascii() or any(not "!" <= letter <= "~" for letter in token):
+            raise KubeconfigError(f"{self._where}: {field}: a token is letters, digits and signs without spaces")
+        return token
+
+    def _impersonation(self) -> list[tuple[str, str]]:
+        user, groups, uid = (self._user.get(field) for field in ("as", "as-groups", "as-uid"))
+        if self._user.get("as-user-extra"):
+            raise KubeconfigError(f"{self._where}: as-user-extra: it is not understood here; leave it out")
+        pairs: list[tuple[str, Any]] = [("Impersonate-User", user), ("Impersonate-Uid", uid)]
+        pairs += [("Impersonate-Group", group) for group in groups or ()]
+        headers = [(name, str(value)) for name, value in pairs if value]
+        if any(not value.isascii() or not value.isprintable() for _, value in headers):
+            raise KubeconfigError(f"{self._where}: as: the name of a user or group in ASCII is expected")
+        return headers
+
+    def _tls(self, made: "Made | None") -> "ssl.SSLContext":
+        import ssl  # noqa: PLC0415 - plain HTTP does without
+
+        endpoint = self.context.endpoint
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if not endpoint.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif endpoint.authority:
+            try:
+                context.load_verify_locations(cadata=endpoint.authority)
+            except (ssl.SSLError, ValueError) as error:
+                where = f"{self.context.source}: certificate-authority"
+                raise KubeconfigError(f"{where}: this is not a certificate in PEM") from error
+        else:
+            context.load_default_certs()  # slow: only for those who trust what the machine trusts
+        pair = self._certificate(made)
+        if pair is not None:
+            self._show(context, *pair)
+        return context
+
+    def _certificate(self, made: "Made | None") -> tuple[bytes, bytes] | None:
+        if made and made.certificate:
+            return made.certificate.encode(), made.key.encode()
+        certificate = data_or_file(self._user, "client-certificate", self._where)
+        key = data_or_file(self._user, "client-key", self._where)
+        if bool(certificate) != bool(key):
+            missing = "client-key" if certificate else "client-certificate"
+            raise KubeconfigError(f"{self._where}: {missing}: it is missing; a certificate is of use with its key only")
+        return (certificate, key) if certificate else None
+
+    def _show(self, context: "ssl.SSLContext", certificate: bytes, key: bytes) -> None:
+        """Have a certificate shown to the server. Python takes it from a file only, so there is one for a moment."""
+        import tempfile  # noqa: PLC0415 - most users have a token
+
+        handle, name = tempfile.mkstemp(prefix="fairway-")  # made with mode 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(key.rstrip() + b"\n" + certificate)
+            context.load_cert_chain(name, password=lambda: b"")  # without it, an encrypted key asks on the terminal
+        except (OSError, ValueError) as error:  # an `ssl.SSLError` is an OSError
+            raise KubeconfigError(
+                f"{self._where}: client-certificate, client-key: not a certificate and its key in PEM, without a "
+                "passphrase"
+            ) from error
+        finally:
+            os.unlink(name)  # noqa: PTH108 - a name, not a path

@@ -1,0 +1,326 @@
+"""Requests in the words of the API: get, create, patch, apply, delete, watch, stream, upload, transact."""
+
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal, Self
+from urllib.parse import quote
+
+import msgspec
+
+from fairway import __version__
+from fairway.client.rest import paths, refusals
+from fairway.client.rest.access import Access
+from fairway.client.rest.errors import Garbled, Unreachable, Unreadable
+from fairway.client.rest.http import Connection, Dropped, Response
+from fairway.client.rest.kubeconfig import load
+from fairway.errors import NotFound
+
+Query = str | int | bool | None
+PatchType = Literal["merge", "json", "strategic"]
+Body = bytes | Callable[[], Iterable[bytes]] | None
+"""Bytes, or what makes them piece by piece, once more if the request is sent once more."""
+
+JSON: Final = "application/json"
+SILENT_SECONDS: Final = 60.0
+_PATCHES: Final = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",  # JSON is YAML
+}
+_LONGEST_WAIT: Final = 15.0
+"""So long in all a request waits for a server that asks to be asked again later."""
+
+_SHORTEST_WAIT: Final = 0.2
+_REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+_LONGEST_EVENT: Final = 64 << 20
+_PIECE: Final = 256 << 10
+
+
+class Rest:
+    """One server, as the user of one context. For one thread; others take a `clone`.
+
+    Query parameters are keywords by their names in the API: `rest.get(path, labelSelector="a=b", limit=500)`. `None`
+    leaves one out, and a `_` at the end is for names that Python has taken (`continue_`). Refusals are subclasses of
+    `fairway.errors.ApiError`; nobody answering is `Unreachable`.
+    """
+
+    def __init__(self, access: Access, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._access = access
+        self._sleep = sleep
+        self._idle: Connection | None = None
+        self._connections: set[Connection] = set()
+        self._aborted = False
+        self.context = access.context.name
+        self.server = access.context.endpoint.url
+        self.namespace = access.context.namespace
+        """Of the context; `default` if it names none."""
+
+        self.silent_seconds = SILENT_SECONDS
+        """So long the server may say nothing before it is given up; those who watch and follow wait for ever."""
+
+        self.warnings: list[str] = []
+        """What the server warned of so far; whoever prints them clears them."""
+
+    def get(self, path: str, **query: Query) -> Any:
+        return self._json("GET", path, query)
+
+    def create(self, path: str, manifest: Mapping[str, Any], **query: Query) -> Any:
+        return self._json("POST", path, query, msgspec.json.encode(manifest), JSON)
+
+    def replace(self, path: str, manifest: Mapping[str, Any], **query: Query) -> Any:
+        return self._json("PUT", path, query, msgspec.json.encode(manifest), JSON)
+
+    def patch(self, path: str, patch: Any, *, patch_type: PatchType = "merge", **query: Query) -> Any:
+        return self._json("PATCH", path, query, msgspec.json.encode(patch), _PATCHES[patch_type])
+
+    def apply(
+        self, path: str, manifest: Mapping[str, Any], *, manager: str, force: bool = False, **query: Query
+    ) -> Any:
+        """Server-side apply, in the name of a manager; `force` takes fields over from others."""
+        query = {"fieldManager": manager, "force": force or None, **query}
+        return self._json("PATCH", path, query, msgspec.json.encode(manifest), _PATCHES["apply"])
+
+    def delete(self, path: str, body: Mapping[str, Any] | None = None, **query: Query) -> Any:
+        """Delete one object, or all of a list; `body` are DeleteOptions."""
+        if body is None:
+            return self._json("DELETE", path, query)
+        return self._json("DELETE", path, query, msgspec.json.encode(body), JSON)
+
+    def upload(self, path: str, file: BinaryIO, size: int, content_type: str = "application/gzip") -> Any:
+        """Send a file, from where it stands, piece by piece; `size` is what is left of it."""
+        start = file.tell()
+
+        def pieces() -> Iterable[bytes]:
+            left = size
+            try:
+                file.seek(start)
+                while left:
+                    piece = file.read(min(_PIECE, left))
+                    if not piece:
+                        raise Unreadable(f"the file to be sent has {left} bytes less than it had; was it changed?")
+                    left -= len(piece)
+                    yield piece
+            except OSError as error:
+                raise Unreadable(f"the file to be sent cannot be read: {error.strerror}") from error
+
+        headers = [("Content-Type", content_type), ("Content-Length", str(size))]
+        answer = self._read(self._asked("PUT", path, {}, pieces, headers))
+        return self._decoded(answer) if answer else None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is something (HEAD)."""
+        try:
+            self._read(self._asked("HEAD", path, {}))
+        except NotFound:
+            return False
+        return True
+
+    def raw(self, path: str, accept: str = "*/*", **query: Query) -> bytes:
+        """An answer as it comes."""
+        return self._read(self._asked("GET", path, query, accept=accept))
+
+    def watch(self, path: str, *, accept: str = JSON, **query: Query) -> Generator[dict[str, Any], None, None]:
+        """The events of a watch, until the server ends it; an ERROR event is raised as what it says, such as `Expired`.
+
+        Closing it hangs up. It has a connection of its own, so other requests may be sent meanwhile.
+        """
+        return self._events(self._asked("GET", path, {**query, "watch": True}, accept=accept, lasting=True))
+
+    def stream(self, path: str, **query: Query) -> Generator[bytes, None, None]:
+        """What comes, as it comes, until the server ends it; closing it hangs up."""
+        return self._streamed(self._asked("GET", path, query, accept="*/*", lasting=True))
+
+    def transact(self, namespace: str, operations: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Several writes in one commit, all or nothing; what each led to, in their order (`None` where it deleted)."""
+        manifest = {"apiVersion": "fairway.dev/v1alpha1", "kind": "Transaction", "spec": {"operations": operations}}
+        answer = self.create(paths.transactions(namespace), manifest)
+        results = (answer.get("status") or {}).get("results") if isinstance(answer, dict) else None
+        if not isinstance(results, list):
+            raise Garbled(f"{self.server} answered a transaction without its results")
+        return results
+
+    def clone(self) -> "Rest":
+        """The same for another thread, on a connection of its own."""
+        other = Rest(self._access, self._sleep)
+        other.silent_seconds = self.silent_seconds
+        return other
+
+    def abort(self) -> None:
+        """For good, and from any thread: whatever waits for the server ends with `Unreachable`."""
+        self._aborted = True
+        for connection in list(self._connections):
+            connection.abort()
+
+    def close(self) -> None:
+        """Hang up. The next request would connect again."""
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+        self._idle = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Asking
+
+    def _json(self, method: str, path: str, query: Mapping[str, Query], body: Body = None, content: str = "") -> Any:
+        headers = [("Content-Type", content)] if content else []
+        return self._decoded(self._read(self._asked(method, path, query, body, headers)))
+
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Query],
+        body: Body = None,
+        headers: Sequence[tuple[str, str]] = (),
+        *,
+        accept: str = JSON,
+        lasting: bool = False,
+    ) -> Response:
+        """Send a request until it is answered with yes, or with a no that waiting does not change."""
+        target = f"{self._access.context.endpoint.base}{path}{_query(query, path)}"
+        sent = [("User-Agent", f"fairway/{__version__}"), ("Accept", accept), *headers]
+        seconds = None if lasting else self.silent_seconds
+        waited, renewed = 0.0, False
+        while True:
+            response = self._sent(method, target, sent, body, seconds)
+            if 200 <= response.status < 300:
+                self.warnings += _warnings(response)
+                return response
+            if 300 <= response.status < 400:
+                raise self._not_the_api(response)
+            error = refusals.refusal(response.status, self._read(response), f"{method} {path}")
+            if error.code == 401 and not renewed and self._access.renew():
+                renewed = True
+                self.close()  # a certificate that is no longer good belongs to the connection
+                continue
+            pause = _pause(method, response)
+            if pause is None or waited + pause > _LONGEST_WAIT:
+                raise error
+            self._sleep(pause)
+            waited += pause
+
+    def _sent(
+        self, method: str, target: str, headers: Sequence[tuple[str, str]], body: Body, seconds: float | None
+    ) -> Response:
+        everything = [*headers, *self._access.headers()]
+        for attempt in range(2):
+            connection = self._taken()
+            try:
+                return connection.request(method, target, everything, body() if callable(body) else body, seconds)
+            except BaseException as error:
+                self._connections.discard(connection)
+                if attempt or not isinstance(error, Dropped) or method not in {"GET", "HEAD"}:
+                    raise
+        raise AssertionError("the second connection is a new one, and those are not dropped")
+
+    def _taken(self) -> Connection:
+        connection, self._idle = self._idle, None
+        if connection is not None and (connection.is_stale() or connection.address is not self._access.address()):
+            connection.close()
+            self._connections.discard(connection)
+            connection = None
+        if connection is None:
+            connection = Connection(self._access.address())
+            self._connections.add(connection)
+        if self._aborted:
+            connection.close()
+            raise Unreachable(f"{self.server} is not asked any more: the connection was given up")
+        return connection
+
+    # Reading
+
+    def _read(self, response: Response) -> bytes:
+        return b"".join(self._streamed(response))
+
+    def _streamed(self, response: Response) -> Generator[bytes, None, None]:
+        connection = response.connection
+        try:
+            yield from response.stream()
+        finally:
+            if connection.usable and self._idle is None:
+                self._idle = connection
+            else:
+                connection.close()
+                self._connections.discard(connection)
+
+    def _events(self, response: Response) -> Generator[dict[str, Any], None, None]:
+        held = b""
+        for piece in self._streamed(response):
+            *lines, held = (held + piece).split(b"\n")
+            if len(held) > _LONGEST_EVENT:
+                raise Garbled(f"{self.server} sent an event of more than {_LONGEST_EVENT >> 20} MiB")
+            for line in lines:
+                if line.strip():
+                    yield self._event(line)
+
+    def _event(self, line: bytes) -> dict[str, Any]:
+        event = self._decoded(line)
+        if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
+            raise Garbled(f"{self.server} sent something in a watch that is no event")
+        if event.get("type") == "ERROR":
+            raise refusals.of_status(event["object"])
+        return event
+
+    def _decoded(self, body: bytes) -> Any:
+        try:
+            return msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise Garbled(
+                f"{self.server} answered with something that is not JSON; is it the address of an API server?"
+            ) from None
+
+    def _not_the_api(self, response: Response) -> Garbled:
+        to = response.headers.get("location", "elsewhere")[:200]
+        response.connection.close()
+        return Garbled(f"{self.server} sends one on to {to}; give the address of the API server itself")
+
+
+def open_rest(kubeconfig: Path | str, context: str = "") -> Rest:
+    """The server of a context, of the current one unless named; `KubeconfigError` if the files cannot be used.
+
+    `kubeconfig` is a file, or several with `:` between them as in `$KUBECONFIG`. Nothing is sent yet.
+    """
+    return Rest(Access(load(kubeconfig).context(context)))
+
+
+def _query(query: Mapping[str, Query], path: str) -> str:
+    written = {True: "true", False: "false"}
+    pairs = [
+        f"{name.rstrip('_')}={quote(written[value] if isinstance(value, bool) else str(value), safe='')}"
+        for name, value in query.items()
+        if value is not None
+    ]
+    return ("&" if "?" in path else "?") + "&".join(pairs) if pairs else ""
+
+
+def _pause(method: str, response: Response) -> float | None:
+    """How long the server asks to wait before the same request; `None` if it must not be sent again."""
+    # Whoever says 429 has done nothing; a 503 may come from something between that does not know.
+    if response.status != 429 and not (response.status == 503 and method in _REPEATABLE):
+        return None
+    seconds = response.headers.get("retry-after", "")
+    known = seconds.isascii() and seconds.isdigit() and len(seconds) < 6
+    return max(float(seconds), _SHORTEST_WAIT) if known else None
+
+
+def _warnings(response: Response) -> list[str]:
+    """The texts of `Warning` headers: 299 - "text"."""
+    found, rest = [], response.headers.get("warning", "")
+    while rest:
+        _, _, rest = rest.partition('"')
+        text, position = "", 0
+        while position < len(rest) and rest[position] != '"':
+            position += rest[position] == "\\"
+            text += rest[position : position + 1]
+            position += 1
+        rest = rest[position + 1 :]
+        if text:
+            found.append(text)
+    return found

@@ -1,0 +1,19 @@
+"""What can go wrong between this process and a server, besides that the server says no (`fairway.errors.ApiError`)."""
+
+from fairway.errors import FairwayError
+
+
+class Unreachable(FairwayError):
+    """Nobody answers, or the connection broke before the answer was complete; trying again later can help."""
+
+
+class Garbled(FairwayError):
+    """Somebody answers, but not as the API does; trying again does not help."""
+
+
+class Unreadable(FairwayError):
+    """A file that was to be sent cannot be read to its end."""
+
+
+class KubeconfigError(FairwayError):
+    """What the kubeconfig says cannot be used; the message says where and what to do."""

@@ -1,0 +1,54 @@
+"""Which other servers this one may hand jobs to: read from the server's `config.yaml` and a kubeconfig, at its start.
+
+Part of the composition root. What a configuration may say is in `fairway.managed.config`, how the other servers are
+spoken to in `fairway.client.remotes`.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+from fairway.client.remotes import KubeconfigRemotes
+from fairway.managed import config
+from fairway.managed.tasks.errors import TaskError
+from fairway.runtime.clock import Clock
+from fairway.settings import Settings, is_loopback
+
+_log = logging.getLogger(__name__)
+_DEFAULT: Final = "~/.kube/config"
+_ALL: Final = "*"
+
+
+def other_servers(settings: Settings, environment: Mapping[str, str], clock: Clock) -> KubeconfigRemotes:
+    """The servers of the contexts that may be used.
+
+    Their kubeconfig is `kubernetes.kubeconfig` of the configuration, else `$KUBECONFIG`, else `~/.kube/config`.
+    """
+    said = _configuration(settings.state / config.USER_FILE)
+    return KubeconfigRemotes(
+        said.other_servers or environment.get("KUBECONFIG") or _DEFAULT,
+        settings.state / "archives",
+        clock,
+        allowed=_allowed(said.allowed_contexts, settings.host),
+        own=settings.kubeconfig,
+    )
+
+
+def _allowed(contexts: Collection[str] | None, host: str) -> Collection[str] | None:
+    """`None` for all. Where nothing is said, a server for this machine alone may use what its owner may, and a server
+    for others may not: they would be let in elsewhere under its owner's name."""
+    if contexts is None:
+        return None if is_loopback(host) else ()
+    return None if _ALL in contexts else contexts
+
+
+def _configuration(path: Path) -> config.Config:
+    """The server's configuration. One that cannot be read allows nothing, and stops nobody's jobs here."""
+    try:
+        return config.parse(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return config.Config()
+    except (OSError, TaskError) as error:
+        _log.warning("no job will be handed to another server: %s", error)
+        return config.Config(allowed_contexts=())

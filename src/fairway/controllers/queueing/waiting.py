@@ -1,0 +1,191 @@
+"""Why Workloads wait, as the API tells it: the engine's answers with the names that people know.
+
+What is asked and who may see whom is the API's business; what the answers mean, the engine's.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from fairway.admission import advice, wording
+from fairway.admission.explain import Standing
+from fairway.admission.reasons import Outcome, Reason, Shortage, Why
+from fairway.admission.records import Record
+from fairway.client.cluster import Cluster
+from fairway.controllers.queueing.controller import QueueingController
+from fairway.kinds.kind import Manifest
+from fairway.model.quantities import format_amount
+
+MayRead = Callable[[str], bool]
+"""Whether whoever asks may see the workloads of a namespace."""
+
+_SOMEBODY: Final = "a job of another team"
+_CALLED: Final = {"ManagedJob": "job", "Job": "Job", "Pod": "pod"}
+
+
+class WaitingWorkloads:
+    """The workloads that wait, as the engine of a controller knows them."""
+
+    def __init__(self, cluster: Cluster, queueing: QueueingController) -> None:
+        self._queueing = queueing
+        self._workloads = cluster.cache("workloads")
+        self._jobs = cluster.cache("managedjobs")
+
+    def all(self, namespace: str = "") -> list[Manifest]:
+        """Everyone who waits in a namespace, or anywhere: queue by queue, in their order."""
+        engine = self._queueing.engine
+        messages: dict[int, str] = {}
+        items = []
+        for standing in engine.standings():
+            if namespace and standing.record.namespace != namespace:
+                continue
+            explanation = standing.explanation
+            if explanation.pod_sets:
+                message = messages.get(id(explanation)) or advice.message(explanation, standing.cluster_queue)
+                messages[id(explanation)] = message
+            else:
+                strict = standing.strict
+                message = advice.message(explanation, standing.cluster_queue, standing.position, strict=strict)
+            items.append(self._item(standing, message))
+        return items
+
+    def one(self, namespace: str, name: str, may_read: MayRead) -> Manifest | None:
+        """All about one that waits, for whoever may read these namespaces; `None` if it does not."""
+        engine = self._queueing.engine
+        key = f"{namespace}/{name}"
+        why, remedies, record = engine.why(key), engine.remedies(key), engine.record(key)
+        if why is None or remedies is None or record is None:
+            return None
+        explanation = why.explanation
+        standing = Standing(record, why.cluster_queue, why.position, why.local_position, explanation)
+        message = advice.message(explanation, why.cluster_queue, why.position, strict=remedies.strict)
+        known = self._circumstances(record, why, may_read)
+        return {
+            **self._item(standing, message),
+            "canEverRun": why.can_ever_fit and explanation.can_ever_fit,
+            "shortages": [self._shortage(why, shortage, may_read) for shortage in why.shortages],
+            "ahead": [self._ahead(other, may_read) for other in why.ahead],
+            "obstacles": [
+                _obstacle(pod_set.name, reason, why.cluster_queue)
+                for pod_set in why.obstacles
+                for reason in pod_set.reasons
+            ],
+            "hints": advice.hints(why, remedies, known),
+        }
+
+    def _item(self, standing: Standing, message: str) -> Manifest:
+        record = standing.record
+        workload = self._workloads.get(record.namespace, record.name)
+        metadata = {"name": record.name, "namespace": record.namespace}
+        if workload is not None:
+            metadata["creationTimestamp"] = workload["metadata"]["creationTimestamp"]
+        return {
+            "metadata": metadata,
+            "owner": _owner(workload),
+            "clusterQueue": standing.cluster_queue,
+            "localQueue": record.local_queue_name,
+            "position": _from_one(standing.position),
+            "localPosition": _from_one(standing.local_position),
+            "priority": record.priority,
+            "outcome": standing.explanation.outcome.value,
+            "message": message,
+            "canEverRun": standing.explanation.can_ever_fit,
+        }
+
+    def _shortage(self, why: Why, shortage: Shortage, may_read: MayRead) -> Manifest:
+        resource = shortage.resource
+        return {
+            "podSet": shortage.pod_set,
+            "flavor": shortage.flavor,
+            "resource": resource,
+            "missing": format_amount(resource, shortage.missing),
+            "requested": format_amount(resource, _requested(why, shortage)),
+            "holders": [
+                {
+                    **self._somebody(holder.workload, may_read),
+                    "clusterQueue": holder.cluster_queue,
+                    "priority": holder.priority,
+                    "amount": format_amount(resource, holder.amount),
+                    "evicting": holder.evicting,
+                }
+                for holder in shortage.holders
+            ],
+        }
+
+    def _ahead(self, key: str, may_read: MayRead) -> Manifest:
+        record = self._queueing.engine.record(key)
+        return {**self._somebody(key, may_read), "priority": record.priority if record is not None else 0}
+
+    def _somebody(self, key: str, may_read: MayRead) -> Manifest:
+        """Another workload; one that is none of the reader's business is told of without its name."""
+        namespace, _, name = key.partition("/")
+        if not may_read(namespace):
+            return {"workload": None, "owner": None, "shown": _SOMEBODY}
+        return {"workload": key, "owner": _owner(self._workloads.get(namespace, name)), "shown": self._called(key)}
+
+    def _called(self, key: str) -> str:
+        namespace, _, name = key.partition("/")
+        owner = _owner(self._workloads.get(namespace, name))
+        return f"{_CALLED.get(owner['kind'], owner['kind'])} {owner['name']}" if owner else f"workload {name}"
+
+    def _circumstances(self, record: Record, why: Why, may_read: MayRead) -> advice.Circumstances:
+        own = record.namespace
+
+        def named(key: str) -> str:
+            namespace = key.partition("/")[0]
+            if not may_read(namespace):
+                return _SOMEBODY
+            return self._called(key) if namespace == own else f"{self._called(key)} of namespace {namespace}"
+
+        owner = _owner(self._workloads.get(own, record.name))
+        job = self._jobs.get(own, owner["name"]) if owner and owner["kind"] == "ManagedJob" else None
+        inactive = ""
+        if why.explanation.outcome is Outcome.QUEUE_INACTIVE:
+            activity = self._queueing.engine.figures.activity(why.cluster_queue)
+            inactive = wording.readiness(activity).message if activity is not None else ""
+        return advice.Circumstances(
+            named,
+            managed_job=job["metadata"]["name"] if job is not None else "",
+            held=bool(job is not None and job["spec"].get("hold")),
+            inactive=inactive,
+            retry_at=_time(record.requeue_at),
+        )
+
+
+def _owner(workload: Manifest | None) -> Manifest | None:
+    """The job that a Workload is of."""
+    owners = workload["metadata"].get("ownerReferences") if workload is not None else None
+    if not owners:
+        return None
+    owner = next((one for one in owners if one.get("controller")), owners[0])
+    return {"kind": owner["kind"], "name": owner["name"]}
+
+
+def _requested(why: Why, shortage: Shortage) -> int:
+    return next(
+        (
+            reason.requested
+            for pod_set in why.obstacles
+            for reason in pod_set.reasons
+            if (pod_set.name, reason.flavor, reason.resource) == (shortage.pod_set, shortage.flavor, shortage.resource)
+        ),
+        0,
+    )
+
+
+def _obstacle(pod_set: str, reason: Reason, cluster_queue: str) -> Manifest:
+    return {
+        "podSet": pod_set,
+        "flavor": reason.flavor,
+        "resource": reason.resource,
+        "code": reason.code.value,
+        "message": advice.obstacle(reason, cluster_queue),
+    }
+
+
+def _from_one(position: int | None) -> int | None:
+    return None if position is None else position + 1
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

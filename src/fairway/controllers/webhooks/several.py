@@ -1,0 +1,22 @@
+"""Several gatekeepers as one: each is asked about everything, in order."""
+
+from fairway.client.gatekeeping import Author, Gatekeeper
+from fairway.errors import FieldError
+from fairway.kinds.kind import Kind, Manifest
+
+
+class Gatekeepers:
+    """Keeps the contract of the store's `Gatekeeper`."""
+
+    def __init__(self, *gatekeepers: Gatekeeper) -> None:
+        self._gatekeepers = gatekeepers
+
+    def name_for(self, kind: Kind, manifest: Manifest) -> str:
+        """The first name that one of them has."""
+        return next(filter(None, (one.name_for(kind, manifest) for one in self._gatekeepers)), "")
+
+    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:
+        return [error for one in self._gatekeepers for error in one.on_create(kind, manifest, author)]
+
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
+        return [error for one in self._gatekeepers for error in one.on_update(kind, old, new)]

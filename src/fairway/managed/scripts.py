@@ -1,0 +1,92 @@
+"""The commands of a managed job's containers: a few lines of our own, then the user's script as it was written.
+
+The user's script is never pasted into ours: it is an argument, which ours hands to a bash of its own and becomes
+(`exec`), so that its exit code, its traps and its signals are those of the container, `$0` in its error messages is
+`setup` or `run`, and nothing of our variables or options is to be seen in it. Ours runs with `-p`: what a task's
+variables say to bash (`BASH_ENV`, `SHELLOPTS`, functions) is for the task's shell.
+
+Our lines find what they need in the variables of `environment`, which no task can change.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+OWN_HOME: Final = ".home"
+"""Where `~` is, from the working directory, for a task that brings files for it."""
+
+_SHELL: Final = ("/bin/bash", "-p", "-c")
+_REFERENCE: Final = re.compile(r"\$(?=[$(])")
+
+_LONGEST_ARGUMENT: Final = 128 * 1024 - 1
+"""In bytes; Linux starts no program with a longer one."""
+
+_PIECE: Final = _LONGEST_ARGUMENT // 4
+"""In characters, of which none has more than four bytes."""
+
+_CHECKPOINTS: Final = """\
+[[ -d $FAIRWAY_CHECKPOINT_DIR ]] || (umask 077; command -p mkdir -p -- "$FAIRWAY_CHECKPOINT_DIR") || exit 1
+"""
+
+_HOME: Final = f"""\
+export HOME="$PWD/{OWN_HOME}"
+"""
+
+# Every node has a pipe, which it makes when it is there and opens before it counts. Whoever comes later makes its own
+# first and then writes into all that there are: nobody can miss the last one, and nobody asks again and again. All in
+# a subshell: a variable of the task with the name of one of these would be changed for the task, too.
+_TOGETHER: Final = """\
+(
+  gang="${FAIRWAY_CHECKPOINT_DIR%/*}/.gang-${FAIRWAY_CHECKPOINT_DIR##*/}-$FAIRWAY_ATTEMPT" own="$FAIRWAY_NODE_RANK"
+  umask 077
+  command -p mkdir -p -- "$gang" && cd -- "$gang" && { [[ -p $own ]] || command -p mkfifo "$own"; } || exit 1
+  exec {bell}<>"$own" || exit 1
+  for one in *; do echo 1<>"$one"; done
+  while all=(*); (( ${#all[@]} < FAIRWAY_NUM_NODES )); do read -r -u "$bell"; done
+) || exit 1
+"""
+
+_SCRIPT: Final = """\
+exec /bin/bash -c "$1" "$0"
+"""
+
+_LONG_SCRIPT: Final = """\
+printf %s "$@" >".fairway-$0" && exec /bin/bash ".fairway-$0"
+"""
+
+_UNPACK: Final = """\
+while (( $# )); do
+  [[ -f $1 ]] || { echo "fairway: the files for $2 are not on this machine: there is no $1" >&2; exit 1; }
+  command -p mkdir -p -- "$2" && command -p tar -xzof "$1" -C "$2" ||
+    { echo "fairway: the files for $2 cannot be unpacked from $1" >&2; exit 1; }
+  shift 2
+done
+"""
+
+
+def run_command(script: str, *, own_home: bool, together: bool) -> list[str]:
+    """Run the task; `together` waits until all nodes have come so far."""
+    return _command("run", script, _CHECKPOINTS, _TOGETHER if together else "", _HOME if own_home else "")
+
+
+def setup_command(script: str, *, own_home: bool) -> list[str]:
+    return _command("setup", script, _CHECKPOINTS, _HOME if own_home else "")
+
+
+def files_command(archives: Iterable[tuple[str, str]]) -> list[str]:
+    """Unpack archives, each into its directory, in order."""
+    arguments = (verbatim(part) for pair in archives for part in pair)
+    return [*_SHELL, verbatim(_UNPACK), "files", *arguments]
+
+
+def verbatim(text: str) -> str:
+    """The text as it is to be written in a pod, where `$(NAME)` and `$$` would be replaced."""
+    return _REFERENCE.sub("$$", text)
+
+
+def _command(name: str, script: str, *lines: str) -> list[str]:
+    if len(script.encode()) <= _LONGEST_ARGUMENT:
+        start, pieces = _SCRIPT, [script]
+    else:
+        start, pieces = _LONG_SCRIPT, [script[at : at + _PIECE] for at in range(0, len(script), _PIECE)]
+    return [*_SHELL, verbatim("".join((*lines, start))), name, *map(verbatim, pieces)]

@@ -1,0 +1,72 @@
+"""What a task asks for, once it has been read: the one form that everybody behind the parser works with."""
+
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """One way to give a task what it needs on every node. The first that can be had is taken."""
+
+    infra: str = ""
+    """Where: empty for here, else the name of a context in the server's kubeconfig."""
+
+    cpus: str = "1"
+    """As a quantity: `4`, `500m`. What was written as `4+` is asked for as 4."""
+
+    memory: str = ""
+    """As a quantity: `16Gi`; empty asks for none."""
+
+    gpus: int = 0
+    accelerators: tuple[str, ...] = ()
+    """Names of the models that will do (`T4`, `A100-80GB`), any of them; empty where any will."""
+
+    disk: str = ""
+    """As a quantity (`256Gi`): asked for as ephemeral storage."""
+
+    image: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    """The task's own, for its pods; queue and priority class may be among them, by Kueue's names."""
+
+
+class Recovery(Struct, frozen=True, kw_only=True):
+    """When a task that failed by itself is started again."""
+
+    max_restarts_on_errors: int = 0
+    exit_codes: frozenset[int] = frozenset()
+    """These are always started again, and do not count."""
+
+
+class Files(Struct, frozen=True, kw_only=True):
+    """Files that the task finds at a path: an archive that was uploaded."""
+
+    archive: str
+    """The SHA-256 of the archive (`.tar.gz`), in hex."""
+
+    path: str
+    """`.` (the working directory), relative to it, or below `~/`."""
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """One task, complete: every variable has a value, every path is an archive."""
+
+    name: str = ""
+    num_nodes: int = 1
+    envs: dict[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    """Names of variables whose values are in the job's Secret."""
+
+    files: tuple[Files, ...] = ()
+    setup: str = ""
+    run: str = ""
+    candidates: tuple[Candidate, ...] = (Candidate(),)
+    recovery: Recovery = Recovery()
+    priority: int | None = None
+    max_duration_seconds: int | None = None
+    pod_config: dict[str, Any] = field(default_factory=dict)
+    """A part of a pod, laid under what is made of the task (`config.kubernetes.pod_config`)."""
+
+    service_account: str = ""
+    provision_timeout_seconds: int | None = None
+    queue: str = ""
+    """`config.kubernetes.kueue.local_queue_name`."""

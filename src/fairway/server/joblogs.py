@@ -1,0 +1,207 @@
+"""A managed job's log over HTTP: of any of its attempts, whether the attempt's pods are there or gone.
+
+Which attempt is said by `task` (the current one unless said), `attempt` (the latest of that task), `rank` (0, the head)
+and `container` (`run`; before it come `files` and `setup`, where a task has any); which part of its log as for a pod.
+A log that nothing was written to is empty, whatever the reason. With `follow`, an attempt that is still to come is
+waited for, for as long as a watch may last; who has waited in vain asks again.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from fairway.errors import BadRequest, Expired
+from fairway.kinds.kind import Manifest
+from fairway.managed.states import FINAL
+from fairway.server.limits import Limits
+from fairway.server.logs.reading import log_path
+from fairway.server.logs.requests import LogOptions, parse_options
+from fairway.server.podlogs import Logs, Source, answer, has_ended, nothing, pod_log, pod_until, tell
+from fairway.server.requests import Request, Send
+from fairway.server.responses import Response
+from fairway.server.routes import Route
+from fairway.store.objects import Objects
+from fairway.store.objects.reading import readable
+from fairway.store.selectors import Selection
+
+CONTAINERS: Final = ("files", "setup", "run")
+
+
+class _Wanted(NamedTuple):
+    """The attempt that is asked for, `None` for what the job itself decides."""
+
+    task: int | None
+    attempt: int | None
+    rank: int
+    container: str
+    follow: bool
+
+
+class _Pod(NamedTuple):
+    """The pod of an attempt; without a UID it has never been."""
+
+    name: str
+    uid: str
+
+
+async def job_log(
+    objects: Objects,
+    request: Request,
+    route: Route,
+    logs: Logs,
+    limits: Limits,
+    start: Callable[[], None],
+    send: Send,
+) -> Response | None:
+    """Send a log; `start` is called right before the first byte. An answer comes back where nothing was sent."""
+    options = parse_options(request.query, route.name)
+    wanted = _wanted(request, options)
+    entry = objects.get(route.kind, route.namespace, route.name)
+    job = readable(entry)
+    pod = _chosen(objects, job, wanted)
+    if pod is None and (not wanted.follow or _is_over(job)):
+        return nothing()
+
+    async def telling() -> None:
+        found = pod or await _awaited(objects, route, entry.meta.uid, wanted, limits)
+        if found is not None and found.uid:
+            await _tell(objects, _source(logs.state, route.namespace, found, wanted), options, logs, limits, send)
+
+    await answer(request, start, send, telling())
+    return None
+
+
+def _wanted(request: Request, options: LogOptions) -> _Wanted:
+    container = options.container or CONTAINERS[-1]
+    if container not in CONTAINERS:
+        raise BadRequest(
+            f"container: Invalid value: {container[:80]!r}: the containers of a managed job are {', '.join(CONTAINERS)}"
+        )
+    if options.previous:
+        raise BadRequest("previous: Forbidden: what ran before has an attempt of its own: say `attempt`")
+    return _Wanted(
+        request.number("task"), request.number("attempt"), request.number("rank") or 0, container, options.follow
+    )
+
+
+def _chosen(objects: Objects, job: Manifest, wanted: _Wanted) -> _Pod | None:
+    """The pod that is meant; `None` if it may still come, `BadRequest` if it will not."""
+    status = job.get("status") or {}
+    task = (status.get("task") or 0) if wanted.task is None else wanted.task
+    _check_place(job, task, wanted.rank)
+    attempts = sorted((one for one in status.get("attempts") or () if one["task"] == task), key=_number)
+    if wanted.attempt is None:
+        attempt = attempts[-1] if attempts else None
+    else:
+        attempt = next((one for one in attempts if one["attempt"] == wanted.attempt), None)
+        if attempt is None and (not _may_come(attempts, wanted) or _is_over(job)):
+            raise _unknown_attempt(attempts, wanted.attempt)
+    elsewhere = status.get("infra") if attempt is None else attempt.get("infra")
+    if elsewhere:
+        raise BadRequest(f"the job was handed to {elsewhere}, and so its logs are there: ask that server for them")
+    return None if attempt is None else _pod_of(objects, job, attempt, wanted.rank)
+
+
+def _pod_of(objects: Objects, job: Manifest, attempt: dict[str, Any], rank: int) -> _Pod | None:
+    metadata = job["metadata"]
+    for pod in attempt.get("pods") or ():
+        if pod.get("rank", 0) != rank:
+            continue
+        if pod.get("uid"):
+            return _Pod(pod["name"], pod["uid"])
+        entry = objects.store.get("pods", (metadata["namespace"], pod["name"]))
+        if entry is not None and _belongs_to(readable(entry), metadata["uid"]):
+            return _Pod(pod["name"], entry.meta.uid)
+    return _Pod("", "") if attempt.get("endedAt") else None
+
+
+def _check_place(job: Manifest, task: int, rank: int) -> None:
+    tasks = job["spec"].get("tasks") or ()
+    if not 0 <= task < len(tasks):
+        raise BadRequest(f"task: Invalid value: {task}: {_there_are('task', 0, len(tasks) - 1)}")
+    nodes = tasks[task].get("num_nodes")
+    nodes = nodes if isinstance(nodes, int) else 1
+    if not 0 <= rank < nodes:
+        raise BadRequest(f"rank: Invalid value: {rank}: {_there_are('rank', 0, nodes - 1)}")
+
+
+def _may_come(attempts: list[dict[str, Any]], wanted: _Wanted) -> bool:
+    """Whether an attempt that is not there will be worth waiting for."""
+    latest = _number(attempts[-1]) if attempts else 0
+    return wanted.follow and wanted.attempt is not None and wanted.attempt > latest
+
+
+def _unknown_attempt(attempts: list[dict[str, Any]], number: int) -> BadRequest:
+    known = _there_are("attempt", _number(attempts[0]), _number(attempts[-1])) if attempts else "there is none yet"
+    return BadRequest(f"attempt: Invalid value: {number}: {known}")
+
+
+def _there_are(what: str, first: int, last: int) -> str:
+    return f"there is only {what} {first}" if first == last else f"there are {what}s {first} to {last}"
+
+
+def _number(attempt: dict[str, Any]) -> int:
+    return int(attempt["attempt"])
+
+
+def _belongs_to(pod: Manifest, uid: str) -> bool:
+    return any(one.get("controller") and one["uid"] == uid for one in pod["metadata"].get("ownerReferences") or ())
+
+
+def _is_over(job: Manifest) -> bool:
+    """Whether the job has ended, and nobody has asked for it to begin again."""
+    status = job.get("status") or {}
+    return status.get("phase") in FINAL and job["spec"].get("retry", 0) <= status.get("observedRetry", 0)
+
+
+async def _awaited(objects: Objects, route: Route, uid: str, wanted: _Wanted, limits: Limits) -> _Pod | None:
+    """The pod that is meant, once it is there; `None` if the job has ended or is gone, or it took too long."""
+    selection = Selection(route.kind, route.namespace, fields=f"metadata.name={route.name}")
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limits.watch_seconds * random.uniform(1, 2)):  # noqa: S311 - not all at once
+            while True:
+                events = objects.watch(selection, objects.store.revision)
+                entry = objects.store.get(route.kind.resource, (route.namespace, route.name))
+                if entry is None or entry.meta.uid != uid:
+                    return None
+                job = readable(entry)
+                try:
+                    pod = _chosen(objects, job, wanted)
+                except BadRequest:  # too late to refuse, and nothing to be told
+                    return None
+                if pod is not None or _is_over(job):
+                    return pod
+                with contextlib.suppress(Expired):
+                    while not await events.next():
+                        pass
+    return None
+
+
+def _source(state: Path, namespace: str, pod: _Pod, wanted: _Wanted) -> Source:
+    """The last start of the container; there are more than one only where somebody configured pods to be restarted."""
+    directory = log_path(state, namespace, pod.uid, wanted.container, 0).parent
+    restart = max((int(path.stem) for path in directory.glob("*.log") if path.stem.isdecimal()), default=0)
+    return Source(namespace, pod.name, pod.uid, wanted.container, restart)
+
+
+async def _tell(objects: Objects, source: Source, options: LogOptions, logs: Logs, limits: Limits, send: Send) -> None:
+    if options.follow:
+        await pod_until(objects, source, lambda pod: _has_begun(pod, source))
+    await tell(objects, source, options, logs, limits, send)
+
+
+def _has_begun(pod: Manifest, source: Source) -> bool:
+    """Whether a container has something to tell, or never will."""
+    names = {one["name"] for part in ("initContainers", "containers") for one in pod["spec"].get(part) or ()}
+    if source.container not in names or has_ended(pod, source.container, source.restart):
+        return True
+    status = pod.get("status") or {}
+    both = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return any(one["name"] == source.container and "running" in (one.get("state") or {}) for one in both)
+
+
+TELLERS: Final = {"pods": pod_log, "managedjobs.fairway.dev": job_log}
+"""Who sends the log of an object, by the resource of its kind."""

@@ -1,0 +1,282 @@
+"""Transactions over HTTP: several writes in one request, all or none.
+
+    POST …/namespaces/NS/transactions    {"spec": {"operations": [{"verb": "create", "manifest": {…}}, …]}}
+
+Each operation is authorised and audited as the request that it stands for, and refused with that request's answer: its
+code and reason, and `operation 3: …` before its words. What a transaction is, the store knows.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from fairway.errors import (
+    ApiError,
+    BadRequest,
+    MethodNotAllowed,
+    NotFound,
+    OperationRefused,
+    TooManyRequests,
+    ValidationError,
+)
+from fairway.kinds.kind import Kind
+from fairway.server import bodies
+from fairway.server.access.audit import AuditEntry, AuditLog
+from fairway.server.access.authorization import authorize
+from fairway.server.limits import Limits
+from fairway.server.requests import Request
+from fairway.server.responses import Response, encode, status_of, warning_headers
+from fairway.server.routes import Place
+from fairway.store.objects import DeleteOptions, Objects, WriteOptions, Written
+from fairway.store.objects.transacting import MOST_OPERATIONS, Create, Delete, Operation, Patch
+
+KIND: Final = "Transaction"
+_CODES: Final = {"create": 201, "patch": 200, "delete": 200}
+_MOST_WARNINGS: Final = 20
+_FORMS: Final = (
+    "an operation is {verb: create, manifest}, {verb: patch, apiVersion, kind, name, patch} or "
+    "{verb: delete, apiVersion, kind, name}"
+)
+
+
+class _Create(msgspec.Struct, tag_field="verb", tag="create", forbid_unknown_fields=True):
+    manifest: dict[str, Any]
+    namespace: str = ""
+
+
+class _Named(msgspec.Struct, tag_field="verb", rename="camel", forbid_unknown_fields=True):
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Patch(_Named, tag="patch", kw_only=True):
+    patch: dict[str, Any]
+
+
+class _Delete(_Named, tag="delete", kw_only=True):
+    propagation_policy: str = ""
+    grace_period_seconds: int | None = None
+
+
+_Written: TypeAlias = _Create | _Patch | _Delete
+
+
+class _Step(NamedTuple):
+    """An operation as the request that it stands for."""
+
+    verb: str
+    kind: Kind
+    version: str
+    namespace: str
+    name: str
+    operation: Operation
+
+
+class Transactions:
+    """Keeps the contract of `VirtualResource`."""
+
+    def __init__(self, objects: Objects, audit: AuditLog, limits: Limits) -> None:
+        self._objects = objects
+        self._audit = audit
+        self._limits = limits
+        self._under_way = 0
+
+    def verb(self, request: Request, where: Place) -> str:
+        if not where.namespace or where.name:
+            raise NotFound(
+                "the server could not find the requested resource: transactions go to namespaces/NS/transactions"
+            )
+        if request.method != "POST":
+            raise MethodNotAllowed(
+                f"transactions are sent with POST, not with {request.method}: nothing is kept of them"
+            )
+        return "create"
+
+    async def answer(self, request: Request, where: Place) -> Response:
+        if self._under_way >= self._limits.transactions:
+            raise TooManyRequests(
+                f"{self._limits.transactions} transactions are being carried out already; try again in a second"
+            )
+        self._under_way += 1
+        try:
+            return await self._carried_out(request, where)
+        finally:
+            self._under_way -= 1
+
+    def close(self) -> None:
+        """None takes long."""
+
+    async def _carried_out(self, request: Request, where: Place) -> Response:
+        started = time.perf_counter()
+        options = bodies.write_options(request)
+        request.max_body = self._limits.transaction_bytes
+        operations = _operations(await bodies.manifest(request), where)
+        steps: list[_Step] = []
+        try:
+            for number, given in enumerate(operations, 1):
+                steps.append(self._understood(number, given, where))
+                _authorize(number, steps[-1], request)
+            written = await self._objects.transact([step.operation for step in steps], options)
+        except OperationRefused as refused:
+            if len(steps) >= refused.number:
+                code = status_of(refused, self._objects.registry)["code"]
+                self._record(request, steps[refused.number - 1], code, None, options, started)
+            raise
+        for step, one in zip(steps, written, strict=True):
+            self._record(request, step, _CODES[step.verb], one, options, started)
+        return self._told(where, steps, written)
+
+    def _understood(self, number: int, given: object, where: Place) -> _Step:
+        try:
+            return self._step(_read(given), where)
+        except (ApiError, ValidationError) as error:
+            raise OperationRefused(number, error) from error
+
+    def _step(self, given: _Written, where: Place) -> _Step:
+        if isinstance(given, _Create):
+            return self._creation(given, where)
+        kind, version = self._kind(given.api_version, given.kind)
+        namespace = (given.namespace or where.namespace) if kind.namespaced else ""
+        if not given.name:
+            raise BadRequest("name: Required value: which object is meant")
+        key = (namespace, given.name)
+        if isinstance(given, _Patch):
+            patch = _with_preconditions(given)
+            return _Step("patch", kind, version, *key, Patch(kind, version, key, patch))
+        options = DeleteOptions(
+            uid=given.uid,
+            resource_version=given.resource_version,
+            propagation=given.propagation_policy,
+            grace_seconds=given.grace_period_seconds,
+        )
+        return _Step("delete", kind, version, *key, Delete(kind, key, options))
+
+    def _creation(self, given: _Create, where: Place) -> _Step:
+        manifest = given.manifest
+        kind, version = self._kind(manifest.get("apiVersion"), manifest.get("kind"))
+        metadata = manifest.get("metadata")
+        named = metadata if isinstance(metadata, dict) else {}
+        inside = given.namespace or named.get("namespace") or where.namespace
+        name = named.get("name") or ""
+        if not isinstance(inside, str) or not isinstance(name, str):
+            raise BadRequest("metadata.name and metadata.namespace must be strings")
+        namespace = inside if kind.namespaced else ""
+        return _Step("create", kind, version, namespace, name, Create(kind, version, namespace, manifest))
+
+    def _kind(self, api_version: object, kind: object) -> tuple[Kind, str]:
+        found = None
+        if isinstance(api_version, str) and isinstance(kind, str):
+            found = self._objects.registry.by_api_version(api_version, kind)
+        if found is None:
+            raise NotFound(f"there is no kind {kind!s:.80} in {api_version!s:.80}: see `kubectl api-resources`")
+        return found, str(api_version).rpartition("/")[2]
+
+    def _record(
+        self,
+        request: Request,
+        step: _Step,
+        code: int,
+        written: Written | None,
+        options: WriteOptions,
+        started: float,
+    ) -> None:
+        stored = written is not None and not options.dry_run
+        self._audit.record(
+            AuditEntry(
+                time=self._objects.now(),
+                user=request.user.name,
+                verb=step.verb,
+                group=step.kind.group,
+                resource=step.kind.plural,
+                code=code,
+                namespace=step.namespace,
+                name=written.entry.name if written is not None else step.name,
+                source=request.client,
+                dry_run=options.dry_run,
+                resource_version=str(written.entry.revision) if stored and written is not None else "",
+                duration=round(time.perf_counter() - started, 6),
+            )
+        )
+
+    def _told(self, where: Place, steps: Sequence[_Step], written: Sequence[Written]) -> Response:
+        results = b",".join(
+            b"null" if one.removed else self._objects.rendered(step.kind, one.entry, step.version)
+            for step, one in zip(steps, written, strict=True)
+        )
+        head = {
+            "apiVersion": f"{where.group}/{where.version}",
+            "kind": KIND,
+            "metadata": {"namespace": where.namespace},
+        }
+        body = encode(head)[:-1] + b',"status":{"results":[' + results + b"]}}"
+        return Response(201, body, headers=warning_headers(_warnings(written)))
+
+
+def _operations(body: Any, where: Place) -> list[Any]:
+    """The list in a transaction, whatever is in it."""
+    expected = f"{where.group}/{where.version}"
+    if not isinstance(body, dict):
+        raise BadRequest(f"the body must be a {KIND} object")
+    if body.get("apiVersion", expected) != expected or body.get("kind", KIND) != KIND:
+        raise BadRequest(
+            f"the object in the body ({body.get('apiVersion')!s:.80}, {body.get('kind')!s:.80}) is not of the kind "
+            f"that the path asks for ({expected}, {KIND})"
+        )
+    spec = body.get("spec")
+    operations = spec.get("operations") if isinstance(spec, dict) else None
+    if not isinstance(operations, list):
+        raise BadRequest(f"spec.operations: Required value: a list; {_FORMS}")
+    if len(operations) > MOST_OPERATIONS:
+        raise BadRequest(
+            f"spec.operations: Too many: {len(operations)}: a transaction has at most {MOST_OPERATIONS} operations; "
+            "send several"
+        )
+    return operations
+
+
+def _read(given: object) -> _Written:
+    try:
+        operation: _Written = msgspec.convert(given, _Written)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"{str(error).replace('`$.', '`')}: {_FORMS}") from None
+    return operation
+
+
+def _with_preconditions(given: _Patch) -> dict[str, Any]:
+    """The patch with what it asks of the object, where the store looks for it."""
+    preconditions = {"uid": given.uid, "resourceVersion": given.resource_version}
+    asked = {name: value for name, value in preconditions.items() if value}
+    metadata = given.patch.get("metadata", {})
+    if not asked or not isinstance(metadata, dict):
+        return given.patch
+    return {**given.patch, "metadata": {**metadata, **asked}}
+
+
+def _authorize(number: int, step: _Step, request: Request) -> None:
+    try:
+        authorize(
+            request.user,
+            verb=step.verb,
+            group=step.kind.group,
+            resource=step.kind.plural,
+            namespace=step.namespace,
+            name=step.name,
+        )
+    except ApiError as error:
+        raise OperationRefused(number, error) from error
+
+
+def _warnings(written: Sequence[Written]) -> list[str]:
+    """The first few, each with the operation that it is about."""
+
+    def found() -> Iterator[str]:
+        for number, one in enumerate(written, 1):
+            yield from (f"operation {number}: {warning}" for warning in one.warnings)
+
+    return [warning for warning, _ in zip(found(), range(_MOST_WARNINGS), strict=False)]

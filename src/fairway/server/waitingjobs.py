@@ -1,0 +1,136 @@
+"""Why Workloads wait, over HTTP: read-only, worked out when it is asked for.
+
+    GET …[/namespaces/NS]/waitingjobs              everyone who waits, queue by queue, in their order
+    GET …/namespaces/NS/waitingjobs/WORKLOAD       all about one: what is missing, who holds it, what would help
+
+Whoever decides knows; where nobody does (an API alone), nobody waits. `kubectl get waitingjobs` prints them.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from fairway.errors import BadRequest, MethodNotAllowed, NotFound
+from fairway.kinds.jsonpath import custom_column
+from fairway.kinds.kind import Kind, Manifest
+from fairway.server.access.roles import allowed
+from fairway.server.negotiation import Accepted, accepted
+from fairway.server.reading import yaml_of
+from fairway.server.requests import Request
+from fairway.server.responses import Response, encode
+from fairway.server.routes import Place
+from fairway.server.tables import Page, included, partial_metadata, partial_metadata_list, table
+from fairway.store.objects import Objects
+
+GROUP: Final = "fairway.dev"
+VERSION: Final = "v1alpha1"
+_WORKLOADS: Final = "workloads.kueue.x-k8s.io"
+
+_COLUMNS: Final = (
+    custom_column("Owner", ".owner.name", description="The job that waits."),
+    custom_column("Queue", ".localQueue", description="The LocalQueue that it waits in."),
+    custom_column("ClusterQueue", ".clusterQueue", priority=1, description="Where that leads."),
+    custom_column("Position", ".position", "integer", description="Its place in the ClusterQueue, from 1."),
+    custom_column("Priority", ".priority", "integer", description="The priority it has now."),
+    custom_column("Message", ".message", description="Why it waits."),
+    custom_column("Age", ".metadata.creationTimestamp", "date", description="How long ago it was created."),
+)
+_KIND: Final = Kind(
+    group=GROUP,
+    kind="WaitingJob",
+    plural="waitingjobs",
+    versions=(VERSION,),
+    stored=VERSION,
+    schemas={},
+    columns={VERSION: _COLUMNS},
+)
+
+
+class WaitingSource(Protocol):
+    """Whoever knows who waits, and why."""
+
+    def all(self, namespace: str = "") -> list[Manifest]:
+        """Everyone in a namespace, or anywhere."""
+
+    def one(self, namespace: str, name: str, may_read: Callable[[str], bool]) -> Manifest | None:
+        """All about one, without the names of those in namespaces that may not be read; `None` if it does not wait."""
+
+
+class WaitingJobs:
+    """Keeps the contract of `VirtualResource`."""
+
+    def __init__(self, objects: Objects, source: Callable[[], WaitingSource | None]) -> None:
+        """`source` tells whom to ask now."""
+        self._objects = objects
+        self._source = source
+
+    def verb(self, request: Request, where: Place) -> str:
+        if where.subresource:
+            raise NotFound("the server could not find the requested resource")
+        if request.method not in {"GET", "HEAD"}:
+            raise MethodNotAllowed(f"waiting jobs can only be read, not changed with {request.method}")
+        if where.name and not where.namespace:
+            raise NotFound("waiting jobs belong to a namespace: the path must name it")
+        return "get" if where.name else "list"
+
+    async def answer(self, request: Request, where: Place) -> Response:
+        for name in ("watch", "labelSelector", "fieldSelector"):
+            if request.query.get(name) not in {None, "", "0", "false"}:
+                raise BadRequest(
+                    f"{name}: Forbidden: waiting jobs are worked out when asked for; list them, and select then"
+                )
+        form = accepted(request.header(b"accept"))
+        if where.name:
+            item = self._one(request, where)
+            return self._shown([item], item, form, request)
+        source = self._source()
+        items = [_typed(item) for item in source.all(where.namespace)] if source is not None else []
+        whole = {
+            "kind": "WaitingJobList",
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "metadata": {"resourceVersion": str(self._objects.store.revision)},
+            "items": items,
+        }
+        return self._shown(items, whole, form, request)
+
+    def close(self) -> None:
+        """None takes long."""
+
+    def _one(self, request: Request, where: Place) -> Manifest:
+        user = request.user
+
+        def may_read(namespace: str) -> bool:
+            return allowed(user, verb="get", group="kueue.x-k8s.io", resource="workloads", namespace=namespace)
+
+        source = self._source()
+        found = source.one(where.namespace, where.name, may_read) if source is not None else None
+        if found is not None:
+            return _typed(found)
+        stored = self._objects.store.get(_WORKLOADS, (where.namespace, where.name))
+        why = f"the Workload {where.name} does not wait" if stored is not None else f"there is no Workload {where.name}"
+        raise NotFound(
+            f'waitingjobs.{GROUP} "{where.name}" not found: {why}',
+            details={"name": where.name, "group": GROUP, "kind": "waitingjobs"},
+        )
+
+    def _shown(self, items: list[Manifest], whole: Any, form: Accepted, request: Request) -> Response:
+        page = Page(str(self._objects.store.revision))
+        if form.shape == "Table":
+            whole = table(
+                _KIND,
+                VERSION,
+                items,
+                now=self._objects.now(),
+                page=page,
+                include_object=included(request.query.get("includeObject", "")),
+                meta_version=form.version,
+            )
+        elif form.shape == "PartialObjectMetadataList":
+            whole = partial_metadata_list(items, page=page, meta_version=form.version)
+        elif form.shape:
+            whole = partial_metadata(whole, form.version)
+        data = encode(whole)
+        return Response(200, yaml_of(data), b"application/yaml") if form.yaml else Response(200, data)
+
+
+def _typed(item: Manifest) -> Manifest:
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": _KIND.kind, **item}

@@ -1,0 +1,101 @@
+"""`fairway queues`: figures of quota, and the tables of them."""
+
+import pytest
+
+from fairway.cli import quotas
+from fairway.cli.queues import as_text
+from fairway.cli.quotas import Pool, cohorts, local_queue, readable
+from fairway.cli.tables import Screen
+
+from .looking import PAPER, cluster_queue, golden
+
+TEAM_A = quotas.cluster_queue(
+    cluster_queue(
+        "team-a",
+        {
+            ("spot", "cpu"): ("9", "12", "3"),
+            ("spot", "memory"): ("36Gi", "6Gi", "0"),
+            ("on-demand", "nvidia.com/gpu"): ("4", "1", "0"),
+        },
+        cohort="teams",
+        running=3,
+        pending=12,
+    )
+)
+TEAM_B = quotas.cluster_queue(
+    cluster_queue(
+        "team-b", {("spot", "cpu"): ("6", "0", "0")}, cohort="teams", trouble="references missing ResourceFlavor(s): x"
+    )
+)
+OPEN = quotas.cluster_queue(cluster_queue("open", {("any", "cpu"): ("1000000000", "500m", "0")}))
+LOCAL = local_queue(
+    {
+        "metadata": {"name": "user-queue", "namespace": "default"},
+        "spec": {"clusterQueue": "team-a"},
+        "status": {"reservingWorkloads": 3, "pendingWorkloads": 12},
+    }
+)
+QUEUES = [OPEN, TEAM_A, TEAM_B]
+COHORTS = cohorts(QUEUES, [{"metadata": {"name": "teams"}, "spec": {"parentName": "company"}}])
+
+
+def test_all_tables() -> None:
+    assert as_text(QUEUES, COHORTS, [LOCAL], PAPER) == golden("queues.txt")
+
+
+def test_without_blocks_and_on_a_narrow_screen() -> None:
+    shown = as_text(QUEUES, COHORTS, [LOCAL], Screen(width=99, unicode=False))
+
+    assert shown.isascii()
+    assert max(map(len, shown.splitlines())) <= 99
+
+
+def test_without_any_queue_one_is_told_how_to_make_one() -> None:
+    assert "fairway apply" in as_text([], [], [], PAPER)
+
+
+def test_a_queue_without_quota_is_there_all_the_same() -> None:
+    bare = quotas.cluster_queue({"metadata": {"name": "bare"}, "spec": {}})
+
+    assert quotas.as_table([bare], PAPER).splitlines()[1].split() == ["bare", "-", "0", "0", "-", "-"]
+
+
+def test_a_cohort_has_the_quota_of_its_queues_and_its_own() -> None:
+    own = {
+        "metadata": {"name": "teams"},
+        "spec": {
+            "resourceGroups": [{"flavors": [{"name": "spot", "resources": [{"name": "cpu", "nominalQuota": 5}]}]}]
+        },
+    }
+    (found,) = cohorts([TEAM_A, TEAM_B], [own])
+
+    assert found.pools[0] == Pool("spot", "cpu", quota=20 * 10**9, used=12 * 10**9)
+
+
+def test_for_scripts() -> None:
+    assert quotas.queue_record(TEAM_A)["pools"][0] == {
+        "flavor": "spot",
+        "resource": "cpu",
+        "quota": "9",
+        "used": "12",
+        "borrowed": "3",
+        "borrowingLimit": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "nanos", "want"),
+    [
+        ("cpu", 5_500_000_000, "5.5"),
+        ("cpu", 0, "0"),
+        ("cpu", 333_333_333, "0.33"),
+        ("cpu", 128 * 10**9, "128"),
+        ("cpu", 10**9 * 10**9, "unlimited"),
+        ("memory", 1023 * 10**9, "1023"),
+        ("memory", 1536 * 2**20 * 10**9, "1.5Gi"),
+        ("memory", 2**70 * 10**9, "unlimited"),
+        ("nvidia.com/gpu", 4 * 10**9, "4"),
+    ],
+)
+def test_amounts_as_people_say_them(resource: str, nanos: int, want: str) -> None:
+    assert readable(resource, nanos) == want

@@ -1,0 +1,733 @@
+"""Task files that are wrong, each with the one sentence that says so: file, line, field, what is wrong, the way out."""
+
+from typing import Final
+
+NO_TEXT_AT_ALL: Final[dict[str, tuple[str | bytes, str]]] = {
+    "empty": (
+        "",
+        "task.yaml:1: the file is empty; a task file is a map of fields such as `run: echo hello`",
+    ),
+    "only blank lines": (
+        "\n\n  \n",
+        "task.yaml:1: the file is empty; a task file is a map of fields such as `run: echo hello`",
+    ),
+    "only comments": (
+        "# nothing here\n# nor here\n",
+        ("task.yaml:1: the file holds nothing but comments; a task file is a map of fields such as `run: echo hello`"),
+    ),
+    "a null": (
+        "null\n",
+        "task.yaml:1: the file holds no fields; a task file is a map of fields such as `run: echo hello`",
+    ),
+    "a list": (
+        "- cpus: 4\n- run: train\n",
+        (
+            'task.yaml:1: a task file is a map of fields such as `run: echo hello`, but this is a list: [{"cpus": 4}, '
+            '{"run": "train"}]'
+        ),
+    ),
+    "plain text": (
+        "python train.py\n",
+        ('task.yaml:1: a task file is a map of fields such as `run: echo hello`, but this is text: "python train.py"'),
+    ),
+    "a number": (
+        "42\n",
+        "task.yaml:1: a task file is a map of fields such as `run: echo hello`, but this is a number: 42",
+    ),
+    "binary": (
+        b"\x7fELF\x02\x01\x01\x00\x00",
+        "task.yaml:1: this is a binary file (it holds NUL bytes); give a YAML file",
+    ),
+    "NUL bytes in the third line": (
+        b"run: train\nname: a\nenvs: \x00\n",
+        "task.yaml:3: this is a binary file (it holds NUL bytes); give a YAML file",
+    ),
+    "Latin-1": (
+        b"run: caf\xe9\n",
+        "task.yaml:1: the byte 0xe9 is not UTF-8; save the file as UTF-8 text",
+    ),
+    "UTF-16": (
+        b"\xff\xfer\x00u\x00n\x00:\x00 \x00t\x00r\x00a\x00i\x00n\x00\n\x00",
+        "task.yaml:1: this is UTF-16; save the file as UTF-8 text",
+    ),
+    "a bell": (
+        "run: train\nname: a\x07b\n",
+        "task.yaml:2:8: the character U+0007 is not allowed in a task file; remove it",
+    ),
+    "a Kubernetes object": (
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n",
+        'task.yaml:2: kind: this is a Kubernetes object ("Pod"), not a task; use `fairway apply -f`',
+    ),
+}
+
+YAML: Final = {
+    "a tab for indentation": (
+        "resources:\n\tcpus: 4\nrun: train\n",
+        "task.yaml:2: a tab is used for indentation; YAML allows spaces only, so write spaces instead",
+    ),
+    "a tab after spaces": (
+        "resources:\n  \tcpus: 4\nrun: train\n",
+        "task.yaml:2: a tab is used for indentation; YAML allows spaces only, so write spaces instead",
+    ),
+    "a tab below a value": (
+        "name: a\n\trun: train\n",
+        "task.yaml:2: a tab is used for indentation; YAML allows spaces only, so write spaces instead",
+    ),
+    "a key twice": (
+        "name: a\nrun: train\nname: b\n",
+        'task.yaml:3:1: the key "name" is there twice, first in line 1; remove one of them',
+    ),
+    "a nested key twice": (
+        "resources:\n  cpus: 1\n  memory: 2\n  cpus: 3\nrun: train\n",
+        'task.yaml:4:3: the key "cpus" is there twice, first in line 2; remove one of them',
+    ),
+    "a list that is not closed": (
+        "resources: {any_of: [{cpus: 1}\nrun: train\n",
+        "task.yaml:1:21: the `[` that is opened here is not closed where it should be; add a `]` or a comma",
+    ),
+    "a map that is not closed": (
+        "envs: {A: 1\nrun: train\n",
+        "task.yaml:1:7: the `{` that is opened here is not closed where it should be; add a `}` or a comma",
+    ),
+    "a quote that is not closed": (
+        'name: "train\nrun: train\n',
+        "task.yaml:1:7: the quote that is opened here is never closed; close it",
+    ),
+    "a single quote that is not closed": (
+        "name: 'it''s\nrun: train\n",
+        "task.yaml:1:7: the quote that is opened here is never closed; close it",
+    ),
+    "a colon in a value": (
+        "run: echo: hello\n",
+        (
+            "task.yaml:1:10: a `:` stands where none can be; indent the line as its neighbours are, or put the text "
+            "in quotes"
+        ),
+    ),
+    "a line indented too little": (
+        "resources:\n    cpus: 4\n  memory: 16\nrun: train\n",
+        "task.yaml:3:3: this line is indented differently from its neighbours; align them",
+    ),
+    "a line indented too much": (
+        "name: a\n  run: train\n",
+        (
+            "task.yaml:2:6: a `:` stands where none can be; indent the line as its neighbours are, or put the text in "
+            "quotes"
+        ),
+    ),
+    "a line without a colon": (
+        "name\nrun: train\n",
+        (
+            "task.yaml:2:4: a `:` stands where none can be; indent the line as its neighbours are, or put the text in "
+            "quotes"
+        ),
+    ),
+    "a script that is not indented": (
+        "run: |\n  cd src\n python train.py\n",
+        "task.yaml:3:2: this line is indented differently from its neighbours; align them",
+    ),
+    "a value that begins with @": (
+        "name: @home\nrun: train\n",
+        "task.yaml:1:7: a value cannot begin with @; put it in quotes",
+    ),
+    "a value that begins with %": (
+        "name: %home\nrun: train\n",
+        "task.yaml:1:7: a value cannot begin with %; put it in quotes",
+    ),
+    "a backslash in double quotes": (
+        'run: "C:\\data"\n',
+        "task.yaml:1:9: there is no such escape in double quotes; write `\\\\` for a backslash",
+    ),
+    "an item behind a key": (
+        "run: - train\n",
+        "task.yaml:1:6: a list begins where none can be; put its first `- ` on a line of its own",
+    ),
+    "a key among items": (
+        "- a\nrun: train\n",
+        "task.yaml:2:1: this line is neither an item (`- `) of the list nor below it; align them",
+    ),
+    "text behind a bar": (
+        "run: |train\n  now\n",
+        "task.yaml:1:7: the rest of the line after `|` or `>` must be empty; begin a new line",
+    ),
+    "a number as key": (
+        "envs:\n  1: a\nrun: train\n",
+        'task.yaml:2:3: the key 1 is not text; write it as "1"',
+    ),
+    "a boolean as key": (
+        "on: push\nrun: train\n",
+        'task.yaml:1:1: the key on is not text; write it as "on"',
+    ),
+    "a list as key": (
+        "? [a, b]\n: c\nrun: train\n",
+        "task.yaml:1:3: a list or a map stands where a key must be; put the key in quotes",
+    ),
+    "a tag of somebody's": (
+        "name: !Ref train\nrun: train\n",
+        "task.yaml:1:7: the tag !Ref means nothing here; remove it",
+    ),
+    "a tag of Python's": (
+        "name: !!python/object:os.system ls\nrun: train\n",
+        "task.yaml:1:7: the tag !!python/object:os.system means nothing here; remove it",
+    ),
+    "an alias for nothing": (
+        "name: *base\nrun: train\n",
+        "task.yaml:1:7: the alias *base stands for nothing yet, or for itself; write &base before it",
+    ),
+    "an alias for itself": (
+        "envs: &a\n  A: *a\nrun: train\n",
+        "task.yaml:2:6: the alias *a stands for nothing yet, or for itself; write &a before it",
+    ),
+    "infinity": (
+        "resources:\n  cpus: .inf\nrun: train\n",
+        "task.yaml:2:9: .inf is not a number that can be used; write a finite one",
+    ),
+    "nesting without end": (
+        "envs: " + "[" * 100 + "]" * 100,
+        "task.yaml:1:70: the file is nested deeper than 64 levels; make it flatter",
+    ),
+    "a NUL behind a backslash": (
+        'run: "train\\0"\n',
+        "task.yaml:1:6: holds a NUL character, which no process can be given; remove it",
+    ),
+    "something below the end": (
+        "run: train\n...\nname: a\n",
+        "task.yaml:3:1: something follows the end of the document; put it on a line below `---`",
+    ),
+}
+
+FIELDS: Final = {
+    "a typo": (
+        "run: train\nresorces:\n  cpus: 1\n",
+        "task.yaml:2: resorces: there is no such field; did you mean resources?",
+    ),
+    "a typo in resources": (
+        "resources:\n  cpu: 4\nrun: train\n",
+        "task.yaml:2: resources.cpu: there is no such field; did you mean cpus?",
+    ),
+    "a typo in a candidate": (
+        "resources:\n  ordered:\n  - cpus: 1\n  - memry: 4\nrun: train\n",
+        "task.yaml:4: resources.ordered[1].memry: there is no such field; did you mean memory?",
+    ),
+    "a name like no other": (
+        "xyzzy: 1\nrun: train\n",
+        (
+            "task.yaml:1: xyzzy: there is no such field; the fields here are config, envs, file_mounts, max_duration, "
+            "name, num_nodes, resources, run, secrets, setup, workdir"
+        ),
+    ),
+    "a typo in the second task": (
+        "run: a\n---\nstup: b\nrun: c\n",
+        "task.yaml:3: stup: there is no such field; did you mean setup?",
+    ),
+    "a dash for an underscore": (
+        "num-nodes: 2\nrun: train\n",
+        "task.yaml:1: num-nodes: there is no such field; did you mean num_nodes?",
+    ),
+    "a resource outside of resources": (
+        "cpus: 4\nrun: train\n",
+        "task.yaml:1: cpus: there is no such field; write it below `resources:`, as `resources: {cpus: …}`",
+    ),
+    "run inside of resources": (
+        "resources:\n  run: train\n",
+        ("task.yaml:2: resources.run: there is no such field; run is a field of the task: move it out of `resources`"),
+    ),
+    "execution in a task": (
+        "execution: serial\nrun: train\n",
+        "task.yaml:1: execution: belongs to the first document of a pipeline; put `---` and the tasks below it",
+    ),
+    "nothing to run": (
+        "name: a\n",
+        "task.yaml:1: run: there is nothing to run; write for example `run: echo hello`",
+    ),
+    "an empty run": (
+        "name: a\nrun:\n",
+        "task.yaml:2: run: there is nothing to run; write for example `run: echo hello`",
+    ),
+    "a list of commands": (
+        "run:\n- cd src\n- python train.py\n",
+        "task.yaml:1: run: must be a script, but is a list of commands; write `run: |`, and the commands below it",
+    ),
+    "a number to run": (
+        "run: 5\n",
+        "task.yaml:1: run: must be a script, but is a number; write `run: |`, and the commands below it",
+    ),
+    "a map as setup": (
+        "setup:\n  pip: install\nrun: train\n",
+        "task.yaml:1: setup: must be a script, but is a map; write `setup: |`, and the commands below it",
+    ),
+    "a list as name": (
+        "name: [a]\nrun: train\n",
+        "task.yaml:1: name: must be text, but is a list; write for example train",
+    ),
+    "nodes: none": (
+        "num_nodes: 0\nrun: train\n",
+        "task.yaml:1: num_nodes: must be from 1 to 1000, but is 0; write for example 2",
+    ),
+    "nodes: in words": (
+        "num_nodes: two\nrun: train\n",
+        'task.yaml:1: num_nodes: must be a whole number, but is "two"; write for example 2',
+    ),
+    "nodes: a part": (
+        "num_nodes: 1.5\nrun: train\n",
+        "task.yaml:1: num_nodes: must be a whole number, but is 1.5; write for example 2",
+    ),
+    "nodes: far too many": (
+        "num_nodes: 1000000\nrun: train\n",
+        "task.yaml:1: num_nodes: must be from 1 to 1000, but is 1000000; write for example 2",
+    ),
+    "a pool": (
+        "pool: workers\nrun: train\n",
+        "task.yaml:1: pool: there are no pools of workers here; remove it, and the job waits in its queue",
+    ),
+    "a service": (
+        "service:\n  port: 8080\nrun: train\n",
+        ("task.yaml:1: service: Fairway runs jobs, not services; remove it, and let `run` end when its work is done"),
+    ),
+    "volumes": (
+        "volumes:\n  /data: my-volume\nrun: train\n",
+        "task.yaml:1: volumes: volumes cannot be mounted here; use file_mounts, or a path of this machine",
+    ),
+    "a callback": (
+        "event_callback: notify.sh\nrun: train\n",
+        (
+            "task.yaml:1: event_callback: there are no callbacks here; remove it, and watch the job with `fairway "
+            "jobs logs` or kubectl"
+        ),
+    ),
+    "managed secrets": (
+        "managed_secrets: [token]\nrun: train\n",
+        (
+            "task.yaml:1: managed_secrets: there is no store of secrets here; write the names under `secrets`, and "
+            "pass --secret NAME=…"
+        ),
+    ),
+    "a hook": (
+        "config:\n  hooks:\n  - run: save.sh\n    events: [preemption]\nrun: train\n",
+        (
+            "task.yaml:2: config.hooks: there are no hooks here; catch SIGTERM in `run` (trap), which comes before a "
+            "job is stopped"
+        ),
+    ),
+    "a job group": (
+        "name: group\nexecution: parallel\n---\nrun: a\n---\nrun: b\n",
+        (
+            "task.yaml:2: execution: job groups (parallel) are not supported; write serial to run one task after "
+            "another, or launch each task from a file of its own"
+        ),
+    ),
+    "an execution that is not known": (
+        "name: p\nexecution: random\n---\nrun: a\n",
+        'task.yaml:2: execution: "random" is not known; write serial, or leave it out',
+    ),
+    "a duration in words": (
+        "max_duration: 5 minutes\nrun: train\n",
+        'task.yaml:1: max_duration: "5 minutes" is no duration; write for example 90s, 30m, 2h, 1d or 1h30m',
+    ),
+    "a duration of nothing": (
+        "max_duration: 0\nrun: train\n",
+        "task.yaml:1: max_duration: 0 is too short or too long; write 1s to ten years, such as 2h",
+    ),
+    "two durations": (
+        "max_duration: 1h\nresources:\n  max_duration: 2h\nrun: train\n",
+        "task.yaml:1: max_duration: resources.max_duration says something else; keep one of them",
+    ),
+    "config: a typo": (
+        "config:\n  kubernets: {}\nrun: train\n",
+        "task.yaml:2: config.kubernets: there is no such field; did you mean kubernetes?",
+    ),
+    "config: labels in the wrong place": (
+        "config:\n  kubernetes:\n    pod_config:\n      labels: {a: b}\nrun: train\n",
+        "task.yaml:4: config.kubernetes.pod_config.labels: there is no such field; did you mean metadata.labels?",
+    ),
+    "config: no number of seconds": (
+        "config:\n  kubernetes:\n    provision_timeout: soon\nrun: train\n",
+        (
+            'task.yaml:3: config.kubernetes.provision_timeout: must be a whole number, but is "soon"; write for '
+            "example 600 (seconds), or -1 to wait for ever"
+        ),
+    ),
+}
+
+RESOURCES: Final = {
+    "a number as resources": (
+        "resources: 4\nrun: train\n",
+        "task.yaml:1: resources: must be a map, but is a number; write for example {cpus: 4, memory: 16GB}",
+    ),
+    "no CPUs": (
+        "resources:\n  cpus: 0\nrun: train\n",
+        "task.yaml:2: resources.cpus: 0 CPUs cannot run anything; ask for more than 0, such as 0.5 or 1",
+    ),
+    "fewer than no CPUs": (
+        "resources:\n  cpus: -1\nrun: train\n",
+        'task.yaml:2: resources.cpus: -1 is no number of CPUs; write for example 4, 0.5 or "4+"',
+    ),
+    "CPUs in words": (
+        "resources:\n  cpus: lots\nrun: train\n",
+        'task.yaml:2: resources.cpus: "lots" is no number of CPUs; write for example 4, 0.5 or "4+"',
+    ),
+    "CPUs: true": (
+        "resources:\n  cpus: true\nrun: train\n",
+        'task.yaml:2: resources.cpus: true is no number of CPUs; write for example 4, 0.5 or "4+"',
+    ),
+    "CPUs: a list": (
+        "resources:\n  cpus: [1, 2]\nrun: train\n",
+        'task.yaml:2: resources.cpus: [1, 2] is no number of CPUs; write for example 4, 0.5 or "4+"',
+    ),
+    "CPUs without end": (
+        "resources:\n  cpus: 99999999\nrun: train\n",
+        "task.yaml:2: resources.cpus: 99999999 CPUs is more than any machine has; ask for at most 1000000",
+    ),
+    "memory in words": (
+        "resources:\n  memory: lots\nrun: train\n",
+        'task.yaml:2: resources.memory: "lots" is no amount of memory; write for example 16, "16+" or 16GB',
+    ),
+    "no memory": (
+        "resources:\n  memory: 0\nrun: train\n",
+        'task.yaml:2: resources.memory: 0 is no amount of memory; ask for more than 0, such as 16, "16+" or 16GB',
+    ),
+    "memory without end": (
+        "resources:\n  memory: 9000TB\nrun: train\n",
+        'task.yaml:2: resources.memory: "9000TB" is more than any machine has; ask for at most 1PB',
+    ),
+    "a disk in words": (
+        "resources:\n  disk_size: huge\nrun: train\n",
+        'task.yaml:2: resources.disk_size: "huge" is no size of a disk; write for example 256 or 256GB',
+    ),
+    "no accelerators of a model": (
+        "resources:\n  accelerators: T4:0\nrun: train\n",
+        (
+            "task.yaml:2: resources.accelerators: 0 accelerators cannot be had; ask for 1 to 1024, or leave the field "
+            "out"
+        ),
+    ),
+    "half an accelerator": (
+        "resources:\n  accelerators: T4:0.5\nrun: train\n",
+        (
+            "task.yaml:2: resources.accelerators: 0.5 is a part of an accelerator, and jobs get whole ones; ask for 1 "
+            "or more"
+        ),
+    ),
+    "accelerators without a name": (
+        "resources:\n  accelerators: 4\nrun: train\n",
+        (
+            "task.yaml:2: resources.accelerators: must name accelerators, but is a number; write for example T4, T4:4 "
+            "or {T4: 4}"
+        ),
+    ),
+    "an empty list of accelerators": (
+        "resources:\n  accelerators: []\nrun: train\n",
+        (
+            "task.yaml:2: resources.accelerators: the list is empty; write for example T4, T4:4 or {T4: 4}, or leave "
+            "it out"
+        ),
+    ),
+    "many accelerators": (
+        "resources:\n  accelerators: {T4: many}\nrun: train\n",
+        (
+            'task.yaml:2: resources.accelerators.T4: "many" is no number of accelerators; write for example T4, T4:4 '
+            "or {T4: 4}"
+        ),
+    ),
+    "a TPU": (
+        "resources:\n  accelerators: tpu-v3-8\nrun: train\n",
+        (
+            "task.yaml:2: resources.accelerators: tpu-v3-8 is a TPU, and only GPUs can be asked for here; name one, "
+            "such as T4:1"
+        ),
+    ),
+    "an accelerator with spaces": (
+        "resources:\n  accelerators: T4 x 4\nrun: train\n",
+        (
+            'task.yaml:2: resources.accelerators: "T4 x 4" is not the name of an accelerator; write for example T4, '
+            "T4:4 or {T4: 4}"
+        ),
+    ),
+    "accelerators: none": (
+        "resources:\n  accelerators: none\nrun: train\n",
+        "task.yaml:2: resources.accelerators: none is no accelerator; leave the field out to ask for none",
+    ),
+    "a priority too high": (
+        "resources:\n  priority: 5000\nrun: train\n",
+        (
+            "task.yaml:2: resources.priority: must be from -1000 to 1000, but is 5000; write for example 100 (higher "
+            "goes first)"
+        ),
+    ),
+    "a priority in words": (
+        "resources:\n  priority: high\nrun: train\n",
+        (
+            'task.yaml:2: resources.priority: must be a whole number, but is "high"; write for example 100 (higher '
+            "goes first)"
+        ),
+    ),
+    "a priority and a class": (
+        "resources:\n  priority: 5\n  labels:\n    kueue.x-k8s.io/priority-class: high\nrun: train\n",
+        (
+            "task.yaml:2: resources.priority: the label kueue.x-k8s.io/priority-class says the priority too; keep one "
+            "of them"
+        ),
+    ),
+    "two classes": (
+        "resources:\n  priority_class: low\n  labels:\n    kueue.x-k8s.io/priority-class: high\nrun: train\n",
+        (
+            "task.yaml:2: resources.priority_class: the label kueue.x-k8s.io/priority-class names another class; keep "
+            "one of them"
+        ),
+    ),
+    "a label with a space": (
+        "resources:\n  labels:\n    my team: a\nrun: train\n",
+        (
+            'task.yaml:3: resources.labels[my team]: "my team" is not the name of a label; use letters, digits, `-`, '
+            "`_` and `.`, at most 63, such as team or example.com/team"
+        ),
+    ),
+    "a label with a space in its value": (
+        "resources:\n  labels:\n    team: my team\nrun: train\n",
+        (
+            'task.yaml:3: resources.labels.team: "my team" is not the value of a label; use letters, digits, `-`, `_` '
+            "and `.`, at most 63, with a letter or digit at both ends"
+        ),
+    ),
+    "a label without a value": (
+        "resources:\n  labels:\n    team:\nrun: train\n",
+        "task.yaml:3: resources.labels.team: must be text, but is nothing; write for example research",
+    ),
+    "a list of labels": (
+        "resources:\n  labels: [team]\nrun: train\n",
+        "task.yaml:2: resources.labels: must be a map, but is a list; write for example {team: research}",
+    ),
+    "a number as image": (
+        "resources:\n  image_id: 5\nrun: train\n",
+        "task.yaml:2: resources.image_id: must be text, but is a number; write for example docker:ubuntu:22.04",
+    ),
+    "an image for each region": (
+        "resources:\n  image_id: {us-east-1: ami}\nrun: train\n",
+        "task.yaml:2: resources.image_id: must be text, but is a map; write for example docker:ubuntu:22.04",
+    ),
+    "an image with spaces": (
+        "resources:\n  image_id: my image\nrun: train\n",
+        (
+            'task.yaml:2: resources.image_id: "my image" is not the name of an image; write for example '
+            "docker:ubuntu:22.04"
+        ),
+    ),
+    "another cloud": (
+        "resources:\n  infra: aws/us-east-1\nrun: train\n",
+        (
+            'task.yaml:2: resources.infra: Fairway runs no jobs on "aws/us-east-1"; write `infra: k8s` for here, '
+            "`infra: k8s/CONTEXT` for another Fairway server, or leave it out"
+        ),
+    ),
+    "only other clouds": (
+        "resources:\n  any_of:\n  - infra: aws\n  - infra: gcp\nrun: train\n",
+        (
+            'task.yaml:3: resources.any_of[0].infra: Fairway runs no jobs on "aws"; write `infra: k8s` for here, '
+            "`infra: k8s/CONTEXT` for another Fairway server, or leave it out"
+        ),
+    ),
+    "a cloud with a typo": (
+        "resources:\n  cloud: kuberntes\nrun: train\n",
+        'task.yaml:2: resources.cloud: "kuberntes" is not known; did you mean kubernetes?',
+    ),
+    "infra and cloud": (
+        "resources:\n  infra: k8s\n  cloud: kubernetes\nrun: train\n",
+        "task.yaml:3: resources.cloud: infra says the same and more; remove cloud",
+    ),
+    "no candidates": (
+        "resources:\n  any_of: []\nrun: train\n",
+        ("task.yaml:2: resources.any_of: must be a list of candidates, but is empty; write for example [{infra: k8s}]"),
+    ),
+    "a map of candidates": (
+        "resources:\n  ordered: {cpus: 1}\nrun: train\n",
+        (
+            "task.yaml:2: resources.ordered: must be a list of candidates, but is a map; write for example [{infra: "
+            "k8s}]"
+        ),
+    ),
+    "text as candidate": (
+        "resources:\n  ordered:\n  - cpus: 1\n  - k8s\nrun: train\n",
+        "task.yaml:4: resources.ordered[1]: must be a map, but is text; write for example {infra: k8s, cpus: 4}",
+    ),
+    "both lists": (
+        "resources:\n  any_of: [{cpus: 1}]\n  ordered: [{cpus: 2}]\nrun: train\n",
+        "task.yaml:3: resources.ordered: any_of and ordered cannot be given both; keep one of them",
+    ),
+    "candidates of a candidate": (
+        "resources:\n  any_of:\n  - ordered: [{cpus: 1}]\nrun: train\n",
+        (
+            "task.yaml:3: resources.any_of[0].ordered: there is no such field; a candidate has no candidates of its "
+            "own; write one list"
+        ),
+    ),
+    "candidates that differ in priority": (
+        "resources:\n  any_of:\n  - {cpus: 1, priority: 1}\n  - {cpus: 2, priority: 2}\nrun: train\n",
+        (
+            "task.yaml:4: resources.any_of[1].priority: priority must be the same for all candidates; write it once, "
+            "beside any_of or ordered"
+        ),
+    ),
+    "restarts: a typo": (
+        "resources:\n  job_recovery:\n    max_restarts: 3\nrun: train\n",
+        (
+            "task.yaml:3: resources.job_recovery.max_restarts: there is no such field; did you mean "
+            "max_restarts_on_errors?"
+        ),
+    ),
+    "restarts: an exit code that is none": (
+        "resources:\n  job_recovery:\n    recover_on_exit_codes: [33, 256]\nrun: train\n",
+        (
+            "task.yaml:3: resources.job_recovery.recover_on_exit_codes[1]: must be from 0 to 255, but is 256; write "
+            "for example 33, or a list such as [33, 34]"
+        ),
+    ),
+    "restarts: a strategy with a typo": (
+        "resources:\n  job_recovery: FAILVOER\nrun: train\n",
+        'task.yaml:2: resources.job_recovery: "FAILVOER" is no strategy; did you mean FAILOVER?',
+    ),
+    "restarts: fewer than none": (
+        "resources:\n  job_recovery:\n    max_restarts_on_errors: -1\nrun: train\n",
+        (
+            "task.yaml:3: resources.job_recovery.max_restarts_on_errors: must be from 0 to 1000000, but is -1; write "
+            "for example 3"
+        ),
+    ),
+    "volumes in resources": (
+        "resources:\n  volumes: [{path: /data}]\nrun: train\n",
+        ("task.yaml:2: resources.volumes: volumes cannot be mounted here; use file_mounts, or a path of this machine"),
+    ),
+}
+
+VARIABLES_AND_FILES: Final = {
+    "a variable with a dash": (
+        "envs:\n  MY-NAME: 1\nrun: train\n",
+        (
+            'task.yaml:2: envs.MY-NAME: "MY-NAME" is not the name of a variable; use letters, digits and `_`, such as '
+            "MY_NAME"
+        ),
+    ),
+    "a variable that begins with a digit": (
+        "envs:\n  1ST: 1\nrun: train\n",
+        ('task.yaml:2: envs[1ST]: "1ST" is not the name of a variable; use letters, digits and `_`, such as MY_NAME'),
+    ),
+    "a list as variable": (
+        "envs:\n  A: [1]\nrun: train\n",
+        "task.yaml:2: envs.A: must be text, but is a list; quote it to pass it as it is",
+    ),
+    "a list of variables": (
+        "envs: [A]\nrun: train\n",
+        "task.yaml:1: envs: must be a map, but is a list; write for example {EPOCHS: 10}",
+    ),
+    "a variable without a value": (
+        "envs:\n  A: 1\n  B:\nrun: train\n",
+        "task.yaml:3: envs.B: B has no value; pass --env B=…, or --env NAME for what it is where you call",
+    ),
+    "two variables without a value": (
+        "envs:\n  A:\n  B:\nrun: train\n",
+        (
+            "task.yaml:2: envs.A: A, B have no value; pass --env A=… --env B=…, or --env NAME for what it is where "
+            "you call"
+        ),
+    ),
+    "a secret without a value": (
+        "secrets:\n  TOKEN:\nrun: train\n",
+        (
+            "task.yaml:2: secrets.TOKEN: TOKEN has no value; pass --secret TOKEN=…, or --secret NAME for what it is "
+            "where you call"
+        ),
+    ),
+    "a secret that is only named": (
+        "secrets: [TOKEN]\nrun: train\n",
+        (
+            "task.yaml:1: secrets.TOKEN: TOKEN has no value; pass --secret TOKEN=…, or --secret NAME for what it is "
+            "where you call"
+        ),
+    ),
+    "a map as secret": (
+        "secrets:\n  TOKEN: {a: hunter2}\nrun: train\n",
+        "task.yaml:2: secrets.TOKEN: must be text, but is a map; write null to give it with --secret TOKEN=…",
+    ),
+    "a variable that is a secret too": (
+        "envs: {A: 1}\nsecrets: {A: hunter2}\nrun: train\n",
+        "task.yaml:2: secrets.A: is among the envs too; remove it there",
+    ),
+    "a secret with a dash": (
+        "secrets:\n  MY-TOKEN: hunter2\nrun: train\n",
+        (
+            'task.yaml:2: secrets.MY-TOKEN: "MY-TOKEN" is not the name of a variable; use letters, digits and `_`, '
+            "such as MY_TOKEN"
+        ),
+    ),
+    "a bucket as workdir": (
+        "workdir: s3://bucket/code\nrun: train\n",
+        (
+            'task.yaml:1: workdir: "s3://bucket/code" is not on this machine, and buckets cannot be mounted here; '
+            "download it, and name the local directory"
+        ),
+    ),
+    "a repository as workdir": (
+        "workdir:\n  url: https://example.com/code.git\nrun: train\n",
+        "task.yaml:1: workdir: a git repository cannot be a workdir here; clone it and name the local directory",
+    ),
+    "a workdir by a variable that is not there": (
+        "workdir: $CODE/src\nrun: train\n",
+        "task.yaml:1: workdir: $CODE is none of the task's envs; add it there, or pass --env CODE=…",
+    ),
+    "an empty workdir": (
+        'workdir: ""\nrun: train\n',
+        'task.yaml:1: workdir: is empty; write "." for the current directory, or leave it out',
+    ),
+    "an absolute destination": (
+        "file_mounts:\n  /data/images: ./images\nrun: train\n",
+        (
+            'task.yaml:2: file_mounts[/data/images]: "/data/images" is an absolute path, and jobs share the files of '
+            "this machine; write images (below the working directory) or ~/images"
+        ),
+    ),
+    "a bucket as file mount": (
+        "file_mounts:\n  data: s3://bucket/data\nrun: train\n",
+        (
+            'task.yaml:2: file_mounts.data: "s3://bucket/data" is not on this machine, and buckets cannot be mounted '
+            "here; download it, and name the local path"
+        ),
+    ),
+    "a bucket with options": (
+        "file_mounts:\n  data:\n    source: s3://bucket/data\n    mode: MOUNT\nrun: train\n",
+        "task.yaml:2: file_mounts.data: a bucket cannot be mounted here; download it, and name the local path",
+    ),
+    "a destination outside": (
+        "file_mounts:\n  ../data: ./data\nrun: train\n",
+        (
+            'task.yaml:2: file_mounts[../data]: "../data" leads out of the job\'s own directory; write a path without '
+            "`..`"
+        ),
+    ),
+    "the home of somebody": (
+        "file_mounts:\n  ~root/data: ./data\nrun: train\n",
+        'task.yaml:2: file_mounts[~root/data]: "~root/data" is no directory of the job; write ~/root/data',
+    ),
+    "a list of file mounts": (
+        "file_mounts: [data]\nrun: train\n",
+        "task.yaml:1: file_mounts: must be a map, but is a list; write for example {data: ./data}",
+    ),
+    "one destination twice": (
+        "file_mounts:\n  data: ./a\n  ./data/: ./b\nrun: train\n",
+        'task.yaml:3: file_mounts[./data/]: two mounts have the destination "data"; remove one of them',
+    ),
+    "a file mount from nowhere": (
+        "file_mounts:\n  data:\nrun: train\n",
+        "task.yaml:2: file_mounts.data: must be text, but is nothing; write for example ./data",
+    ),
+    "all of the home directory": (
+        "file_mounts:\n  ~/: ./data\nrun: train\n",
+        'task.yaml:2: file_mounts[~/]: "~/" names no file or directory; write for example data or ~/data',
+    ),
+}
+
+BAD_FILES: Final[dict[str, tuple[str | bytes, str]]] = {
+    **NO_TEXT_AT_ALL,
+    **YAML,
+    **FIELDS,
+    **RESOURCES,
+    **VARIABLES_AND_FILES,
+}
