@@ -107,7 +107,7 @@ def test_why_it_waits(fairway: Here) -> None:
     assert "with priority 10: 0 and 10 more for 1 preemption." in said
     assert "  4 cpu of 6 in flavor default-flavor\n" in said
     assert "    job high-2 holds 6 cpu (priority 500, ClusterQueue cluster-queue)\n" in said
-    assert "preempted: made room for job high-2 (prioritization in the ClusterQueue)" in said
+    assert "priority 0; preempted by ManagedJob high-2 with priority 500\n" in said
 
 
 def test_why_of_several_and_for_scripts(fairway: Here) -> None:

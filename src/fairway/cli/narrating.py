@@ -73,8 +73,9 @@ class Narrator:
         code = found.get("exitCode")
         how = _OUTCOMES.get(outcome, f"ended ({outcome})" if outcome else "ended")
         with_code = f" with exit code {code}" if code is not None and outcome in ("Failed", "SetupFailed") else ""
-        message = f": {plain(str(found['message']))}" if found.get("message") else ""
-        self._say(f"--- attempt {attempt} {how}{with_code}{message} ---")
+        message = plain(str(found.get("message") or ""))
+        said = f"was {message}" if f"was {message}".startswith(how) else f"{how}{with_code}{message and f': {message}'}"
+        self._say(f"--- attempt {attempt} {said} ---")
 
     def remark(self, text: str) -> None:
         self._say(plain(text))

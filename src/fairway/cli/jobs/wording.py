@@ -339,8 +339,10 @@ def _length(begin: datetime, end: datetime) -> str:
 def _ending(attempt: Attempt, names: Mapping[str, str]) -> str:
     outcome = _in_words(attempt.outcome or attempt.stopping)
     code = f" (exit code {attempt.exit_code})" if attempt.exit_code is not None else ""
-    message = f": {said(attempt.message, names)}" if attempt.message else ""
-    return f"{outcome}{code}{message}" if outcome or message else ""
+    message = said(attempt.message, names)
+    if outcome and message.startswith(outcome):
+        return message + code
+    return ": ".join(part for part in (f"{outcome}{code}", message) if part)
 
 
 def _in_words(camel: str) -> str:

@@ -37,11 +37,12 @@ class Preemptors:
         namespace, _, name = preemptor.partition("/")
         found = self._workloads.get(namespace, name)
         owner = None if found is None else controller_of(found)
-        if found is None:
-            return f"preempted by Workload {name}"
+        with_priority = "" if found is None else f" with priority {found['spec'].get('priority') or 0}"
+        if namespace != workload["metadata"]["namespace"]:
+            # Who may read this need not be one who may know what is there.
+            return f"preempted by a job in namespace {namespace}{with_priority}"
         whose = f"Workload {name}" if owner is None else f"{owner['kind']} {owner['name']}"
-        where = "" if namespace == workload["metadata"]["namespace"] else f" in namespace {namespace}"
-        return f"preempted by {whose}{where} with priority {found['spec'].get('priority') or 0}"
+        return f"preempted by {whose}{with_priority}"
 
     def _note(self, said: list[Instruction]) -> None:
         for one in said:
