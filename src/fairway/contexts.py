@@ -11,6 +11,7 @@ from typing import Final
 
 from fairway.client.remotes import KubeconfigRemotes
 from fairway.managed import config
+from fairway.managed.configured import USER_FILE, Config
 from fairway.managed.tasks.errors import TaskError
 from fairway.runtime.clock import Clock
 from fairway.settings import Settings, is_loopback
@@ -25,7 +26,7 @@ def other_servers(settings: Settings, environment: Mapping[str, str], clock: Clo
 
     Their kubeconfig is `kubernetes.kubeconfig` of the configuration, else `$KUBECONFIG`, else `~/.kube/config`.
     """
-    said = _configuration(settings.state / config.USER_FILE)
+    said = _configuration(settings.state / USER_FILE)
     return KubeconfigRemotes(
         said.other_servers or environment.get("KUBECONFIG") or _DEFAULT,
         settings.state / "archives",
@@ -43,12 +44,12 @@ def _allowed(contexts: Collection[str] | None, host: str) -> Collection[str] | N
     return None if _ALL in contexts else contexts
 
 
-def _configuration(path: Path) -> config.Config:
+def _configuration(path: Path) -> Config:
     """The server's configuration. One that cannot be read allows nothing, and stops nobody's jobs here."""
     try:
         return config.parse(path.read_bytes(), str(path))
     except FileNotFoundError:
-        return config.Config()
+        return Config()
     except (OSError, TaskError) as error:
         _log.warning("no job will be handed to another server: %s", error)
-        return config.Config(allowed_contexts=())
+        return Config(allowed_contexts=())

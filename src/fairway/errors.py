@@ -14,7 +14,6 @@ as temporary or permanent by what it means, not by the module that raises it. Wh
 (`FieldError`); sentences are made here, from that data, and nowhere else.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -79,6 +78,8 @@ class ValidationError(FairwayError):
         super().__init__(kind, name, self.errors)
 
     def __str__(self) -> str:
+        import json  # noqa: PLC0415 - commands without an error need not wait for it
+
         found = list(dict.fromkeys(str(error) for error in self.errors))
         reasons = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
         return f"{self.kind} {json.dumps(self.name, ensure_ascii=False)} is invalid: {reasons}"
@@ -185,6 +186,8 @@ class NoRoom(ApiError):
 
 
 def _shown(value: object) -> str:
+    import json  # noqa: PLC0415 - commands without an error need not wait for it
+
     try:
         simple = value is None or isinstance(value, bool | int | float | dict | list | tuple)
         text = json.dumps(value if simple else str(value), ensure_ascii=False, default=str, separators=(",", ":"))

@@ -3,13 +3,10 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 from fairway.errors import FairwayError
-from fairway.model.accelerators import declared_gpus
-from fairway.model.quantities import Quantity
 
 DEFAULT_PORT: Final = 7437
 _LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost"})
@@ -54,6 +51,8 @@ class Settings:
                 raise SettingsError(f"{option} {quantity}: give an amount greater than 0, such as 8, 1500m or 16Gi")
         if self.gpus is not None:
             try:
+                from fairway.model.accelerators import declared_gpus  # noqa: PLC0415 - most commands need only a path
+
                 declared_gpus(self.gpus)
             except ValueError as error:
                 raise SettingsError(f"--gpus {self.gpus}: {error}") from None
@@ -87,6 +86,8 @@ class Settings:
 
 def is_amount(text: str) -> bool:
     """Whether a text is a quantity of something."""
+    from fairway.model.quantities import Quantity  # noqa: PLC0415 - most commands need only a path
+
     try:
         return Quantity.parse(text).nanos > 0
     except ValueError:
@@ -97,6 +98,8 @@ def is_loopback(host: str) -> bool:
     """Whether only this machine reaches an address."""
     if host in _LOCAL_NAMES:
         return True
+    from ipaddress import ip_address  # noqa: PLC0415 - most commands need only a path
+
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -3,7 +3,7 @@
 import pytest
 
 from fairway.managed import config
-from fairway.managed.config import Config
+from fairway.managed.configured import Config
 from fairway.managed.tasks.errors import TaskError
 
 QUEUE = "kueue.x-k8s.io/queue-name"

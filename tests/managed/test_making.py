@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairway.managed import config, making
-from fairway.managed.config import Config
+from fairway.managed.configured import Config
 from fairway.managed.making import Launch
 from fairway.managed.tasks import documents, parse
 from fairway.managed.tasks.errors import TaskError

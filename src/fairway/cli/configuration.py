@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fairway.managed.config import Config
+    from fairway.managed.configured import Config
 
 
 def read_config(state: Path, settings: Sequence[str] = ()) -> "Config":
@@ -19,9 +19,14 @@ def read_config(state: Path, settings: Sequence[str] = ()) -> "Config":
     They are `config.yaml` in the state directory, `.fairway.yaml` in this directory or the nearest above it, the
     environment (`FAIRWAY_…`), and `settings`: `key.path=value`, or the name of a file.
     """
-    from fairway.managed import config  # noqa: PLC0415 - help must not wait for it
+    from fairway.managed.configured import ENVIRONMENT, PROJECT_FILE, USER_FILE, Config  # noqa: PLC0415 - not for help
 
-    layers = [_parsed(path) for path in (state / config.USER_FILE, _project_file(config.PROJECT_FILE)) if path]
+    files = [path for path in (state / USER_FILE, _project_file(PROJECT_FILE)) if path is not None and path.is_file()]
+    if not files and not settings and not any(os.environ.get(name) for name in ENVIRONMENT):
+        return Config()
+    from fairway.managed import config  # noqa: PLC0415 - reading takes more than most commands do
+
+    layers = [config.parse(text_of(path), str(path)) for path in files]
     layers.append(config.from_environment(os.environ))
     for setting in settings:
         if "=" in setting:
@@ -39,15 +44,6 @@ def text_of(path: Path) -> bytes:
         return path.expanduser().read_bytes()
     except OSError as error:
         raise TaskError(f"cannot be read: {error.strerror}; is the path right?", file=str(path)) from None
-
-
-def _parsed(path: Path) -> "Config":
-    """What a file says that need not be there."""
-    from fairway.managed import config  # noqa: PLC0415 - help must not wait for it
-
-    if not path.is_file():
-        return config.Config()
-    return config.parse(text_of(path), str(path))
 
 
 def _named(setting: str) -> "Config":

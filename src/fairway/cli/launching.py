@@ -32,7 +32,7 @@ from fairway.client.rest import paths
 from fairway.errors import FairwayError, NotFound
 
 if TYPE_CHECKING:
-    from fairway.managed.config import Config
+    from fairway.managed.configured import Config
     from fairway.managed.making import Launch
     from fairway.managed.tasks.files import Mount
     from fairway.managed.tasks.overrides import Overrides

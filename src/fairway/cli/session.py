@@ -26,7 +26,7 @@ from fairway.errors import FairwayError
 
 if TYPE_CHECKING:
     from fairway.client.rest import Rest
-    from fairway.managed.config import Config
+    from fairway.managed.configured import Config
 
 __all__ = [
     "Session",

@@ -14,7 +14,8 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from fairway.jobs.names import PRIORITY_CLASS, QUEUE_NAME
-from fairway.managed.config import Config, priority_of, queue_name
+from fairway.managed.config import priority_of, queue_name
+from fairway.managed.configured import Config
 from fairway.managed.merging import merged
 from fairway.managed.tasks.errors import TaskError
 from fairway.managed.tasks.kubernetes import ALL_CONTEXTS

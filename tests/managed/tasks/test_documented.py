@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway.managed import config
+from fairway.managed import config, configured
 from fairway.managed.tasks import documents, infra, kubernetes, parse, resources
 from fairway.managed.tasks.overrides import Overrides
 
@@ -25,7 +25,7 @@ def test_every_field_of_the_kubernetes_block_is_documented(field: str) -> None:
     assert re.search(rf"`kubernetes\.{field}[`.]", DOCUMENT.read_text())
 
 
-@pytest.mark.parametrize(("variable", "field"), config.ENVIRONMENT.items())
+@pytest.mark.parametrize(("variable", "field"), configured.ENVIRONMENT.items())
 def test_every_variable_is_documented(variable: str, field: str) -> None:
     assert f"| `{variable}` | `{field}` |" in DOCUMENT.read_text()
 
