@@ -128,11 +128,16 @@ def _replace(context: Context, target: Target, before: Before, new: Manifest, fo
         kind.rules.prepare_update(old, new)
     else:
         _obey_rules(kind, target.version, old, new, found.errors + refused)
+    _record(old, new, managed)
+    return _store(context, target, before, new, found.warnings)
+
+
+def _record(old: Manifest, new: Manifest, managed: list[dict[str, Any]]) -> None:
+    """Write down who owns what; where nobody owned anything and nobody does, nothing changes."""
     if managed or "managedFields" in old["metadata"]:
         new["metadata"]["managedFields"] = managed
     else:
         new["metadata"].pop("managedFields", None)
-    return _store(context, target, before, new, found.warnings)
 
 
 def _ask_gatekeeper(context: Context, target: Target, old: Manifest, new: Manifest) -> list[FieldError]:
@@ -232,7 +237,7 @@ def _apply(context: Context, target: Target, body: Any) -> Written:
     metadata = applied["metadata"]
     check_preconditions(kind, entry, metadata.pop("uid", None), metadata.pop("resourceVersion", None))
     old = decoded(entry)
-    merged = _merged(context, target, old, applied)
+    merged = _merged(context, target, decoded(entry), applied)  # a copy of its own: it is completed in place
     managed = merged["metadata"].pop("managedFields", [])
     if subresource == "status":
         new = _with_status(old, merged)
@@ -243,7 +248,7 @@ def _apply(context: Context, target: Target, body: Any) -> Written:
     kind.rules.default(new)
     missed = [*missed, *_ask_gatekeeper(context, target, old, new)]
     _obey_rules(kind, version, old, new, missed)
-    new["metadata"]["managedFields"] = managed
+    _record(old, new, managed)
     return _store(context, target, Before(entry, old), new, warnings)
 
 

@@ -91,7 +91,7 @@ def apply(  # noqa: PLR0913 - one request, described
     if live is None:
         result = request.on_nothing()
     else:
-        entries = entries_of(live) or [request.untracked_until_now(live)]
+        entries = entries_of(live) or request.untracked_until_now(live)
         try:
             result = request.on(live, entries, force=force)
         except ApplyConflict as conflict:
@@ -149,11 +149,11 @@ class _Request:
             return live
         return _with_entries(result, entries)
 
-    def untracked_until_now(self, live: Manifest) -> Entry:
-        """The entry for all that is in an object without owners."""
+    def untracked_until_now(self, live: Manifest) -> list[Entry]:
+        """The entry for all that is in an object without owners; none if there is nothing to own."""
         fields, _ = compare_objects(fresh(self.schema), live, self.schema)
         entry = new_entry(BEFORE_FIRST_APPLY, "Update", self.version, self.now, self.subresource)
-        return {**entry, "fieldsV1": fields}
+        return [{**entry, "fieldsV1": fields}] if fields else []
 
     def _declared(self) -> FieldSet:
         return configured_fields(self.config, self.schema)
