@@ -2,6 +2,8 @@
 
 import pytest
 
+from fairway.kinds.kind import Manifest
+
 from .hand import Hand
 from .kubectl import Kubectl
 from .manifests import cluster_queue, config, job, pod
@@ -100,6 +102,29 @@ def test_server_side_apply_owns_what_it_sets(kubectl: Kubectl, hand: Hand) -> No
     (owner,) = after["metadata"]["managedFields"]
     assert (owner["manager"], owner["operation"]) == ("kubectl", "Apply")
     assert owner["fieldsV1"] == {"f:data": {"f:a": {}}}
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        config("c", {"a": "1"}),
+        config("c"),
+        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "applied-twice"}},
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta1",
+            "kind": "ResourceFlavor",
+            "metadata": {"name": "applied-twice-older"},
+            "spec": {"nodeLabels": {"a": "b"}},
+        },
+    ],
+    ids=["with a field", "without any", "without a spec", "in an older version"],
+)
+def test_server_side_apply_of_the_same_again_changes_nothing(kubectl: Kubectl, hand: Hand, manifest: Manifest) -> None:
+    applied(kubectl, manifest, "--server-side")
+    before = hand.look(manifest)
+    applied(kubectl, manifest, "--server-side")
+
+    assert hand.look(manifest) == before
 
 
 def test_server_side_apply_refuses_to_take_from_others_unless_forced(kubectl: Kubectl, hand: Hand) -> None:

@@ -98,6 +98,9 @@ def test_version_names_the_server(kubectl: Kubectl) -> None:
         ),
         pytest.param("rayjob.spec.rayClusterSpec", ["KIND:       RayJob", "headGroupSpec\t<Object>"], id="KubeRay's"),
         pytest.param(
+            "waitingjobs.shortages", ["KIND:       WaitingJob", "holders\t<[]Object>"], id="what is not stored"
+        ),
+        pytest.param(
             "workload --recursive", ["podSets\t<[]Object>", "topologyRequest\t<Object>"], id="everything below"
         ),
     ],

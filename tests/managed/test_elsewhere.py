@@ -73,6 +73,17 @@ def test_a_job_is_handed_over_and_followed_to_its_end() -> None:
     assert (world.life.phase, world.life.ran_seconds) == (Phase.SUCCEEDED, 7)
 
 
+def test_what_another_server_says_in_words_that_are_not_known_here_is_said() -> None:
+    world = Elsewhere()
+    world.settle()
+    world.says(phase="HIBERNATING")
+    assert world.is_in(Phase.PENDING)
+    assert "'HIBERNATING'" in world.life.message
+
+    world.says(phase="RUNNING", attempt=1, attempts=[attempt(1)])
+    assert world.is_in(Phase.RUNNING)
+
+
 def test_what_happened_while_nobody_looked_is_caught_up_with() -> None:
     world = Elsewhere()
     world.settle()

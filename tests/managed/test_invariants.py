@@ -44,6 +44,7 @@ class Lives(RuleBasedStateMachine):
         self.world = World(job, base)
         self.world.lingering = lingering
         self.cancelling = False
+        self.set_back = 0
         self.before: tuple[int, int | None] | None = None
 
     # The queue
@@ -106,6 +107,30 @@ class Lives(RuleBasedStateMachine):
             self.world.pod(data.draw(st.sampled_from(sorted(self.world.pods))), deleting=True)
             self.world.settle(writes)
 
+    @precondition(lambda self: self.world.pods)
+    @rule(writes=WRITES, really=RARELY, data=st.data())
+    def tear_out_pod(self, *, writes: int | None, really: bool, data: st.DataObject) -> None:
+        if really:
+            del self.world.pods[data.draw(st.sampled_from(sorted(self.world.pods)))]
+            self.world.settle(writes)
+
+    @precondition(lambda self: not self.world.life.is_final)
+    @rule(writes=WRITES, really=RARELY)
+    def refuse(self, *, writes: int | None, really: bool) -> None:
+        if really:
+            self.world.refused = "no such field"
+            self.world.settle(writes)
+            self.world.refused = ""
+
+    @precondition(lambda self: self.can_be_switched())
+    @rule(writes=WRITES, active=st.booleans())
+    def switch(self, *, writes: int | None, active: bool) -> None:
+        """Somebody else deactivates the Workload, or activates it."""
+        self.world.change(active=active)
+        if not active and self.holds_quota():
+            self.world.evict("Deactivated")
+        self.world.settle(writes)
+
     # The user and the time
 
     @rule(writes=WRITES, really=RARELY)
@@ -137,11 +162,20 @@ class Lives(RuleBasedStateMachine):
         self.world.wait(seconds)
         self.world.settle(writes)
 
+    @rule(writes=WRITES, really=RARELY)
+    def set_clock_back(self, *, writes: int | None, really: bool) -> None:
+        if really:
+            self.world.wait(-50)
+            self.set_back += 50
+            self.world.settle(writes)
+
     def teardown(self) -> None:
         """Whatever happened: once nothing speaks against it any more, the job comes to an end."""
         world = self.world
         world.ask(hold=False)
         world.can_ever_run = None
+        if self.can_be_switched():
+            world.change(active=True)
         for _ in range(60):
             world.settle()
             if world.life.is_final:
@@ -190,7 +224,7 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def it_ran_no_longer_than_time_passed(self) -> None:
-        life, passed = self.world.life, (self.world.now.replace(microsecond=0) - START).total_seconds()
+        life, passed = self.world.life, (self.world.now.replace(microsecond=0) - START).total_seconds() + self.set_back
         since = 0 if life.running_since is None else (self.world.now - life.running_since).total_seconds()
         assert life.ran_seconds + int(since) <= passed
         assert life.task_ran_seconds <= life.ran_seconds
@@ -210,6 +244,10 @@ class Lives(RuleBasedStateMachine):
     def can_be_admitted(self) -> bool:
         workload = self.world.workload
         return workload is not None and workload.active and not workload.finished and not workload.reserved
+
+    def can_be_switched(self) -> bool:
+        workload = self.world.workload
+        return workload is not None and not workload.finished
 
     def holds_quota(self) -> bool:
         workload = self.world.workload

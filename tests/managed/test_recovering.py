@@ -213,7 +213,7 @@ def test_pauses_grow_up_to_a_minute_and_begin_anew_after_a_long_run() -> None:
     for run_for in [0] * 9 + [600, 0]:
         world.wait(run_for)
         world.fail(1)
-        due = may_start_at(world.life)
+        due = may_start_at(world.life, world.now)
         assert due is not None
         pauses.append((due - world.now).total_seconds())
         world.now = due
@@ -248,7 +248,7 @@ def test_lost_attempts_in_a_row_are_slowed_down_after_the_first() -> None:
     for want in (None, 1, 2):
         world.end_the_pod(PodState.LOST)
         world.settle()
-        due = may_start_at(world.life) if not world.pods else None
+        due = may_start_at(world.life, world.now) if not world.pods else None
         assert (None if due is None else (due - world.now).total_seconds()) == want
         world.now = due or world.now
         world.run_again()
@@ -299,7 +299,55 @@ def test_a_gang_of_which_one_is_lost_is_lost_whoever_failed_of_it() -> None:
     assert len(world.pods) == 2
 
 
+def test_a_gang_that_is_preempted_comes_back_though_one_of_it_fails_for_want_of_the_others() -> None:
+    world = World(a_job(tasks=(a_task(num_nodes=3),))).running()
+    head, first, _ = sorted(world.pods)
+    world.evict()
+    world.settle()
+    world.end(head, PodState.STOPPED)
+    world.end(first, PodState.FAILED, 1)
+    world.obey()
+    world.settle()
+
+    assert (world.life.phase, world.life.attempts[0].outcome) == (Phase.RECOVERING, "Preempted")
+
+
+def test_a_gang_that_failed_before_it_heard_of_its_preemption_failed_as_its_first_did() -> None:
+    world = World(a_job(tasks=(a_task(num_nodes=2),))).running()
+    head, worker = sorted(world.pods)
+    world.evict()
+    world.settle()
+    world.end(worker, PodState.FAILED, 9)
+    world.wait(2)
+    world.end(head, PodState.FAILED, 1)
+    world.settle()
+
+    assert (world.life.phase, world.life.attempts[0].exit_code) == (Phase.FAILED, 9)
+
+
+def test_a_pod_of_a_gang_that_vanished_is_not_made_again_in_the_same_attempt() -> None:
+    world = World(a_job(tasks=(a_task(num_nodes=2),))).running()
+    head, worker = sorted(world.pods)
+    del world.pods[worker]
+    world.settle()
+    assert world.pods[head].deleting
+    world.obey()
+    world.settle()
+
+    assert (world.life.attempt, world.life.attempts[0].outcome, len(world.pods)) == (2, "Lost", 2)
+
+
 # How long
+
+
+def test_nobody_waits_for_a_clock_that_was_set_back() -> None:
+    world = failing(max_restarts_on_errors=1)
+    world.wait(30)
+    world.fail(1)
+    world.wait(-24 * 3600)
+    world.settle()
+
+    assert world.started == [(0, 1), (0, 2)]
 
 
 def test_a_task_runs_no_longer_than_it_may_all_attempts_together() -> None:

@@ -170,6 +170,7 @@ class World:
         for rank in range(self.job.task(attempt.task).num_nodes):
             name = f"{self.job.name}-t{attempt.task}-{attempt.attempt}-{rank}"
             if name not in self.pods:
+                assert not attempt.pods, "what ran is not made again"
                 self.pods[name] = SeenPod(
                     name=name, uid=f"uid-of-{name}", task=mine[0], attempt=mine[1], rank=rank, state=PodState.STARTING
                 )

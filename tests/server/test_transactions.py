@@ -307,6 +307,14 @@ def test_metrics_count_them(world: World) -> None:
     assert 'fairway_api_requests_total{code="201",resource="transactions",verb="create"} 1.0' in text
 
 
+def test_methods_that_clients_make_up_are_one_series(world: World) -> None:
+    for number in range(3):
+        world.ask(f"FOO{number}", "/nowhere", token="")
+    text = world.ask("GET", "/metrics").body.decode()
+    assert "foo" not in text
+    assert 'resource="",verb="other"} 3.0' in text
+
+
 def test_unknown_fields_are_warned_of_with_the_operation_that_has_them(world: World) -> None:
     answer = world.ask("POST", PATH, transaction(create(config_map("a")), create({**config_map("b"), "colour": 1})))
 
@@ -326,6 +334,14 @@ def test_a_transaction_may_be_larger_than_another_request_but_not_without_end(tm
         large = transaction(*(create(config_map(f"n{n}", text="x" * 500)) for n in range(50)))
         assert refusal(world.ask("POST", PATH, large))[:2] == (413, "RequestEntityTooLarge")
         assert world.ask("POST", MAPS, config_map("alone", text="x" * 1000)).code == 413
+
+
+def test_a_body_of_nothing_but_brackets_is_refused_before_it_is_read(world: World) -> None:
+    """It would take thirty times its size in memory."""
+    body = b'{"spec":{"operations":[' + b"[]," * 2_100_000 + b"[]]}}"
+    answer = world.ask("POST", PATH, body)
+    assert refusal(answer)[:2] == (413, "RequestEntityTooLarge")
+    assert "send it in several parts" in answer.json["message"]
 
 
 def test_so_many_at_a_time(tmp_path: Path) -> None:

@@ -28,15 +28,33 @@ class DidNotStartError(FairwayError):
     """The background process ended before it was ready."""
 
 
+class StateError(FairwayError):
+    """Nothing can be kept in the state directory."""
+
+
 def ensure(settings: Settings) -> tuple[int, str]:
     """Have a server on a state directory: the process there, and its URL if this call started it."""
-    settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _turn(settings.state):
-        found = holder(settings.state)
-        if found is not None:
-            return found, ""
-        url, pid = _start(settings)
-        return pid, url
+    try:
+        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _turn(settings.state):
+            found = holder(settings.state)
+            if found is not None:
+                return found, ""
+            url, pid = _start(settings)
+            return pid, url
+    except OSError as error:
+        raise StateError(
+            f"{settings.state} cannot be the state directory: {said_of(settings.state, error)}; choose one that you "
+            "may write to with --state or $FAIRWAY_STATE"
+        ) from None
+
+
+def said_of(state: Path, error: OSError) -> str:
+    """What is wrong with a state directory that cannot be used."""
+    if state.exists() and not state.is_dir():
+        return "it is not a directory"
+    why = (error.strerror or str(error)).lower()
+    return why if error.filename in (None, str(state)) else f"{error.filename}: {why}"
 
 
 def is_running(state: Path) -> bool:

@@ -84,7 +84,9 @@ def launching_options(command: Command) -> Command:
         click.option("--cpus", default="", metavar="AMOUNT", help="CPUs of each node: 4, 0.5, 4+."),
         click.option("--memory", default="", metavar="AMOUNT", help="Memory of each node: 16, 16GB, 16+."),
         click.option("--gpus", default="", metavar="NAME:N", help="Accelerators of each node: T4:4, or a number."),
-        click.option("--disk-size", default="", metavar="AMOUNT", help="Disk of each node: 256, 256GB."),
+        click.option(
+            "--disk-size", default="", metavar="AMOUNT", help="Taken, as in SkyPilot; disks have no quota here."
+        ),
         click.option("--infra", default="", metavar="INFRA", help="Where: k8s for here, k8s/CONTEXT for elsewhere."),
         click.option("--image-id", default="", metavar="IMAGE", help="The container image, for where there are such."),
         click.option("--workdir", default="", metavar="DIR", help="The directory that the task works in a copy of."),

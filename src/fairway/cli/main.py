@@ -76,6 +76,10 @@ def _run(words: list[str]) -> int:
     except FairwayError as error:
         click.echo(f"fairway: {error}{_way_out(error)}", err=True)
         return _exit_code(error)
+    except OSError as error:
+        # Files that somebody has taken away, or the rights to them; what is expected is said where it happens.
+        click.echo(f"fairway: {error.filename or 'a file'}: {error.strerror or error}", err=True)
+        return 1
     return code if isinstance(code, int) else 0
 
 
@@ -95,8 +99,9 @@ def _way_out(error: Exception) -> str:
 
 def _exit_code(error: Exception) -> int:
     from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415 - only when something is wrong
+    from fairway.settings import SettingsError  # noqa: PLC0415
 
-    return 2 if isinstance(error, TaskError) else 1
+    return 2 if isinstance(error, TaskError | SettingsError) else 1
 
 
 if __name__ == "__main__":

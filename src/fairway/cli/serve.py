@@ -1,6 +1,7 @@
 """`fairway serve`."""
 
 import os
+import shlex
 import sys
 from typing import Any
 
@@ -48,7 +49,7 @@ def serve(**options: Any) -> None:
 
 def _announce(settings: Settings, url: str) -> None:
     click.echo(f"Fairway is serving at {url}")
-    click.echo(f"export KUBECONFIG={settings.kubeconfig}")
+    click.echo(f"export KUBECONFIG={shlex.quote(str(settings.kubeconfig))}")
     descriptor = os.environ.pop(READY_FD, "")
     if descriptor:
         with os.fdopen(int(descriptor), "w") as waiting:

@@ -180,14 +180,13 @@ def _own_server(state: Path, context: str) -> "Rest":
 
 def _start(state: Path) -> None:
     from fairway.cli import background  # noqa: PLC0415 - most commands find a server
-    from fairway.settings import DEFAULT_PORT, Settings, SettingsError  # noqa: PLC0415
+    from fairway.cli.remembering import settings_as_before  # noqa: PLC0415
 
-    port = os.environ.get("FAIRWAY_PORT") or str(DEFAULT_PORT)
-    if not port.isdecimal():
-        raise SettingsError(f"FAIRWAY_PORT {port!r}: a port is a number from 0 to 65535")
-    tell(f"No server is running on {state}; starting one ...")
+    settings, options = settings_as_before(state)
+    as_before = f" as the last `fairway up` did: {options.words}" if options.words else ""
+    tell(f"No server is running on {state}; starting one{as_before} ...")
     try:
-        pid, url = background.ensure(Settings(state=state, port=int(port)))
+        pid, url = background.ensure(settings)
     except background.DidNotStartError as error:
         raise background.DidNotStartError(
             f"{error}\n`fairway up --help` says how it can be started; FAIRWAY_PORT=0 takes a free port."
@@ -215,5 +214,13 @@ def tell(text: str) -> None:
 
 def confirmed(question: str, *, yes: bool) -> None:
     """Ask whether to go on, unless `-y` was given or nobody is there to answer; no ends the command."""
-    if not yes and sys.stdin.isatty():
+    if yes or not sys.stdin.isatty():
+        return
+    try:
         click.confirm(question, default=True, abort=True, err=True)
+    except click.Abort as stop:
+        # click makes one of all: of a no, of the end of the input and of Ctrl-C, which has an exit code of its own.
+        if isinstance(stop.__context__, KeyboardInterrupt):
+            tell("")
+            raise KeyboardInterrupt from None
+        raise

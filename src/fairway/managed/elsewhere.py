@@ -108,7 +108,11 @@ def _passed_on(case: Case, remote: SeenRemote) -> Plan | None:
 
 def _mirrored(case: Case, remote: SeenRemote) -> Plan:
     """The job there, as the job here shows it."""
-    there = msgspec.convert(remote.status, Life)
+    try:
+        there = msgspec.convert(remote.status, Life)
+    except msgspec.ValidationError as error:
+        life = case.life.having(message=f"what {case.life.infra} says of it cannot be read: {error}")
+        return Plan(life=None if life == case.life else life)
     life = _counted(case, there)
     if there.is_final:
         return _ended_there(case, life, there)

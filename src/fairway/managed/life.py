@@ -11,12 +11,14 @@ import msgspec
 from msgspec import Struct
 
 from fairway.kinds.kind import Manifest
-from fairway.managed.states import FINAL, MOVES, IllegalMove, Phase, route
+from fairway.managed.states import FINAL, MOVES, IllegalMove, Outcome, Phase, route
 
 MOST_ATTEMPTS: Final = 50
 """So many are remembered, the latest."""
 
 LARGEST_PRIORITY: Final = 2**31 - 1
+
+_OUTCOMES: Final = frozenset(one.value for one in Outcome)
 
 HELD: Final = "Held"
 QUEUED: Final = "Queued"
@@ -48,6 +50,10 @@ class Attempt(Struct, frozen=True, kw_only=True, rename="camel"):
     exit_code: int | None = None
     message: str = ""
     pods: tuple[PodRef, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.stopping and self.stopping not in _OUTCOMES:
+            raise ValueError(f"{self.stopping!r} is no outcome of an attempt")
 
     @property
     def is_live(self) -> bool:
@@ -165,8 +171,25 @@ class Life(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def read(job: Manifest) -> Life:
-    """What a stored job says; times and counts that are not what they should be are a `msgspec.ValidationError`."""
+    """What a stored job says; what is not as it should be is a `msgspec.ValidationError`."""
     return msgspec.convert(job.get("status") or {}, Life)
+
+
+def salvaged(job: Manifest) -> Life:
+    """What can be read of a status that cannot be read as a whole; pods of an attempt that is lost here are strays."""
+    status = job.get("status") or {}
+    attempts = status.get("attempts")
+    if isinstance(attempts, list):
+        status = {**status, "attempts": [one for one in attempts if _is_readable({"attempts": [one]})]}
+    return msgspec.convert({name: one for name, one in status.items() if _is_readable({name: one})}, Life)
+
+
+def _is_readable(status: Manifest) -> bool:
+    try:
+        msgspec.convert(status, Life)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def written(life: Life) -> Manifest:

@@ -167,7 +167,7 @@ def _wanted(task: Task, candidate: Candidate) -> Manifest:
 def _resources(candidate: Candidate) -> Manifest:
     """Requests, as SkyPilot has them; limits only for GPUs, which Kubernetes gives in no other way."""
     gpus = {GPU: str(candidate.gpus)} if candidate.gpus else {}
-    requests = {"cpu": candidate.cpus, "memory": candidate.memory, "ephemeral-storage": candidate.disk}
+    requests = {"cpu": candidate.cpus, "memory": candidate.memory}
     resources: Manifest = {"requests": {name: amount for name, amount in requests.items() if amount} | gpus}
     if gpus:
         resources["limits"] = dict(gpus)

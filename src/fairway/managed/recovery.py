@@ -41,17 +41,17 @@ def counts_as_restart(job: Job, life: Life, outcome: Outcome, exit_code: int | N
     return outcome in _ERRORS and exit_code not in job.task(life.task).recovery.exit_codes
 
 
-def may_start_at(life: Life) -> datetime | None:
+def may_start_at(life: Life, now: datetime) -> datetime | None:
     """When the next attempt may begin; at once if there is nothing to wait for.
 
     Restarts in place keep their quota, so nothing else slows down a task that fails as soon as it runs. What was lost
-    is tried again at once the first time.
+    is tried again at once the first time. After an end that lies ahead the clock was set back: nobody waits for that.
     """
     if not life.attempts:
         return None
     latest = life.attempts[-1]
     row = _quick_failures(life)
-    if not row or latest.ended_at is None:
+    if not row or latest.ended_at is None or latest.ended_at > now:
         return None
     exponent = row - 1 if latest.outcome in _ERRORS else row - 2
     if exponent < 0:

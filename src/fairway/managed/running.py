@@ -60,7 +60,9 @@ def living(case: Case) -> Plan | None:
     if over is not None:
         return over
     if len(pods) < case.task.num_nodes:
-        return Plan(do=(StartPods(),))
+        gone = [one.name for one in attempt.pods if one.name not in {pod.name for pod in pods}]
+        # All of them ran: one that is not there any more must not be made again as if it had not.
+        return _stop(case, Outcome.LOST, f"pod {gone[0]} is gone") if gone else Plan(do=(StartPods(),))
     longest = _outlived(case)
     if isinstance(longest, Plan):
         return longest
@@ -69,19 +71,18 @@ def living(case: Case) -> Plan | None:
 
 def _judged(case: Case, attempt: Attempt, pods: list[SeenPod]) -> Plan | None:
     """What the pods themselves say of the attempt."""
+    if case.job.unreadable:
+        return _stop(case, Outcome.UNREADABLE, case.job.unreadable)
     failed = [pod for pod in pods if pod.state is PodState.FAILED]
     lost = [pod for pod in pods if pod.state in {PodState.LOST, PodState.STOPPED} or (pod.deleting and not pod.is_over)]
     if lost:
         return _stop(case, Outcome.LOST, _lost_message(lost[0]))
     if failed:
-        first = min(failed, key=lambda pod: (pod.ended_at or case.now, pod.rank))
-        return _stop(case, _failure(first), _failure_message(first), first.exit_code)
+        return _stop(case, *_failure(failed))
     if len(pods) == case.task.num_nodes and all(pod.state is PodState.SUCCEEDED for pod in pods):
         return _closed(case, attempt, Outcome.SUCCEEDED, "", 0)
     if case.seen.refused:
         return _stop(case, Outcome.REFUSED, case.seen.refused)
-    if case.job.unreadable:
-        return _stop(case, Outcome.UNREADABLE, case.job.unreadable)
     return None
 
 
@@ -151,16 +152,15 @@ def _phase_between(phase: Phase) -> Phase:
 
 
 def _how_it_ended(attempt: Attempt, pods: list[SeenPod]) -> tuple[Outcome, str, int | None]:
-    """The outcome, a sentence and an exit code; what the task brought to its end by itself counts first."""
+    """The outcome, a sentence and an exit code; what the task brought to its end by itself counts first.
+
+    By itself means all of its pods: one that fails while others are stopped most often fails because they are.
+    """
     intended = Outcome(attempt.stopping)
-    by_themselves = [pod for pod in pods if pod.state in {PodState.SUCCEEDED, PodState.FAILED}]
-    failed = [pod for pod in by_themselves if pod.state is PodState.FAILED]
-    whole = bool(pods) and len(by_themselves) == len(pods)
-    if intended in _TAKEN_AWAY or (intended is Outcome.LOST and whole):
-        if failed:
-            return _failure(failed[0]), _failure_message(failed[0]), failed[0].exit_code
-        if whole:
-            return Outcome.SUCCEEDED, "", 0
+    by_itself = bool(pods) and all(pod.state in {PodState.SUCCEEDED, PodState.FAILED} for pod in pods)
+    if by_itself and intended in recovery.COMES_BACK:
+        failed = [pod for pod in pods if pod.state is PodState.FAILED]
+        return _failure(failed) if failed else (Outcome.SUCCEEDED, "", 0)
     return intended, attempt.message, attempt.exit_code
 
 
@@ -239,8 +239,10 @@ def _references(pods: list[SeenPod]) -> tuple[PodRef, ...]:
     return tuple(PodRef(name=pod.name, uid=pod.uid, rank=pod.rank) for pod in pods)
 
 
-def _failure(pod: SeenPod) -> Outcome:
-    return _OWN_FAILURES.get(pod.container, Outcome.FAILED)
+def _failure(failed: list[SeenPod]) -> tuple[Outcome, str, int | None]:
+    """The outcome, a sentence and an exit code: those of the pod that failed first."""
+    pod = min(failed, key=lambda one: (one.ended_at is None, one.ended_at, one.rank))
+    return _OWN_FAILURES.get(pod.container, Outcome.FAILED), _failure_message(pod), pod.exit_code
 
 
 def _failure_message(pod: SeenPod) -> str:

@@ -80,14 +80,19 @@ def held(case: Case) -> Plan | None:
     if not active and life.held:
         return Plan(do=(SetActive(active=True),))
     if not active:
-        said = "its Workload was deactivated; `fairway jobs hold` and `release` put it back into its queue"
-        if life.reason == DEACTIVATED:
-            return Plan()
-        return Plan(life=life.having(reason=DEACTIVATED, message=said))
+        changed = life.having(reason=DEACTIVATED, message=_deactivated_message(workload))
+        return Plan(life=None if changed == life else changed)
     if life.held or life.reason == DEACTIVATED:
         since = None if life.queued_at is None else case.stamp
         return Plan(life=life.having(held=False, reason=QUEUED, message="", queued_at=since))
     return None
+
+
+def _deactivated_message(workload: SeenWorkload | None) -> str:
+    """Why it was, where that is known: limits and admission checks do it, too."""
+    known = workload is not None and workload.evicted.startswith(DEACTIVATED)
+    why = f": {workload.message}" if workload is not None and known and workload.message else ""
+    return f"its Workload was deactivated{why}; `fairway jobs hold` and `release` put it back into its queue"
 
 
 def queueing(case: Case) -> Plan | None:
@@ -145,7 +150,7 @@ def beginning(case: Case) -> Plan | None:
         return None
     if case.seen.pods or case.seen.predecessor:
         return Plan()
-    due = recovery.may_start_at(life)
+    due = recovery.may_start_at(life, case.now)
     if due is not None and due > case.now:
         return Plan(again_at=due)
     number = life.attempt + 1

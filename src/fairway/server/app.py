@@ -43,6 +43,7 @@ from fairway.store.objects import Objects, PatchType, Written
 _log = logging.getLogger(__name__)
 
 _REVIEWS: Final = {"authentication.k8s.io", "authorization.k8s.io"}
+_METHODS: Final = frozenset({"get", "head", "post", "put", "patch", "delete", "options"})
 _AUDITED: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _WRITES: Final = {
     "create": writing.create,
@@ -272,7 +273,8 @@ class Api:
         seconds = time.perf_counter() - exchange.started
         where, verb = exchange.route, exchange.verb
         resource = where.resource if where is not None and verb and where.resource in self._resources else ""
-        self.metrics.count(verb or scope["method"].lower(), resource, exchange.code, seconds)
+        method = scope["method"].lower()
+        self.metrics.count(verb or (method if method in _METHODS else "other"), resource, exchange.code, seconds)
         request = exchange.request
         if where is None or request is None or where.group in _REVIEWS:
             return

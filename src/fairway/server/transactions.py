@@ -18,6 +18,7 @@ from fairway.errors import (
     MethodNotAllowed,
     NotFound,
     OperationRefused,
+    TooLarge,
     TooManyRequests,
     ValidationError,
 )
@@ -35,6 +36,9 @@ from fairway.store.objects.transacting import MOST_OPERATIONS, Create, Delete, O
 KIND: Final = "Transaction"
 _CODES: Final = {"create": 201, "patch": 200, "delete": 200}
 _MOST_WARNINGS: Final = 20
+_MOST_PARTS: Final = 4_000_000
+"""Brackets and commas in a body: each may be a value, which takes many times its room in memory."""
+
 _FORMS: Final = (
     "an operation is {verb: create, manifest}, {verb: patch, apiVersion, kind, name, patch} or "
     "{verb: delete, apiVersion, kind, name}"
@@ -116,7 +120,10 @@ class Transactions:
         started = time.perf_counter()
         options = bodies.write_options(request)
         request.max_body = self._limits.transaction_bytes
-        operations = _operations(await bodies.manifest(request), where)
+        body = await bodies.some(request)
+        _check_parts(body)
+        operations = _operations(bodies.parsed(request.content_type, body), where)
+        del body
         steps: list[_Step] = []
         try:
             for number, given in enumerate(operations, 1):
@@ -216,6 +223,11 @@ class Transactions:
         }
         body = encode(head)[:-1] + b',"status":{"results":[' + results + b"]}}"
         return Response(201, body, headers=warning_headers(_warnings(written)))
+
+
+def _check_parts(body: bytes) -> None:
+    if sum(map(body.count, (b"{", b"[", b","))) > _MOST_PARTS:
+        raise TooLarge(f"the transaction has more than {_MOST_PARTS} values; send it in several parts")
 
 
 def _operations(body: Any, where: Place) -> list[Any]:

@@ -315,7 +315,7 @@ def test_warnings_are_kept_for_whoever_prints_them() -> None:
         pytest.param(answer(b"\xff"), "answered with something that is not JSON", id="bytes"),
         pytest.param(answer(b""), "answered with something that is not JSON", id="nothing"),
         pytest.param(
-            answer(b"", "302 Found", ["Location: https://login.example"]), "sends one on to https://login.example",
+            answer(b"", "302 Found", ["Location: https://login.example"]), "sends one on to 'https://login.example'",
             id="a way to elsewhere",
         ),
     ],

@@ -124,6 +124,9 @@ def cluster(**fields: Any) -> dict[str, Any]:
         pytest.param(cluster(server="https://a:port"), "'https://a:port' is no address", id="a port that is none"),
         pytest.param(cluster(server="https://"), "'https://' is no address", id="no host"),
         pytest.param(cluster(server=f"https://{'ü' * 70}"), "is no address such as", id="an impossible host"),
+        pytest.param(
+            cluster(server="https://ann:hunter2@a"), "there is a user in the address", id="a password in the address"
+        ),
         pytest.param(cluster(**{"proxy-url": "http://p"}), "proxies are not spoken to", id="a proxy"),
         pytest.param(
             cluster(**{"certificate-authority-data": "a"}), "-authority-data: this is not base64", id="no base64"
@@ -149,6 +152,7 @@ def test_what_cannot_be_used_is_one_clear_sentence(changes: dict[str, Any], sent
 
     assert str(raised.value).startswith(str(path))
     assert sentence in str(raised.value)
+    assert "hunter2" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

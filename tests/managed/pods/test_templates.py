@@ -35,7 +35,6 @@ EVERYTHING = Task(
             memory="16Gi",
             gpus=2,
             accelerators=("T4", "A100-80GB"),
-            disk="256Gi",
             image="pytorch/pytorch:2",
             labels={"team": "vision", "kueue.x-k8s.io/queue-name": "user-queue"},
         ),
@@ -52,7 +51,7 @@ EVERYTHING = Task(
 
 def test_what_the_template_of_a_task_with_everything_is() -> None:
     resources = {
-        "requests": {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "256Gi", "nvidia.com/gpu": "2"},
+        "requests": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "2"},
         "limits": {"memory": "32Gi", "nvidia.com/gpu": "2"},
     }
     env = [{"name": "LEVEL", "value": "info"}]

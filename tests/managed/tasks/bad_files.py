@@ -390,10 +390,6 @@ RESOURCES: Final = {
         "resources:\n  memory: 9000TB\nrun: train\n",
         'task.yaml:2: resources.memory: "9000TB" is more than any machine has; ask for at most 1PB',
     ),
-    "a disk in words": (
-        "resources:\n  disk_size: huge\nrun: train\n",
-        'task.yaml:2: resources.disk_size: "huge" is no size of a disk; write for example 256 or 256GB',
-    ),
     "no accelerators of a model": (
         "resources:\n  accelerators: T4:0\nrun: train\n",
         (

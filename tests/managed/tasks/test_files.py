@@ -92,8 +92,7 @@ run: |
         pytest.param("memory: 16Gi", Candidate(memory="16Gi"), id="memory as Kubernetes writes it"),
         pytest.param("memory: 2T", Candidate(memory="2Ti"), id="memory in TiB"),
         pytest.param("memory: 1000B", Candidate(memory="1000"), id="memory in bytes"),
-        pytest.param("disk_size: 256", Candidate(disk="256Gi"), id="a disk"),
-        pytest.param("disk_size: 1TB", Candidate(disk="1Ti"), id="a disk with a unit"),
+        pytest.param("disk_size: 256", Candidate(), id="a disk, which nobody has to give"),
         pytest.param("image_id: docker:ubuntu:22.04", Candidate(image="ubuntu:22.04"), id="an image"),
         pytest.param("labels: {team: 5, on-call: yes}", Candidate(labels={"team": "5", "on-call": "yes"}), id="labels"),
         pytest.param("priority_class: high", Candidate(labels={CLASS: "high"}), id="a class of the queue"),
@@ -166,7 +165,7 @@ run: train
 inputs: {bucket: 5}
 resources:
   use_spot: true
-  disk_tier: best
+  disk_size: 100
   ports: 8080
   instance_type: m5.large
   job_recovery: {strategy: FAILOVER, max_restarts_on_errors: 3}
@@ -176,7 +175,7 @@ config:
 """
     (warning,) = parsed(text).warnings
     assert warning == (
-        "task.yaml: inputs (line 3), resources.use_spot (line 5), resources.disk_tier (line 6), resources.ports (line "
+        "task.yaml: inputs (line 3), resources.use_spot (line 5), resources.disk_size (line 6), resources.ports (line "
         "7), resources.instance_type (line 8), resources.job_recovery.strategy (line 9), config.nvidia_gpus (line 11), "
         "config.kubernetes.autoscaler (line 12), config.kubernetes.namespace (line 12) mean nothing here and are left "
         "out"

@@ -48,7 +48,7 @@ def test_without_flags_the_file_says_it_all() -> None:
 def test_flags_win_in_every_candidate() -> None:
     found = parsed(
         num_nodes=4, cpus="8+", memory="1GB", gpus="V100:2", infra="k8s/other", image_id="docker:img", workdir="code",
-        max_duration="30m", labels={"team": "b"}, disk_size="10",
+        max_duration="30m", labels={"team": "b"},
     )  # fmt: skip
 
     assert found.task.num_nodes == 4
@@ -56,8 +56,7 @@ def test_flags_win_in_every_candidate() -> None:
     assert [(one.source, one.path) for one in found.mounts] == [("code", ".")]
     assert found.task.candidates == (
         Candidate(
-            infra="other", cpus="8", memory="1Gi", gpus=2, accelerators=("V100",), image="img", disk="10Gi",
-            labels={"team": "b"},
+            infra="other", cpus="8", memory="1Gi", gpus=2, accelerators=("V100",), image="img", labels={"team": "b"},
         ),
     )  # fmt: skip
 
@@ -176,3 +175,10 @@ def test_a_file_of_variables_that_is_none(text: str, want: str) -> None:
         overrides.env_file(text, ".env")
 
     assert str(refusal.value) == want
+
+
+def test_a_size_of_the_disk_is_named_as_what_means_nothing_here() -> None:
+    found = parse.tasks_of(documents.read("run: x\n", "task.yaml"), Overrides(disk_size="100"))
+
+    assert found.tasks[0].task.candidates == (Candidate(),)
+    assert found.warnings == ("task.yaml: --disk-size means nothing here and is left out",)

@@ -25,8 +25,15 @@ _SECONDS_BEFORE_EXPIRY: Final = 5.0
 class Access:
     """The address of a server and the credentials for it, made when they are first needed."""
 
-    def __init__(self, context: Context, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        context: Context,
+        now: Callable[[], float] = time.time,
+        reread: Callable[[], Context] | None = None,
+    ) -> None:
+        """`reread` gives the context as its file has it by now: a server that is started anew may listen elsewhere."""
         self.context = context
+        self._reread = reread
         self._user = context.user
         self._where = f"{context.source}: user {context.user_name!r}"
         self._now = now
@@ -64,6 +71,23 @@ class Access:
         with self._lock:
             self._made = None
             return isinstance(self._user.get("exec"), dict)
+
+    def moved(self) -> bool:
+        """After nobody answered: whether the server is somewhere else by now, or lets us in by other means."""
+        if self._reread is None:
+            return False
+        try:
+            context = self._reread()
+        except KubeconfigError:  # it is being written, or gone: what was known is all there is
+            return False
+        with self._lock:
+            if context == self.context:
+                return False
+            self.context = context
+            self._user = context.user
+            self._made = None
+            self._address = None
+            return True
 
     def _credentials(self) -> "Made | None":
         plugin = self._user.get("exec")

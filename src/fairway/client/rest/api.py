@@ -53,7 +53,6 @@ class Rest:
         self._connections: set[Connection] = set()
         self._aborted = False
         self.context = access.context.name
-        self.server = access.context.endpoint.url
         self.namespace = access.context.namespace
         """Of the context; `default` if it names none."""
 
@@ -62,6 +61,11 @@ class Rest:
 
         self.warnings: list[str] = []
         """What the server warned of so far; whoever prints them clears them."""
+
+    @property
+    def server(self) -> str:
+        """Its URL, as the kubeconfig has it."""
+        return self._access.context.endpoint.url
 
     def get(self, path: str, **query: Query) -> Any:
         return self._json("GET", path, query)
@@ -184,7 +188,7 @@ class Rest:
         lasting: bool = False,
     ) -> Response:
         """Send a request until it is answered with yes, or with a no that waiting does not change."""
-        target = f"{self._access.context.endpoint.base}{path}{_query(query, path)}"
+        target = f"{path}{_query(query, path)}"
         sent = [("User-Agent", f"fairway/{__version__}"), ("Accept", accept), *headers]
         seconds = None if lasting else self.silent_seconds
         waited, renewed = 0.0, False
@@ -209,16 +213,21 @@ class Rest:
     def _sent(
         self, method: str, target: str, headers: Sequence[tuple[str, str]], body: Body, seconds: float | None
     ) -> Response:
-        everything = [*headers, *self._access.headers()]
-        for attempt in range(2):
+        repeatable = method in {"GET", "HEAD"}
+        for attempt in range(3):
             connection = self._taken()
+            everything = [*headers, *self._access.headers()]
+            whole = f"{self._access.context.endpoint.base}{target}"
             try:
-                return connection.request(method, target, everything, body() if callable(body) else body, seconds)
+                return connection.request(method, whole, everything, body() if callable(body) else body, seconds)
             except BaseException as error:
                 self._connections.discard(connection)
-                if attempt or not isinstance(error, Dropped) or method not in {"GET", "HEAD"}:
+                if attempt == 0 and repeatable and isinstance(error, Dropped):
+                    continue
+                moved = isinstance(error, Unreachable) and not self._aborted and self._access.moved()
+                if not (moved and repeatable and attempt < 2):
                     raise
-        raise AssertionError("the second connection is a new one, and those are not dropped")
+        raise AssertionError("the last try returns or raises")
 
     def _taken(self) -> Connection:
         connection, self._idle = self._idle, None
@@ -279,7 +288,7 @@ class Rest:
     def _not_the_api(self, response: Response) -> Garbled:
         to = response.headers.get("location", "elsewhere")[:200]
         response.connection.close()
-        return Garbled(f"{self.server} sends one on to {to}; give the address of the API server itself")
+        return Garbled(f"{self.server} sends one on to {to!r}; give the address of the API server itself")
 
 
 def open_rest(kubeconfig: Path | str, context: str = "") -> Rest:
@@ -287,7 +296,9 @@ def open_rest(kubeconfig: Path | str, context: str = "") -> Rest:
 
     `kubeconfig` is a file, or several with `:` between them as in `$KUBECONFIG`. Nothing is sent yet.
     """
-    return Rest(Access(load(kubeconfig).context(context)))
+    found = load(kubeconfig).context(context)
+    # By its name: the current context may be another one by then.
+    return Rest(Access(found, reread=lambda: load(kubeconfig).context(found.name)))
 
 
 def _query(query: Mapping[str, Query], path: str) -> str:

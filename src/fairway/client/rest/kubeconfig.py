@@ -227,13 +227,15 @@ def _endpoint(cluster: Mapping[str, Any], where: str) -> Endpoint:
     url = _text(cluster, "server", where)
     if not url:
         raise KubeconfigError(f"{where}: server: it is missing, such as https://127.0.0.1:7437")
+    if "@" in url:  # not shown: it may be a password
+        raise KubeconfigError(f"{where}: server: there is a user in the address; write them below `users`")
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port
         host = _ascii(parts.hostname or "")
     except ValueError:
         raise KubeconfigError(f"{where}: server: {url!r} is no address such as https://127.0.0.1:7437") from None
-    if parts.scheme not in {"http", "https"} or not host or parts.username or parts.query or parts.fragment:
+    if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
         raise KubeconfigError(f"{where}: server: {url!r} is no address such as https://127.0.0.1:7437")
     https = parts.scheme == "https"
     authority = data_or_file(cluster, "certificate-authority", where)

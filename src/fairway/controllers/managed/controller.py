@@ -9,6 +9,7 @@ Nothing is kept for a job that waits: not its tasks, no timer unless it may wait
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from fairway.client.cluster import Cluster
@@ -29,6 +30,7 @@ from fairway.controllers.managed.observation import (
 )
 from fairway.controllers.managed.preempting import Deciding
 from fairway.controllers.managed.remoting import Remotes
+from fairway.controllers.managed.secrets import LaunchSecrets
 from fairway.jobs import conditions, names
 from fairway.jobs.conditions import shortened
 from fairway.kinds.kind import Manifest
@@ -48,6 +50,9 @@ _MOST_STEPS: Final = 32
 
 _LONGEST_EVENT: Final = 1024
 _SOONEST_SECONDS: Final = 0.001
+_COLLECTED: Final = frozenset({"foregroundDeletion", "orphan"})
+"""Finalizers of jobs whose dependents the collector looks after while the job is there."""
+
 _UNANSWERED_SECONDS: Final = 30.0
 """When to try again to reach a server that does not answer."""
 
@@ -78,9 +83,12 @@ class ManagedJobController:
         """By the uid of a job, why what it asks for cannot be; until it is written down."""
 
         self._worker: Worker[Key] = Worker("managed job", cluster.clock, self._reconcile, parallel=_PARALLEL)
+        self._pods = cluster.cache("pods")
+        self._forsaken: Worker[Key] = Worker("pod without a managed job", cluster.clock, self._forsake, parallel=4)
+        self._secrets = LaunchSecrets(cluster)
         self._jobs.on_change(self._job_changed)
         cluster.cache(WORKLOADS).on_change(self._workload_changed)
-        cluster.cache("pods").on_change(self._pod_changed)
+        self._pods.on_change(self._pod_changed)
         cluster.cache(LOCAL_QUEUES).on_change(self._queue_changed)
         cluster.cache(WORKLOAD_CLASSES).on_change(self._class_changed)
         cluster.cache(PRIORITY_CLASSES).on_change(self._default_class_changed)
@@ -91,6 +99,8 @@ class ManagedJobController:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._worker.run())
+            group.create_task(self._forsaken.run())
+            group.create_task(self._secrets.run())
             if self._remotes is not None:
                 group.create_task(self._remotes.run())
 
@@ -106,18 +116,22 @@ class ManagedJobController:
             self._worker.add(_key(job))
 
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        key = job_key(new or old)
         if new is None and old is not None:
             self._settling.forget(old["metadata"]["uid"])
-        if key is not None and (old is None or new is None or _says(old) != _says(new)):
-            self._worker.add(key)
+        self._wake(old, new, _says)
 
     def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        key = job_key(new or old)
-        if key is None:
-            return
-        if old is None or new is None or observing.pod_of(old) != observing.pod_of(new):
-            self._worker.add(key)
+        if new is not None and _is_forsaken(new):
+            self._forsaken.add(_key(new))
+        self._wake(old, new, observing.pod_of)
+
+    def _wake(self, old: Manifest | None, new: Manifest | None, matters: Callable[[Manifest], object]) -> None:
+        """Look at the job of an object of which something changed that matters, and at the one it was taken from."""
+        before, after = job_key(old), job_key(new)
+        if before is not None and before != after:
+            self._worker.add(before)
+        if after is not None and (old is None or new is None or before != after or matters(old) != matters(new)):
+            self._worker.add(after)
 
     def _queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         """A default queue that appears takes in those who name none."""
@@ -213,8 +227,13 @@ class ManagedJobController:
         return not left
 
     async def _leave(self, look: Look) -> float | None:
-        """A job that is being deleted takes along what it has elsewhere; what it has here, the collector takes."""
-        if ELSEWHERE not in (look.manifest["metadata"].get("finalizers") or ()):
+        """A job that is being deleted takes along what it has elsewhere; what it has here, the collector takes, but
+        only when it is gone: where it has to wait, we do.
+        """
+        waits_for = look.manifest["metadata"].get("finalizers") or ()
+        if not _COLLECTED.intersection(waits_for):
+            await self._effects.stop_all(look)
+        if ELSEWHERE not in waits_for:
             return None
         gone = look.life.withdrawn().withdrawing
         if not all([await self._effects.withdraw(one.infra, one.name) for one in gone]):
@@ -248,6 +267,12 @@ class ManagedJobController:
         if gone:
             await self._effects.let_go(gone)
 
+    async def _forsake(self, key: Key) -> None:
+        """A pod that was taken from its job, as orphans are, is its new owner's to look after."""
+        pod = self._pods.get(*key)
+        if pod is not None and _is_forsaken(pod):
+            await self._effects.unbind(pod)
+
     def _earliest(self, plan: Plan, readiness: float | None) -> float | None:
         seconds = [] if readiness is None else [readiness]
         if plan.again_at is not None:
@@ -257,6 +282,10 @@ class ManagedJobController:
 
 def _key(job: Manifest) -> Key:
     return job["metadata"]["namespace"], job["metadata"]["name"]
+
+
+def _is_forsaken(pod: Manifest) -> bool:
+    return job_key(pod) is None and observing.FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
 def _is_live(job: Manifest) -> bool:

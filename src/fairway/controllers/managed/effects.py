@@ -41,6 +41,7 @@ class Effects:
         self._remotes = remotes
         self._writer = cluster.writer("fairway-managed-jobs")
         self._pods = cluster.cache("pods")
+        self._workloads = cluster.cache(WORKLOADS)
         self._flavors = cluster.cache("resourceflavors.kueue.x-k8s.io")
         self._secrets = cluster.cache("secrets")
 
@@ -77,8 +78,12 @@ class Effects:
             workload = asking.workload_for(look.manifest, look.job, look.life, look.seen.queue, look.base)
             await self._writer.create(WORKLOADS, workload)
         except AlreadyExists:
-            if look.life.workload not in look.workloads:
-                raise
+            if look.life.workload in look.workloads:
+                return
+            if self._workloads.get(look.manifest["metadata"]["namespace"], look.life.workload) is None:
+                raise  # the caches will show it
+            name = look.life.workload
+            raise Refused(f"there is a Workload {name} that is not the job's; delete it, then retry") from None
         except _LASTING as error:
             raise Refused(str(error)) from error
 
@@ -170,15 +175,26 @@ class Effects:
         await _all(self._let_one_go(pod) for pod in gone)
 
     async def _let_one_go(self, pod: Manifest) -> None:
-        metadata = pod["metadata"]
-        left = [one for one in metadata.get("finalizers") or () if one != FINALIZER]
         try:
-            if len(left) != len(metadata.get("finalizers") or ()):
-                pod = await self._writer.patch("pods", pod, {"metadata": {"finalizers": left or None}}, locked=True)
-            if "deletionTimestamp" not in metadata:
+            pod = await self.unbind(pod)
+            if "deletionTimestamp" not in pod["metadata"]:
                 await self._writer.delete("pods", pod)
         except NotFound:
             return
+
+    async def unbind(self, pod: Manifest) -> Manifest:
+        """A pod no longer waits for us when it is to go."""
+        kept = pod["metadata"].get("finalizers") or ()
+        if FINALIZER not in kept:
+            return pod
+        left = [one for one in kept if one != FINALIZER]
+        return await self._writer.patch("pods", pod, {"metadata": {"finalizers": left or None}}, locked=True)
+
+    async def stop_all(self, look: Look) -> None:
+        """Everything of a job that is here is to go."""
+        for resource, owned in (("pods", look.pods), (WORKLOADS, look.workloads)):
+            living = [one for one in owned.values() if "deletionTimestamp" not in one["metadata"]]
+            await _all(self._writer.delete(resource, one) for one in living)
 
     # Other servers
 

@@ -22,6 +22,9 @@ def remote_manifest(manifest: Manifest, job: Job, life: Life, base: Base) -> Man
     given = {name: spec[name] for name in _SAME if name in spec}
     if base.value is not None:
         given["priority"] = base.value
+    if given.get("secretName"):
+        # Here it may be for many jobs; there each has its own, which goes when it does.
+        given["secretName"] = life.remote.name
     if job.hold:
         given["hold"] = True
     return {

@@ -16,6 +16,8 @@ from fairway.runtime.worker import Worker
 NAMESPACE: Final = "kube-system"
 CONFIG_MAP: Final = "fairway-managed-jobs"
 HIGHEST: Final = "highest-id"
+_MOST_DIGITS: Final = 12
+"""Beyond these it is no number that was given out here, but somebody's mistake: nobody could launch a job after it."""
 
 _log = logging.getLogger(__name__)
 
@@ -77,4 +79,4 @@ class Ids:
 
 def _number(config_map: Manifest) -> int:
     text = str((config_map.get("data") or {}).get(HIGHEST) or "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else 0

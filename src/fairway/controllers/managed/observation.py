@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import msgspec
+
 from fairway.admission.reasons import Outcome
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Key
@@ -57,7 +59,8 @@ class Observer:
         if manifest is None:
             return None
         tasks, unreadable = self._tasks.of(manifest)
-        job, past = observing.job_of(manifest, tasks, unreadable), life.read(manifest)
+        past, garbled = _past(manifest)
+        job = observing.job_of(manifest, tasks, unreadable or garbled)
         pods = {one["metadata"]["name"]: one for one in self.pods.of(key) if is_of(one, manifest)}
         workloads = {one["metadata"]["name"]: one for one in self.workloads.of(key) if is_of(one, manifest)}
         workload = workloads.get(past.workload)
@@ -114,6 +117,14 @@ class Observer:
             cancel=spec.get("cancel", False),
             priority=spec.get("priority"),
         )
+
+
+def _past(manifest: Manifest) -> tuple[Life, str]:
+    """What is remembered of a job; if not all of it can be read, also why: somebody else wrote into its status."""
+    try:
+        return life.read(manifest), ""
+    except msgspec.ValidationError as error:
+        return life.salvaged(manifest), f"its status cannot be read: {error}"
 
 
 def _strays(workloads: dict[str, Manifest], past: Life) -> tuple[str, ...]:

@@ -41,11 +41,6 @@ def memory(value: Any, where: Where) -> str:
     return _bytes(value, where, "amount of memory", '16, "16+" or 16GB')
 
 
-def disk(value: Any, where: Where) -> str:
-    """Disk space of a node, as a quantity; a number alone means GiB."""
-    return _bytes(value, where, "size of a disk", "256 or 256GB")
-
-
 def duration(value: Any, where: Where) -> int:
     """Seconds; a number alone means seconds."""
     found = _DURATION.fullmatch(_number(value))

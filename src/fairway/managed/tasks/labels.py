@@ -6,6 +6,9 @@ from typing import Any, Final
 from fairway.managed.tasks.places import Where
 from fairway.managed.tasks.values import mapping, shown, written
 
+MOST_LABELS: Final = 500
+"""They are read once for every candidate of a task."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _DOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _DNS_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
@@ -13,8 +16,11 @@ _DNS_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 def labels(value: Any, where: Where) -> dict[str, str]:
     """A map of labels; numbers and booleans count as they were written."""
-    found = {}
-    for key, one in mapping(value, where, "{team: research}").items():
+    found: dict[str, str] = {}
+    given = mapping(value, where, "{team: research}")
+    if len(given) > MOST_LABELS:
+        raise where.error(f"has {len(given)} labels, and at most {MOST_LABELS} fit; name fewer", of_key=True)
+    for key, one in given.items():
         inner = where.at(key)
         if not is_key(key):
             raise inner.error(

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from fairway.errors import FieldError
 from fairway.jobs.names import PRIORITY_CLASS
 from fairway.managed.tasks import amounts
-from fairway.managed.tasks.documents import Document, TaskFile
+from fairway.managed.tasks.documents import MOST_TASKS, Document, TaskFile
 from fairway.managed.tasks.envs import envs, missing, secret_names, secrets
 from fairway.managed.tasks.errors import TaskError
 from fairway.managed.tasks.files import Mount, file_mounts, stored_files, workdir
@@ -94,6 +94,7 @@ def stored_tasks(job: dict[str, Any]) -> tuple[Task, ...]:
     where = Where(Source(prefix="spec.tasks"))
     if type(found) is not list or not found:
         raise where.error("must be a list of at least one task", found)
+    _check_number(found, where)
     return tuple(task_of(one, Where(Source(prefix=f"spec.tasks[{place}]"))) for place, one in enumerate(found))
 
 
@@ -101,12 +102,21 @@ def wrong_tasks(job: dict[str, Any]) -> list[FieldError]:
     """What is wrong with the tasks of a ManagedJob, one thing for each task."""
     found = (job.get("spec") or {}).get("tasks")
     errors = []
+    try:
+        _check_number(found if type(found) is list else [], Where(Source(prefix="spec.tasks")))
+    except TaskError as error:
+        return [FieldError(error.field, error.value, error.rule, error.message)]
     for place, one in enumerate(found if type(found) is list else ()):
         try:
             task_of(one, Where(Source(prefix=f"spec.tasks[{place}]")))
         except TaskError as error:
             errors.append(FieldError(error.field, error.value, error.rule, error.message))
     return errors
+
+
+def _check_number(tasks: list[Any], where: Where) -> None:
+    if len(tasks) > MOST_TASKS:
+        raise where.error(f"a job has at most {MOST_TASKS} tasks, and here are {len(tasks)}; launch several jobs")
 
 
 def task_of(value: Any, where: Where) -> Task:

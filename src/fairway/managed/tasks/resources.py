@@ -22,12 +22,12 @@ _SHARED: Final = ("job_recovery", "priority", "max_duration")
 """What a task has once, whichever candidate it runs as."""
 
 _KNOWN: Final = (
-    "cpus", "memory", "accelerators", "disk_size", "image_id", "labels", "infra", "cloud", "priority_class", *_SHARED
+    "cpus", "memory", "accelerators", "image_id", "labels", "infra", "cloud", "priority_class", *_SHARED
 )  # fmt: skip
 _LISTS: Final = ("any_of", "ordered")
 MEANINGLESS: Final = (
-    "instance_type", "accelerator_args", "disk_tier", "network_tier", "local_disk", "max_hourly_cost", "use_spot",
-    "ports", "autostop", "spot_recovery", "volumes", "region", "zone",
+    "instance_type", "accelerator_args", "disk_size", "disk_tier", "network_tier", "local_disk", "max_hourly_cost",
+    "use_spot", "ports", "autostop", "spot_recovery", "volumes", "region", "zone",
 )  # fmt: skip
 """Fields that SkyPilot has and that say nothing about a job here."""
 
@@ -87,12 +87,12 @@ def needs(value: Any, where: Where, ignored: list[Where]) -> Needs:
             left_out.append(said)
             continue
         found += _expanded(one, place.context)
+        if len(found) > MOST_CANDIDATES:  # at once: a short list in a short list stands for millions
+            raise where.error(f"stands for more than {MOST_CANDIDATES} candidates, which is the most; name fewer")
     if not found:
         cloud, said_by = left_out[0]
         raise said_by.error(infra.elsewhere_only(shown(cloud)), cloud)
     ignored += [said.where for said in left_out]
-    if len(found) > MOST_CANDIDATES:
-        raise where.error(f"stands for {len(found)} candidates, and at most {MOST_CANDIDATES} are tried; name fewer")
     return Needs(candidates=tuple(_distinct(found)), **_shared([_Layers((block, where)), *layers], ignored))
 
 
@@ -158,13 +158,12 @@ def _place(layers: _Layers, ignored: list[Where]) -> tuple[infra.Place, _Given |
 
 def _expanded(layers: _Layers, context: str) -> list[Candidate]:
     """The candidates that one entry stands for: one for each alternative of its accelerators."""
-    cpus, memory, disk = layers.get("cpus"), layers.get("memory"), layers.get("disk_size")
+    cpus, memory = layers.get("cpus"), layers.get("memory")
     picture, models = layers.get("image_id"), layers.get("accelerators")
     candidate = Candidate(
         infra=context,
         cpus=amounts.cpus(cpus.value, cpus.where) if cpus is not None else Candidate().cpus,
         memory=amounts.memory(memory.value, memory.where) if memory is not None else "",
-        disk=amounts.disk(disk.value, disk.where) if disk is not None else "",
         image=image(picture.value, picture.where) if picture is not None else "",
         labels=_labels(layers),
     )

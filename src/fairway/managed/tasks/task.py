@@ -21,9 +21,6 @@ class Candidate(Struct, frozen=True, kw_only=True):
     accelerators: tuple[str, ...] = ()
     """Names of the models that will do (`T4`, `A100-80GB`), any of them; empty where any will."""
 
-    disk: str = ""
-    """As a quantity (`256Gi`): asked for as ephemeral storage."""
-
     image: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     """The task's own, for its pods; queue and priority class may be among them, by Kueue's names."""

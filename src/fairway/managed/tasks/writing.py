@@ -43,7 +43,6 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "cpus": candidate.cpus,
         "memory": _bytes(candidate.memory),
         "accelerators": dict.fromkeys(names, candidate.gpus) if candidate.gpus else None,
-        "disk_size": _bytes(candidate.disk),
         "image_id": candidate.image,
         "labels": dict(candidate.labels),
     }

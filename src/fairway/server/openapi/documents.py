@@ -98,6 +98,10 @@ def _mark_kinds(kinds: Sequence[Kind], group_versions: Sequence[str], definition
                 schema = kind.schemas[version]()
                 definitions.mark(schema, kind.group, version, kind.kind)
                 definitions.mark(operations.list_of(schema), kind.group, version, f"{kind.kind}List")
+    for group_version in group_versions:
+        group, _, version = group_version.rpartition("/")
+        for schema, name in operations.unstored(group_version):
+            definitions.mark(schema, group, version, name)
 
 
 def _path_parameters(path: str, spelled: Any) -> list[Node]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fairway.kinds.custom import definition_name
 from fairway.kinds.kind import Kind
 from fairway.kinds.schemas.definitions import definition
 from fairway.kinds.schemas.schema import Schema
@@ -101,6 +102,10 @@ _REVIEWS: Final = (
 """Questions that are asked by creating an object; nothing is kept, so they are no kinds of the registry."""
 
 
+_WORKED_OUT: Final = (("fairway.dev/v1alpha1", "WaitingJob", "waitingjobs"),)
+"""What is worked out when somebody asks, in a namespace or in all of them; nothing is kept of these either."""
+
+
 def group_versions(kinds: Sequence[Kind]) -> list[str]:
     """Each `v1` or `batch/v1` that has a document, sorted."""
     served = {kind.api_version(version) for kind in kinds for version in kind.versions}
@@ -121,6 +126,20 @@ def operations(kinds: Sequence[Kind], group_version: str) -> Iterator[Operation]
     for review_group, name, plural in _REVIEWS:
         if group_version == f"{review_group}/v1":
             yield _review(group_version, name, plural)
+    for where, name, plural in _WORKED_OUT:
+        if group_version == where:
+            yield from _worked_out(where, name, plural)
+
+
+def unstored(group_version: str) -> Iterator[tuple[Schema, str]]:
+    """The schemas of what is answered and not stored, with their kinds."""
+    for group, name, _plural in _REVIEWS:
+        if group_version == f"{group}/v1":
+            yield _of_review(group, name), name
+    for where, name, _plural in _WORKED_OUT:
+        if group_version == where:
+            schema = _of_custom(where, name)
+            yield from ((schema, name), (list_of(schema), f"{name}List"))
 
 
 def list_of(schema: Schema) -> Schema:
@@ -134,7 +153,7 @@ def list_of(schema: Schema) -> Schema:
 
 def _review(group_version: str, name: str, plural: str) -> Operation:
     group = group_version.partition("/")[0]
-    schema = definition(f"io.k8s.api.{group.partition('.')[0]}.v1.{name}")
+    schema = _of_review(group, name)
     return Operation(
         path=f"{root(group_version)}/{plural}",
         method="post",
@@ -149,6 +168,37 @@ def _review(group_version: str, name: str, plural: str) -> Operation:
         body=schema,
         parameters=_WRITING,
     )
+
+
+def _of_review(group: str, name: str) -> Schema:
+    return definition(f"io.k8s.api.{group.partition('.')[0]}.v1.{name}")
+
+
+def _of_custom(group_version: str, name: str) -> Schema:
+    group, _, version = group_version.partition("/")
+    return definition(definition_name(group, version, name))
+
+
+def _worked_out(group_version: str, name: str, plural: str) -> Iterator[Operation]:
+    group, _, version = group_version.partition("/")
+    one = _of_custom(group_version, name)
+    inside = f"{root(group_version)}/namespaces/{{namespace}}/{plural}"
+    for path, verb, called, sentence, answer in (
+        (f"{root(group_version)}/{plural}", "list", f"{name}ForAllNamespaces", "all namespaces", list_of(one)),
+        (inside, "list", f"Namespaced{name}", "a namespace", list_of(one)),
+        (f"{inside}/{{name}}", "read", f"Namespaced{name}", "all about one of them", one),
+    ):
+        yield Operation(
+            path=path,
+            method="get",
+            action="list" if verb == "list" else "get",
+            id=f"{verb}{_camel(group_version)}{called}",
+            description=f"Ask why jobs wait: {sentence}",
+            group=group,
+            version=version,
+            kind=name,
+            answer=answer,
+        )
 
 
 def _camel(group_version: str) -> str:

@@ -21,7 +21,8 @@ from fairway.store.store import Store
 
 MOST_OPERATIONS: Final = 10_000
 MOST_BYTES: Final = 64 << 20
-"""Of all that a transaction writes, as it is stored: a few small patches can make much of a large object."""
+"""Of all objects that a transaction writes or finds as they should be, as they are stored: a few small patches can
+make much of a large object, and none of them need change it."""
 
 
 class Create(NamedTuple):
@@ -78,12 +79,17 @@ class Draft:
         for change in changes:
             entry = change.entry
             self._heads[entry.resource, entry.key] = None if change.type == DELETED else entry
-            self._bytes += len(entry.data)
+            self.weigh(entry)
+        self.changes += changes
+
+    def weigh(self, entry: Entry) -> None:
+        """Count an object that was dealt with; `TooLarge` if it was one too many."""
+        self._bytes += len(entry.data)
         if self._bytes > MOST_BYTES:
             raise TooLarge(
-                f"the transaction writes more than {MOST_BYTES} bytes as they are stored; send it in several parts"
+                f"the objects of the transaction have more than {MOST_BYTES} bytes as they are stored; send it in "
+                "several parts"
             )
-        self.changes += changes
 
     def settling(self) -> None:
         """An object that stays as it is is told of with all the others."""
@@ -110,8 +116,11 @@ def transact(context: Context, store: Store, operations: Sequence[Operation], op
     decided = replace(options, dry_run=False)  # an operation must find what the ones before it did
     written = []
     for number, operation in enumerate(operations, 1):
+        before = len(draft.changes)
         try:
             written.append(_decided(above, operation, decided))
+            if len(draft.changes) == before:
+                draft.weigh(written[-1].entry)
         except (ApiError, ValidationError) as error:
             raise OperationRefused(number, error) from error
     if options.dry_run:

@@ -271,10 +271,11 @@ def _decoded(entry: Entry) -> Entry:
 
 def _capped(entries: list[Entry]) -> list[Entry]:
     """At most so many entries of plain writes: the oldest ones of a version become one, without a name."""
-    updates = sorted((_decoded(entry) for entry in entries if entry["operation"] == "Update"), key=order)
+    updates = [entry for entry in entries if entry["operation"] == "Update"]
     excess = len(updates) - MAX_UPDATE_MANAGERS
     if excess <= 0:
         return entries
+    updates = sorted(map(_decoded, updates), key=order)
     remaining = {identity(entry): entry for entry in entries}
     oldest: dict[str, Entry] = {}
     for entry in updates:

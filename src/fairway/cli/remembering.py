@@ -1,0 +1,102 @@
+"""How `fairway up` was told to start the server of a state directory, for whoever starts it next.
+
+After a reboot any command starts the server again, and it should have the GPUs that were declared, and listen where
+it did. What is kept are the options of the last `up` that had any, in `up.json`; no secret is among them.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fairway.settings import DEFAULT_PORT, Settings, SettingsError
+
+FILE: Final = "up.json"
+_PORT: Final = "FAIRWAY_PORT"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What can be said about a server besides where its files are."""
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    insecure: bool = False
+    cpus: str | None = None
+    memory: str | None = None
+    gpus: str | None = None
+    api_only: bool = False
+
+    @property
+    def words(self) -> str:
+        """As they are written on the command line; empty if there are none."""
+        import shlex  # noqa: PLC0415 - only where it is said
+
+        given = [(f"--{name.replace('_', '-')}", value) for name, value in msgspec.to_builtins(self).items()]
+        return " ".join(name if value is True else f"{name} {shlex.quote(str(value))}" for name, value in given)
+
+
+def remember(settings: Settings) -> None:
+    """Keep the options of a server that has started; for its owner alone."""
+    options = Options(
+        host=settings.host,
+        port=settings.port,
+        tls_cert=_absolute(settings.tls_cert),
+        tls_key=_absolute(settings.tls_key),
+        insecure=settings.insecure,
+        cpus=settings.cpus,
+        memory=settings.memory,
+        gpus=settings.gpus,
+        api_only=settings.api_only,
+    )
+    handle, name = tempfile.mkstemp(dir=settings.state, prefix=f"{FILE}.")  # made with mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(msgspec.json.encode(options) + b"\n")
+        Path(name).replace(settings.state / FILE)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def remembered(state: Path) -> Options:
+    """What was kept; nothing special where nothing was."""
+    path = state / FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Options)
+    except (FileNotFoundError, NotADirectoryError):
+        return Options()
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise _unusable(path, str(error)) from None
+
+
+def settings_as_before(state: Path, environment: Mapping[str, str] = os.environ) -> tuple[Settings, Options]:
+    """How to start the server when nobody says how; `$FAIRWAY_PORT` wins over the port that was kept."""
+    options = remembered(state)
+    port = environment.get(_PORT) or str(options.port)
+    if not port.isdecimal() or int(port) > 65535:
+        raise SettingsError(f"{_PORT} {port!r}: a port is a number from 0 to 65535")
+    given: dict[str, Any] = msgspec.structs.asdict(options) | {"port": int(port)}
+    for name in ("tls_cert", "tls_key"):
+        given[name] = Path(given[name]) if given[name] is not None else None
+    try:
+        return Settings(state=state, **given), options
+    except SettingsError as error:
+        raise _unusable(state / FILE, str(error)) from None
+
+
+def _absolute(path: Path | None) -> str | None:
+    return str(path.absolute()) if path is not None else None
+
+
+def _unusable(path: Path, why: str) -> SettingsError:
+    return SettingsError(
+        f"{path}, the options of the last `fairway up`, cannot be used: {why}; start the server with `fairway up` and "
+        "the options that it should have"
+    )
