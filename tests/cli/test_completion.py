@@ -25,7 +25,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def completed(state: Path, *words: str) -> list[str]:
-    """What bash is told when the last word is to be completed."""
+    """The words that are offered when the last one is to be completed."""
+    return [line.partition(",")[2] for line in answers(state, *words)]
+
+
+def answers(state: Path, *words: str) -> list[str]:
+    """What bash is told, each with its kind."""
     done = subprocess.run(
         [sys.executable, "-m", "fairway.cli.main"],
         capture_output=True,
@@ -41,7 +46,7 @@ def completed(state: Path, *words: str) -> list[str]:
         check=False,
     )
     assert done.stderr == ""
-    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+    return [line for line in done.stdout.splitlines() if line]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -79,3 +84,41 @@ def test_where_no_server_runs_nothing_is_completed_and_none_is_started(
     assert {one["check"]: one["status"] for one in Here(tmp_path / "state", capsys).json("doctor")}[
         "process"
     ] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("words", "want"),
+    [
+        pytest.param(("jobs", "launch", "tr"), "file,tr", id="a task file"),
+        pytest.param(("launch", "--env-file", "v"), "file,v", id="variables"),
+        pytest.param(("launch", "--workdir", "w"), "dir,w", id="a directory"),
+        pytest.param(("apply", "-f", "q"), "file,q", id="manifests"),
+        pytest.param(("delete", "-f", "q"), "file,q", id="manifests to delete"),
+    ],
+)
+def test_files_are_left_to_the_shell(tmp_path: Path, words: tuple[str, ...], want: str) -> None:
+    kind, _, name = want.partition(",")
+
+    assert answers(tmp_path, *words) == [f"{kind},{name}"]
+
+
+def test_kinds_and_then_their_names(server: Server) -> None:
+    assert completed(server.state, "get", "managed") == ["managedjobs"]
+    assert completed(server.state, "describe", "managedjobs", "tr") == ["train-1"]
+    assert completed(server.state, "delete", "nonsense", "tr") == []
+    assert completed(server.state, "get", "selfsubject") == [], "what cannot be listed"
+
+
+def test_queues_by_name(server: Server) -> None:
+    body = {"metadata": {"name": "research"}, "spec": {"clusterQueue": "team-a"}}
+    path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/localqueues"
+    assert server.call("POST", path, body).code == 201
+
+    assert completed(server.state, "jobs", "launch", "--queue", "re") == ["research"]
+    assert completed(server.state, "queues", "re") == []
+
+
+def test_where_no_server_runs_nothing_is_offered(tmp_path: Path) -> None:
+    for words in (("get", "po"), ("jobs", "launch", "--queue", "r"), ("queues", "r"), ("jobs", "logs", "1")):
+        assert completed(tmp_path / "nowhere", *words) == []
+    assert not (tmp_path / "nowhere").exists()

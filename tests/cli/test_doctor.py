@@ -217,3 +217,43 @@ def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert code == 1
     assert "✗ " in output
     assert "is it up, and may you use it?" in output
+
+
+def test_a_state_directory_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    (found,) = checks.state_directory(tmp_path / "file")
+    assert (found.severity, found.message) == ("broken", f"{tmp_path}/file is not a directory")
+
+
+def test_how_the_server_would_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAIRWAY_PORT", raising=False)
+    assert list(checks.starting(tmp_path)) == []
+    (tmp_path / "up.json").write_text('{"gpus": "T4:8"}')
+    assert list(checks.starting(tmp_path)) == [
+        Finding("start", "ok", "a server starts as with `fairway up --gpus T4:8`")
+    ]
+    (tmp_path / "up.json").write_text("{")
+    (found,) = checks.starting(tmp_path)
+    assert found.severity == "broken"
+
+
+def test_what_cannot_be_looked_at_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def locked(_state: Path) -> Finding:
+        raise PermissionError(13, "Permission denied", "/the/lock")
+
+    monkeypatch.setattr(checks, "process", locked)
+
+    said = Here(tmp_path, capsys).tried("doctor")
+
+    assert said.code == 1
+    assert "/the/lock cannot be looked at: Permission denied" in said.output
+
+
+def test_commands_to_copy_are_quoted(tmp_path: Path) -> None:
+    state = tmp_path / "a b"
+    state.mkdir(mode=0o755)
+    state.chmod(0o755)
+
+    found = next(iter(checks.state_directory(state)))
+    assert found.way_out == f"chmod 700 '{state}'"

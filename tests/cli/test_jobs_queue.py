@@ -44,6 +44,14 @@ def test_on_a_terminal_it_is_as_wide_as_that_and_has_colours() -> None:
     assert "\x1b[32mRUNNING\x1b[0m" in as_table(JOBS, STATES, NOW, Screen(width=150, colours=True))
 
 
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_on_a_narrow_terminal_the_less_important_columns_go(width: int) -> None:
+    lines = as_table(in_order(JOBS, STATES), STATES, NOW, Screen(width=width)).splitlines()
+
+    assert max(map(len, lines)) <= width
+    assert {"ID", "NAME", "STATUS", "WHY"} <= set(lines[0].split())
+
+
 def test_verbose_cuts_nothing_and_tells_more() -> None:
     pipeline = job(7, "pipe", "RUNNING", task=1, attempt=2, infra="k8s/other", spec={"tasks": [{}, {}, {}]})
     header, line = as_table([pipeline], {}, NOW, Screen(width=40), verbose=True).splitlines()

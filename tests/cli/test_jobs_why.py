@@ -410,3 +410,21 @@ def test_for_scripts() -> None:
 
     assert (found["position"], found["waiting"].hints, found["attempts"][0].attempt) == (3, ["would start soon"], 1)
     assert found["story"][0].startswith("Job 1 (train) of ana has waited")
+
+
+def test_a_job_that_is_held_is_held_and_that_is_all() -> None:
+    one = job(3, phase="RECOVERING", spec={"hold": True})
+    entry = waiting(one, None, message="it is deactivated", hints=["release it"])
+
+    assert opening(one, entry) == [
+        "Job 3 (train) of ana is held: it is in no queue until `fairway jobs release 3`.",
+        "It asks for 1 cpu, with priority 0.",
+    ]
+    assert headed("What would let it in", one, entry) == []
+
+
+def test_a_job_that_was_just_released_does_not_say_that_it_is_held() -> None:
+    one = job(3, phase="RECOVERING", reason="Held", message="held by its user")
+
+    assert in_short(one, waiting(one, None, message="it is deactivated")) == ""
+    assert in_short(one, None) == ""

@@ -166,3 +166,50 @@ def test_where_the_encoding_has_no_blocks_help_is_still_printed() -> None:
     done = python("import sys; from fairway.cli.main import main; sys.exit(main(['--help']))", PYTHONIOENCODING="ascii")
 
     assert done.returncode == 0, done.stderr
+
+
+def test_a_state_directory_that_cannot_be_one_is_said_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("FAIRWAY_STATE", str(tmp_path / "file"))
+
+    for words in (["jobs", "queue"], ["up", "--port", "0"]):
+        assert main(words) == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == (
+            f"fairway: {tmp_path}/file cannot be the state directory: it is not a directory; choose one that you may "
+            "write to with --state or $FAIRWAY_STATE"
+        )
+
+
+def test_a_file_that_nobody_expected_to_be_missing_is_said_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lost(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "/some/file")
+
+    monkeypatch.setattr("fairway.cli.shutdown._end_server", lost)
+
+    assert main(["shutdown"]) == 1
+    assert capsys.readouterr().err == "fairway: /some/file: Permission denied\n"
+
+
+def test_a_wrong_option_of_the_server_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--state", str(tmp_path), "--gpus", "many"]) == 2
+    assert capsys.readouterr().err.startswith("fairway: --gpus many: give a number")
+
+
+def test_a_working_directory_that_is_gone_is_no_reason_to_fail(tmp_path: Path) -> None:
+    code = f"""
+import os, pathlib
+gone = pathlib.Path({str(tmp_path)!r}) / "gone"
+gone.mkdir()
+os.chdir(gone)
+gone.rmdir()
+from fairway.cli.main import main
+raise SystemExit(main(["jobs", "launch", "--dryrun", "true"]))
+"""
+    done = python(code, FAIRWAY_STATE=str(tmp_path / "state"))
+
+    assert (done.returncode, done.stderr) == (0, "")

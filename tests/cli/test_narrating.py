@@ -26,6 +26,7 @@ class Screen(io.StringIO):
 @pytest.fixture(params=[True, False], ids=["on a terminal", "elsewhere"])
 def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Screen:
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
     return Screen(terminal=request.param)
 
 
@@ -76,9 +77,31 @@ def test_a_job_that_was_only_just_submitted_needs_no_words(screen: Screen) -> No
     ids=["preempted", "failed", "lost", "something new", "nothing is known"],
 )
 def test_how_an_attempt_ended(screen: Screen, found: dict[str, object], want: str) -> None:
-    Narrator("3 (train)", screen).ends(2, found)
+    Narrator("3 (train)", screen).ends(None, 2, found)
 
     assert screen.shown == [want, ""]
+
+
+def test_a_task_of_a_pipeline_that_is_done_is_called_so(screen: Screen) -> None:
+    Narrator("3 (train)", screen).ends(0, 1, {"outcome": "Succeeded"})
+
+    assert screen.shown == ["--- task 1 succeeded ---", ""]
+
+
+def test_what_ended_an_attempt_is_not_said_again_as_what_is_waited_for(screen: Screen) -> None:
+    narrator = Narrator("3 (train)", screen)
+    narrator.ends(None, 1, {"outcome": "Failed", "exitCode": 7, "message": "the task failed"})
+    narrator.waiting("PENDING", "", "the task failed")
+
+    assert screen.shown == ["--- attempt 1 failed with exit code 7: the task failed ---", ""]
+
+
+def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    screen = Screen(terminal=True)
+    Narrator("3 (train)", screen).waiting("PENDING", "", "it is held")
+
+    assert screen.getvalue() == "Job 3 (train) waits: it is held\n"
 
 
 def test_that_the_server_is_away_is_said_once_until_it_is_back(screen: Screen) -> None:

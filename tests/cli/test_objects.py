@@ -310,10 +310,12 @@ def test_texts_of_several_lines_are_written_as_blocks() -> None:
 
 
 def test_kinds_and_categories() -> None:
-    old = Resource("g", "v1", "Thing", "things", "thing", namespaced=True, categories=("all",))
+    old = Resource("g", "v1", "Thing", "things", "thing", namespaced=True, categories=("all",), verbs=("list",))
     new = old._replace(version="v2")
     other = Resource("h", "v1", "Other", "others", "other", namespaced=False, short_names=("o",), categories=("all",))
-    known = Resources([new, old, other])
+    review = Resource("h", "v1", "Review", "reviews", "review", namespaced=False, verbs=("create",))
+    known = Resources([new, old, other._replace(verbs=("get", "list")), review])
+    other = known.one("other")
 
     assert known.one("thing") == new
     assert known.one("things.v1.g") == old
@@ -322,7 +324,7 @@ def test_kinds_and_categories() -> None:
     assert other.path("ignored", "n") == "/apis/h/v1/others/n"
     with pytest.raises(NoSuchKindError, match="stands for several kinds"):
         known.one("all")
-    with pytest.raises(NoSuchKindError, match="there are others, things"):
+    with pytest.raises(NoSuchKindError, match=r"there are others, things$"):
         known.one("zebra")
 
 
@@ -330,3 +332,27 @@ def test_json_of_a_watch_comes_object_by_object(server: Server, fairway: Here) -
     config_map(server, "for-json")
 
     assert json.loads(fairway("get", "cm", "for-json", "-o", "json"))["kind"] == "ConfigMap"
+
+
+def test_what_is_there_is_shown_and_what_is_not_is_told_of(fairway: Here, queues: Path) -> None:
+    fairway.tried("apply", "-f", str(queues))
+
+    said = fairway.tried("get", "localqueues", "nope", "user-queue")
+    assert (said.code, said.output.splitlines()[1].split()[0]) == (1, "user-queue")
+    assert said.errors == 'fairway: localqueues.kueue.x-k8s.io "nope" not found\n'
+
+    said = fairway.tried("get", "localqueues", "nope", "user-queue", "-o", "json")
+    assert (said.code, [one["metadata"]["name"] for one in json.loads(said.output)["items"]]) == (1, ["user-queue"])
+
+    said = fairway.tried("describe", "localqueues", "nope", "user-queue")
+    assert said.code == 1
+    assert "user-queue" in said.output
+
+    said = fairway.tried("get", "localqueue", "nope", "-o", "json")
+    assert (said.code, said.output) == (1, "")
+
+
+def test_the_namespace_can_be_said_as_kubectl_has_it(fairway: Here) -> None:
+    for words in (("get", "pods"), ("describe", "pods")):
+        said = fairway.tried(*words, "-n", "elsewhere")
+        assert (said.code, said.errors) == (0, "No pods in elsewhere.\n")

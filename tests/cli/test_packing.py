@@ -148,3 +148,24 @@ def test_a_file_that_goes_away_meanwhile_is_told_of(tmp_path: Path) -> None:
 )
 def test_sizes_are_for_people(size: int, want: str) -> None:
     assert size_text(size) == want
+
+
+def test_a_name_that_is_not_utf8_arrives_as_it_is_and_plainly(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    (tmp_path / name).write_text("x")
+
+    with pack(tmp_path) as archive, tarfile.open(fileobj=archive.file) as tar:
+        (found,) = tar.getmembers()
+    assert found.name == name
+    assert found.pax_headers == {}, "other programs that unpack it would warn of what they do not know"
+
+
+def test_a_long_name_and_a_long_link_are_kept(tmp_path: Path) -> None:
+    deep = "/".join(["d" * 100] * 3)
+    filled(tmp_path, {f"{deep}/file": "x"})
+    (tmp_path / "link").symlink_to(f"{deep}/file")
+
+    found = contents(tmp_path)
+
+    assert f"{deep}/file" in found
+    assert found["link"].linkname == f"{deep}/file"

@@ -43,11 +43,12 @@ def test_all_tables() -> None:
     assert as_text(QUEUES, COHORTS, [LOCAL], PAPER) == golden("queues.txt")
 
 
-def test_without_blocks_and_on_a_narrow_screen() -> None:
-    shown = as_text(QUEUES, COHORTS, [LOCAL], Screen(width=99, unicode=False))
+@pytest.mark.parametrize("width", [80, 99])
+def test_without_blocks_and_on_a_narrow_screen(width: int) -> None:
+    shown = as_text(QUEUES, COHORTS, [LOCAL], Screen(width=width, unicode=False))
 
     assert shown.isascii()
-    assert max(map(len, shown.splitlines())) <= 99
+    assert max(map(len, shown.splitlines())) <= width
 
 
 def test_without_any_queue_one_is_told_how_to_make_one() -> None:

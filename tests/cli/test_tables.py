@@ -7,7 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.cli.tables import Column, Screen, bar, duration, plain, screen, table, truncated, usage_bar, width_of
+from fairway.cli.tables import (
+    Column,
+    Screen,
+    bar,
+    duration,
+    fitting,
+    plain,
+    screen,
+    table,
+    truncated,
+    usage_bar,
+    width_of,
+)
 
 from .looking import PAPER
 
@@ -97,20 +109,25 @@ def test_lines_can_be_added_to_a_table_that_is_on_the_screen() -> None:
 @pytest.mark.parametrize(
     ("stream", "environment", "want"),
     [
-        pytest.param(Terminal(), {"COLUMNS": "90"}, Screen(90, colours=True, unicode=True), id="a terminal"),
+        pytest.param(
+            Terminal(), {"COLUMNS": "90"}, Screen(90, colours=True, unicode=True, moves=True), id="a terminal"
+        ),
         pytest.param(
             Terminal(),
             {"COLUMNS": "90", "NO_COLOR": "1"},
-            Screen(90, colours=False, unicode=True),
+            Screen(90, colours=False, unicode=True, moves=True),
             id="nobody wants colours",
         ),
         pytest.param(
             Terminal(), {"COLUMNS": "90", "TERM": "dumb"}, Screen(90, colours=False, unicode=True), id="a dumb terminal"
         ),
         pytest.param(
-            Terminal("ascii"), {"COLUMNS": "90"}, Screen(90, colours=True, unicode=False), id="without blocks"
+            Terminal("ascii"),
+            {"COLUMNS": "90"},
+            Screen(90, colours=True, unicode=False, moves=True),
+            id="without blocks",
         ),
-        pytest.param(Terminal(), {}, Screen(80, colours=True, unicode=True), id="a terminal without size"),
+        pytest.param(Terminal(), {}, Screen(80, colours=True, unicode=True, moves=True), id="a terminal without size"),
         pytest.param(Terminal(tty=False), {"COLUMNS": "90"}, Screen(None, colours=False, unicode=True), id="a pipe"),
         pytest.param(
             Terminal("latin-1", tty=False), {}, Screen(None, colours=False, unicode=False), id="a pipe without blocks"
@@ -163,3 +180,17 @@ def test_how_wide_texts_are(text: str, width: int) -> None:
 @given(text=st.text(), width=st.integers(0, 30), unicode=st.booleans())
 def test_what_is_cut_fits(text: str, width: int, unicode: bool) -> None:  # noqa: FBT001
     assert width_of(truncated(text, width, Screen(unicode=unicode))) <= width
+
+
+def test_columns_go_one_after_the_other_where_there_is_no_room() -> None:
+    columns = (Column("ID", right=True), Column("USER"), Column("QUEUE"), Column("WHY", flexible=True))
+    rows: list[list[str | int | None]] = [[1, "ana", "research", "w" * 40]]
+
+    def titles(width: int | None) -> list[str]:
+        lines = fitting(columns, rows, Screen(width=width), ("USER", "QUEUE")).splitlines()
+        assert width is None or width < 16 or max(map(len, lines)) <= width
+        return lines[0].split()
+
+    assert titles(None) == titles(60) == titles(32) == ["ID", "USER", "QUEUE", "WHY"]
+    assert titles(31) == titles(26) == ["ID", "QUEUE", "WHY"]
+    assert titles(25) == titles(10) == ["ID", "WHY"]

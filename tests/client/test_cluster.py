@@ -65,6 +65,22 @@ def test_news_from_the_watch_that_is_older_than_what_is_known_changes_nothing() 
     asyncio.run(story())
 
 
+def test_an_answer_that_comes_after_the_watch_told_of_the_deletion_brings_nothing_back() -> None:
+    async def story() -> None:
+        async with local_cluster() as world:
+            told = told_by(world)
+            cache = world.cluster.cache("configmaps")
+            async with world.running():
+                made = await world.api.create("configmaps", config_map("a", key="1"))
+                await world.api.delete("configmaps", "a")
+                await world.cluster_says(lambda: told[-1] == ("a", None))
+                cache.note(made)
+                assert cache.get("default", "a") is None
+                assert told[-1] == ("a", None)
+
+    asyncio.run(story())
+
+
 def test_an_object_that_has_to_be_let_go_of_is_shown_as_going() -> None:
     async def story() -> None:
         async with local_cluster() as world:

@@ -141,12 +141,51 @@ def test_each_role_may_do_what_is_documented(world: World, tokens: dict[tuple[Ro
         assert world.ask(asked.method, asked.path, {}, token=WRONG).code == 401
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
+def test_each_role_may_do_the_same_in_a_transaction(
+    world: World, tokens: dict[tuple[Role, str], str], kind: Kind
+) -> None:
+    path = "/apis/fairway.dev/v1alpha1/namespaces/team/transactions?dryRun=All"
+    for asked in questions(kind):
+        if asked.part or asked.verb not in {"create", "patch", "delete"}:
+            continue
+        body = {"spec": {"operations": [_operation(asked)]}}
+        for (role, namespace), known in tokens.items():
+            want = role is not Role.VIEWER and documented(role, namespace, asked)
+            answer = world.ask("POST", path, body, token=known)
+            assert (answer.code != 403) == want, (role, namespace, asked.verb, asked.path)
+
+
+def _operation(asked: Asked) -> dict[str, Any]:
+    kind = asked.kind
+    identity = {"apiVersion": kind.api_version(kind.stored), "kind": kind.kind}
+    place = {"namespace": asked.namespace} if kind.namespaced else {}
+    name = asked.namespace if kind.plural == "namespaces" and asked.namespace else "nope"
+    if asked.verb == "create":
+        return {"verb": "create", "manifest": {**identity, "metadata": {"name": name}}, **place}
+    patch = {"patch": {"metadata": {"labels": {"a": "b"}}}} if asked.verb == "patch" else {}
+    return {"verb": asked.verb, **identity, "name": name, **place, **patch}
+
+
 def _content_type(asked: Asked) -> str:
     return "application/merge-patch+json" if asked.verb == "patch" else "application/json"
 
 
 VISIBILITY: Final = "/apis/visibility.kueue.x-k8s.io/v1beta2"
+FAIRWAY: Final = "/apis/fairway.dev/v1alpha1"
 PATHS: dict[str, tuple[str, dict[tuple[Role, str], bool]]] = {
+    "why jobs wait": (
+        f"{FAIRWAY}/namespaces/team/waitingjobs",
+        {(role, place): True for role in Role for place in ("", "team")},
+    ),
+    "why jobs of others wait": (
+        f"{FAIRWAY}/namespaces/other/waitingjobs",
+        {(role, place): not place for role in Role for place in ("", "team")},
+    ),
+    "why all jobs wait": (
+        f"{FAIRWAY}/waitingjobs",
+        {(role, place): not place for role in Role for place in ("", "team")},
+    ),
     "metrics": ("/metrics", {(role, place): not place for role in Role for place in ("", "team")}),
     "who waits in a ClusterQueue": (
         f"{VISIBILITY}/clusterqueues/a/pendingworkloads",

@@ -277,7 +277,17 @@ def test_candidates_that_the_configuration_does_not_allow_are_left_out() -> None
                 "`-`, at most 63, such as my-job"
             ),
         ),
-        ("run: x", {"name": "a\nb"}, "--name: must be one line of at most 200 characters; shorten it"),
+        ("run: x", {"name": "a\nb"}, "--name: must be one line of at most 200 printable characters"),
+        (
+            "run: x",
+            {"name": "7"},
+            '--name: "7" would be taken for the id of a job, or for several; add a letter, such as job-7',
+        ),
+        (
+            "run: x",
+            {"cluster": "3-7"},
+            '--cluster: "3-7" would be taken for the id of a job, or for several; add a letter, such as job-3-7',
+        ),
         (
             "run: x",
             {"queue": "My Queue"},
@@ -314,3 +324,8 @@ def test_a_wrong_flag_is_called_by_its_name(text: str, flags: dict[str, Any], wa
         launched(text, Config(allowed_contexts=("other",)), **flags)
 
     assert str(refusal.value) == want
+
+
+@pytest.mark.parametrize(("name", "want"), [("train", "train-"), ("7", "job-7-"), ("2026", "job-2026-"), ("v2", "v2-")])
+def test_no_object_has_a_name_like_a_range_of_ids(name: str, want: str) -> None:
+    assert making.generate_name(name) == want

@@ -74,6 +74,9 @@ def test_how_far_a_pod_has_come(pod: dict[str, Any], want: PodState) -> None:
         pytest.param(
             {"containerStatuses": ended(128, message="no such file")}, ("run", 128, "no such file"), id="said"
         ),
+        pytest.param(
+            {"containerStatuses": ended(1, message="x" * 5000)}, ("run", 1, f"{'x' * 1020} ..."), id="said at length"
+        ),
     ],
 )
 def test_what_failed(status: dict[str, Any], want: tuple[str, int, str]) -> None:

@@ -200,6 +200,24 @@ def test_files_of_a_job_wait_for_its_last_pod(tmp_path: Path) -> None:
     play(story())
 
 
+def test_the_end_of_an_attempt_is_no_reason_to_look_through_everything(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_place(tmp_path) as place, place.running():
+            await place.launch()
+            await place.launch("other")
+            await place.begin()
+            await place.tidied()
+            nobodys = place.made("checkpoints/nobody/x")
+            await place.end()
+            later = place.world.clock.monotonic() + 5
+            await place.until(lambda: place.world.clock.monotonic() > later)
+            assert nobodys.exists()
+            await place.forget("other")
+            await place.until(lambda: not nobodys.exists())
+
+    play(story())
+
+
 def test_what_was_left_while_no_server_ran_goes_at_the_start(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_place(tmp_path) as place:

@@ -164,6 +164,14 @@ def test_an_upload_that_stops_coming_is_given_up(worlds: Worlds) -> None:
     assert kept(world.state) == []
 
 
+def test_an_upload_that_comes_drop_by_drop_is_given_up(worlds: Worlds) -> None:
+    world = worlds(upload_idle_seconds=0.05, upload_slowest=1 << 40)
+    answer = upload(world, pieces=[b"x"] * 200_000)
+    assert answer.code == 400
+    assert "the archive comes too slowly" in answer.json["message"]
+    assert kept(world.state) == []
+
+
 def test_an_upload_that_hangs_up_leaves_nothing(worlds: Worlds) -> None:
     world = worlds()
 

@@ -389,6 +389,17 @@ def test_a_job_that_was_handed_on_has_its_logs_there(world: World) -> None:
     world.run(story())
 
 
+@pytest.mark.parametrize("uid", ["..", "../other/u-1-0", "/etc/passwd", "a\0b", "x" * 300])
+def test_a_status_leads_to_no_other_file(world: World, uid: str) -> None:
+    async def story() -> None:
+        job = await two_attempts(world)
+        await job.attempt(3, uid, endedAt="2026-11-16T09:00:00Z")
+        assert await job.text("task=0&attempt=3") == ""
+
+    world.run(story())
+    world.check_calm()
+
+
 def test_who_may_read_pods_may_read_the_logs_of_jobs(world: World) -> None:
     async def story() -> None:
         job = await two_attempts(world)

@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from controllers.queueing.plays import Play, manifest_of, play
+from fairway.kinds.schemas.definitions import definition
+from fairway.kinds.schemas.walk import inspect
 from fairway.server.access.audit import AuditLog
 from fairway.server.access.roles import Binding, Role
 from fairway.server.access.users import Users
@@ -90,6 +92,19 @@ def test_everywhere_in_one_namespace_and_one(tmp_path: Path) -> None:
         assert one["hints"][0].endswith("when workload holder (4 CPUs, priority 9) ends")
         (holder,) = one["shortages"][0]["holders"]
         assert holder["workload"] == "default/holder"
+
+    story(tmp_path, told)
+
+
+def test_what_kubectl_explains_is_what_is_told(tmp_path: Path) -> None:
+    schema = definition("dev.fairway.v1alpha1.WaitingJob")
+
+    async def told(ask: Asking) -> None:
+        one = (await ask(f"{HERE}/w")).json
+        for item in (one, *(await ask(HERE)).json["items"]):
+            found = inspect(schema, item)
+            assert (found.errors, found.unknown) == ([], [])
+        assert one.keys() == schema.properties.keys()
 
     story(tmp_path, told)
 

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from fairway.cli.session import open_session, session_options
+from fairway.cli.completion import files
+from fairway.cli.session import object_options, open_session
 
 if TYPE_CHECKING:
     from fairway.cli.manifests import Document
@@ -16,10 +17,19 @@ _BOOKS: Final = frozenset({"managedFields", "resourceVersion"})
 
 
 @click.command()
-@click.option("--file", "-f", "files", multiple=True, required=True, metavar="FILE|DIR|-", help="What to apply.")
+@click.option(
+    "--file",
+    "-f",
+    "files",
+    multiple=True,
+    required=True,
+    metavar="FILE|DIR|-",
+    shell_complete=files,
+    help="What to apply.",
+)
 @click.option("--force-conflicts", is_flag=True, help="Take over fields that others have set.")
 @click.option("--dry-run", is_flag=True, help="Let the server check everything, and change nothing.")
-@session_options
+@object_options
 def apply(*, files: tuple[str, ...], force_conflicts: bool, dry_run: bool, **where: Any) -> None:
     """Create or change what files say.
 

@@ -17,6 +17,10 @@ def backup(target: Path, state: Path) -> None:
     The copy is complete and consistent as of one moment. To go back to it, end the server, put the copy in place of
     DIR/fairway.db (remove fairway.db-wal and fairway.db-shm), and start again. Users and tokens are in DIR/users.json
     and are not part of it.
+
+    \b
+    Example:
+      fairway backup /backups/fairway-$(date +%F).db
     """
     from fairway.store.sqlite import back_up  # noqa: PLC0415 - help must not wait for it
 

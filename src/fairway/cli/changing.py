@@ -1,8 +1,8 @@
 """What can be said about jobs that were launched, for many at once: all changes go in one transaction."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import click
 
@@ -11,7 +11,11 @@ from fairway.cli.choosing import Manifest, all_jobs, has_ended, id_of, name_of, 
 from fairway.cli.completion import job_names
 from fairway.cli.session import Session, output_option, session_options, tell
 from fairway.cli.tables import as_json
+from fairway.client.rest import paths
+from fairway.errors import Forbidden, NotFound
 
+API: Final = "kueue.x-k8s.io/v1beta2"
+_MOST_NAMED: Final = 10
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -26,12 +30,11 @@ class Choice(NamedTuple):
 
 def choosing_options(command: Command) -> Command:
     """`IDS… -n -a -u`, which arrive as `choice`, and what every command about jobs has."""
-    everything = click.option("--all", "-a", "everything", is_flag=True, help="All my jobs that have not ended.")
-    return naming_options(everything(command))
+    return naming_options(command, everything=True)
 
 
-def naming_options(command: Command) -> Command:
-    """The same without `-a`."""
+def naming_options(command: Command, *, everything: bool = False) -> Command:
+    """The same without `-a`, unless it is wanted."""
 
     @wraps(command)
     def with_choice(
@@ -39,9 +42,11 @@ def naming_options(command: Command) -> Command:
     ) -> Any:
         return command(*args, choice=Choice(words, name, everything, all_users), **rest)
 
+    all_of_mine = click.option("--all", "-a", "everything", is_flag=True, help="All my jobs that have not ended.")
     options = [
         click.argument("words", nargs=-1, metavar="[ID|NAME]...", shell_complete=job_names),
         click.option("--name", "-n", default="", metavar="NAME", help="All my jobs that are called so."),
+        *([all_of_mine] if everything else []),
         click.option("--all-users", "-u", is_flag=True, help="Not only mine, but those of everybody."),
         output_option,
         session_options,
@@ -87,6 +92,19 @@ def change(session: Session, jobs: Sequence[Manifest], spec: Callable[[Manifest]
             for job in jobs
         ],
     )
+
+
+def missing(session: Session, kind: str, plural: str, name: str) -> Iterator[str]:
+    """A sentence if something of Kueue's that a job names is not there; nothing where one may not look."""
+    path = paths.resource(API, plural, session.namespace if kind == "LocalQueue" else None)
+    try:
+        there = sorted(one["metadata"]["name"] for one in session.rest.get(path)["items"])
+    except (Forbidden, NotFound):
+        return
+    if name not in there:
+        listed = f"; there {'is' if len(there) == 1 else 'are'} {', '.join(there[:_MOST_NAMED] or ['none at all'])}"
+        more = " and others" if len(there) > _MOST_NAMED else ""
+        yield f"there is no {kind} {name!r}, and the job waits until there is{listed}{more}"
 
 
 def told(jobs: Sequence[Manifest], output: str, sentence: str) -> None:

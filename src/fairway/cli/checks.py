@@ -5,6 +5,7 @@ is not as it should be, the way out.
 """
 
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from fairway.errors import ApiError, FairwayError
+from fairway.errors import ApiError, FairwayError, Forbidden
 
 if TYPE_CHECKING:
     from fairway.client.rest import Rest
@@ -95,7 +96,18 @@ def gpus(declared: int | None) -> Finding:
 
 
 def state_directory(state: Path) -> Iterator[Finding]:
+    if state.exists() and not state.is_dir():
+        yield broken("state", f"{state} is not a directory", "choose another with --state or $FAIRWAY_STATE")
+        return
     if not state.is_dir():
+        above = next((one for one in state.absolute().parents if one.exists()), Path("/"))
+        if not os.access(above, os.W_OK | os.X_OK):
+            yield broken(
+                "state",
+                f"{state} is not there, and cannot be made: {above} cannot be written to",
+                "choose another with --state or $FAIRWAY_STATE",
+            )
+            return
         yield warning("state", f"{state} is not there yet", "`fairway up` makes it, and so does any first command")
         return
     found = state.stat()
@@ -105,9 +117,15 @@ def state_directory(state: Path) -> Iterator[Finding]:
             "state", f"{state} belongs to another user", "choose one of your own with --state or $FAIRWAY_STATE"
         )
     elif mode & 0o077:
-        yield broken("state", f"{state} can be read by others (mode {mode:04o}): it holds tokens", f"chmod 700 {state}")
-    elif not os.access(state, os.W_OK | os.X_OK):
-        yield broken("state", f"{state} cannot be written to (mode {mode:04o})", f"chmod 700 {state}")
+        yield broken(
+            "state",
+            f"{state} can be read by others (mode {mode:04o}): it holds tokens",
+            f"chmod 700 {shlex.quote(str(state))}",
+        )
+    elif not os.access(state, os.R_OK | os.W_OK | os.X_OK):
+        yield broken(
+            "state", f"{state} cannot be read and written (mode {mode:04o})", f"chmod 700 {shlex.quote(str(state))}"
+        )
     else:
         yield ok("state", f"{state} is yours alone")
     yield disk(state)
@@ -132,7 +150,9 @@ def kubeconfig(path: Path) -> Finding:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         return broken(
-            "kubeconfig", f"{path} can be read by others (mode {mode:04o}): it has a token", f"chmod 600 {path}"
+            "kubeconfig",
+            f"{path} can be read by others (mode {mode:04o}): it has a token",
+            f"chmod 600 {shlex.quote(str(path))}",
         )
     return ok("kubeconfig", f"{path} is for you alone")
 
@@ -145,6 +165,19 @@ def configuration(state: Path) -> Finding:
     except FairwayError as error:
         return broken("configuration", str(error), "put it right, or take the line out")
     return ok("configuration", "the configuration can be read")
+
+
+def starting(state: Path) -> Iterator[Finding]:
+    """Whether a server could be started as it was the last time; nothing to say if it was without options."""
+    from fairway.cli.remembering import settings_as_before  # noqa: PLC0415
+
+    try:
+        _, options = settings_as_before(state)
+    except FairwayError as error:
+        yield broken("start", str(error), f"or remove {state / 'up.json'}: it starts without options then")
+        return
+    if options.words:
+        yield ok("start", f"a server starts as with `fairway up {options.words}`")
 
 
 # The server
@@ -295,11 +328,14 @@ def default_queue(local: list[Any], namespace: str) -> Finding:
     return ok("default queue", f"the LocalQueue `default` of {namespace} leads to {queue.cluster_queue}")
 
 
-def hopeless(rest: "Rest") -> Finding:
-    """Jobs that can never run as things are."""
+def hopeless(rest: "Rest", namespace: str) -> Finding:
+    """Jobs that can never run as things are: all of them, or those of a namespace where one may not see the others."""
     from fairway.cli.jobs.queue import who_waits  # noqa: PLC0415
 
-    waiting = who_waits(rest, None)
+    try:
+        waiting = who_waits(rest, None)
+    except Forbidden:
+        waiting = who_waits(rest, namespace)
     found = [one for one in waiting if not one.can_ever_run]
     if not found:
         return ok("jobs", f"{len(waiting)} wait, and all of them can run some day" if waiting else "no job waits")

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from fairway.cli.jobs.records import Job
+    from fairway.client.rest import Rest
 
 _VARIABLE: Final = "_FAIRWAY_COMPLETE"
 _HOW: Final = {
@@ -53,15 +54,80 @@ def job_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
     return [CompletionItem(name, help=line) for name, line in found.items() if name.startswith(incomplete)][:_MOST]
 
 
+def files(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Names of files, which the shell knows best."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def directories(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def queue_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """LocalQueues of the namespace."""
+    return _names(ctx, "localqueues", incomplete)
+
+
+def cluster_queue_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    return _names(ctx, "clusterqueues", incomplete)
+
+
+def kinds_and_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The kinds that a server lists; after a kind, the names of its objects."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+    before = ctx.params.get(parameter.name or "") or ()
+    try:
+        with _asked(ctx) as rest:
+            from fairway.cli.resources import discover  # noqa: PLC0415
+
+            known = discover(rest)
+            if before:
+                listed = rest.get(known.one(before[0]).path(ctx.params.get("namespace") or rest.namespace))["items"]
+                found = [one["metadata"]["name"] for one in listed]
+            else:
+                found = known.listed
+    except Exception:  # noqa: BLE001 - as above
+        return []
+    return [CompletionItem(name) for name in found if name.startswith(incomplete)][:_MOST]
+
+
+def _names(ctx: click.Context, plural: str, incomplete: str) -> "list[CompletionItem]":
+    from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+    from fairway.client.rest import paths  # noqa: PLC0415
+
+    try:
+        with _asked(ctx) as rest:
+            namespace = (ctx.params.get("namespace") or rest.namespace) if plural == "localqueues" else None
+            listed = rest.get(paths.resource("kueue.x-k8s.io/v1beta2", plural, namespace))["items"]
+    except Exception:  # noqa: BLE001 - as above
+        return []
+    names = [one["metadata"]["name"] for one in listed]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)][:_MOST]
+
+
 def _known(ctx: click.Context) -> "list[Job]":
     from fairway.cli.jobs.records import decode_jobs  # noqa: PLC0415
-    from fairway.client.rest import open_rest, paths  # noqa: PLC0415
+    from fairway.client.rest import paths  # noqa: PLC0415
+
+    with _asked(ctx) as rest:
+        where = ctx.params.get("namespace") or rest.namespace
+        return decode_jobs(rest.raw(paths.jobs(where), accept="application/json")).items
+
+
+def _asked(ctx: click.Context) -> "Rest":
+    """The server that the words so far are for; an error if it does not run."""
+    from fairway.client.rest import open_rest  # noqa: PLC0415
     from fairway.runtime.lease import holder  # noqa: PLC0415
     from fairway.settings import state_directory  # noqa: PLC0415
 
     state = ctx.params.get("state") or state_directory()
     kubeconfig = ctx.params.get("kubeconfig")
     if kubeconfig is None and holder(state) is None:
-        return []
-    with open_rest(kubeconfig or state / "kubeconfig", ctx.params.get("context") or "") as rest:
-        return decode_jobs(rest.raw(paths.jobs(rest.namespace), accept="application/json")).items
+        raise LookupError(f"no server runs on {state}")
+    return open_rest(kubeconfig or state / "kubeconfig", ctx.params.get("context") or "")

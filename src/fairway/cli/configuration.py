@@ -60,5 +60,8 @@ def _named(setting: str) -> "Config":
 
 def _project_file(name: str) -> Path | None:
     """In this directory, or the nearest above it that has one."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except OSError:  # it was deleted under our feet
+        return None
     return next((path for folder in (here, *here.parents) if (path := folder / name).is_file()), None)

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from fairway.cli.session import all_namespaces_option, open_session, session_options
+from fairway.cli.completion import files, kinds_and_names
+from fairway.cli.session import all_namespaces_option, object_options, open_session
 
 if TYPE_CHECKING:
     from fairway.cli.resources import Resource, Resources
@@ -14,8 +15,16 @@ _POLICIES: Final = {"background": "Background", "foreground": "Foreground", "orp
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[KIND [NAME]... | KIND/NAME...]")
-@click.option("--file", "-f", "files", multiple=True, metavar="FILE|DIR|-", help="Delete what these files name.")
+@click.argument("words", nargs=-1, metavar="[KIND [NAME]... | KIND/NAME...]", shell_complete=kinds_and_names)
+@click.option(
+    "--file",
+    "-f",
+    "files",
+    multiple=True,
+    metavar="FILE|DIR|-",
+    shell_complete=files,
+    help="Delete what these files name.",
+)
 @click.option("--selector", "-l", metavar="LABELS", help="All of the kind with these labels, such as team=a.")
 @click.option("--all", "everything", is_flag=True, help="All of the kind in the namespace.")
 @click.option("--ignore-not-found", is_flag=True, help="What is not there is no error.")
@@ -28,7 +37,7 @@ _POLICIES: Final = {"background": "Background", "foreground": "Foreground", "orp
     help="What becomes of the objects that belong to it.",
 )
 @all_namespaces_option
-@session_options
+@object_options
 def delete(
     *,
     words: tuple[str, ...],

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fairway.cli import tables
-from fairway.cli.session import open_session, session_options
+from fairway.cli.completion import kinds_and_names
+from fairway.cli.session import object_options, open_session
 from fairway.cli.tables import Column, Screen, duration
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ _HEAD: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 @click.command()
-@click.argument("words", nargs=-1, required=True, metavar="KIND NAME... | KIND/NAME...")
-@session_options
+@click.argument("words", nargs=-1, required=True, metavar="KIND NAME... | KIND/NAME...", shell_complete=kinds_and_names)
+@object_options
 def describe(*, words: tuple[str, ...], **where: Any) -> None:
     """All about one object, with what happened to it.
 
@@ -32,14 +33,16 @@ def describe(*, words: tuple[str, ...], **where: Any) -> None:
       fairway describe managedjob/train-3
       fairway describe pods                         all of them
     """
-    from fairway.cli.get import targets_of  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.get import Failures, targets_of  # noqa: PLC0415 - help must not wait for it
     from fairway.cli.resources import discover  # noqa: PLC0415
 
     with open_session(**where) as session:
         found: list[tuple[Resource, Manifest]] = []
+        failed = Failures()
         for resource, names in targets_of(discover(session.rest), words):
             if names:
-                found += [(resource, session.rest.get(resource.path(session.namespace, name))) for name in names]
+                places = [resource.path(session.namespace, name) for name in names]
+                found += [(resource, one) for one in failed.unless_missing(session.rest.get, places)]
             else:
                 found += [(resource, one) for one in session.rest.get(resource.path(session.namespace))["items"]]
         texts = [
@@ -48,8 +51,9 @@ def describe(*, words: tuple[str, ...], **where: Any) -> None:
         ]
     if texts:
         click.echo("\n\n".join(texts))
-    else:
+    elif not failed:
         click.echo(f"No {words[0]} in {session.namespace}.", err=True)
+    failed.told()
 
 
 def _events(session: "Session", manifest: Manifest) -> list[Manifest]:

@@ -30,13 +30,24 @@ def doctor(*, output: str, state: Path, kubeconfig: Path | None, context: str, n
       fairway doctor
       fairway doctor -o json
     """
-    found = list(_findings(state, kubeconfig, context, namespace))
+    found = list(_whatever_happens(_findings(state, kubeconfig, context, namespace)))
     if output == "json":
         click.echo(tables.as_json([_record(one) for one in found]))
     else:
         click.echo(as_text(found, tables.screen()))
     if any(one.severity == "broken" for one in found):
         raise click.exceptions.Exit(1)
+
+
+def _whatever_happens(findings: "Iterator[Finding]") -> "Iterator[Finding]":
+    """A file that cannot be looked at is a finding, too."""
+    from fairway.cli import checks  # noqa: PLC0415 - help must not wait for it
+
+    try:
+        yield from findings
+    except OSError as error:
+        what = f"{error.filename or 'a file'} cannot be looked at: {error.strerror or error}"
+        yield checks.broken("files", what, "see who may read it with `ls -l`; the checks after this one were left out")
 
 
 def _findings(state: Path, kubeconfig: Path | None, context: str, namespace: str | None) -> "Iterator[Finding]":
@@ -51,6 +62,7 @@ def _findings(state: Path, kubeconfig: Path | None, context: str, namespace: str
     if own:
         yield from checks.state_directory(state)
         yield checks.configuration(state)
+        yield from checks.starting(state)
     yield checks.kubeconfig(path)
     running = True
     if own:
@@ -79,7 +91,7 @@ def _of_server(rest: "Rest", state: Path | None, namespace: str | None) -> "Iter
         yield checks.limits(state)
         yield checks.gpus(checks.declared_gpus(rest))
     yield from checks.queues(rest, namespace)
-    yield checks.hopeless(rest)
+    yield checks.hopeless(rest, namespace)
 
 
 def as_text(found: "list[Finding]", on: tables.Screen) -> str:

@@ -35,15 +35,20 @@ def show(session: Session, job: Manifest, parts: Iterable[Part], shown: Shown) -
     parts = list(parts)
     for part in parts:
         if len(parts) > 1:
-            narrator.begins(part.task if is_pipeline(job) else None, part.attempt)
+            narrator.begins(_task(job, part), part.attempt)
         for piece in AttemptLog(session.rest, job, part, shown, narrator.away).pieces(follow=False):
             write(piece)
         if part != parts[-1]:
-            narrator.ends(part.attempt, attempt_of(job, part))
+            narrator.ends(_task(job, part), part.attempt, attempt_of(job, part))
 
 
 def is_pipeline(job: Manifest) -> bool:
     return len(job["spec"]["tasks"]) > 1
+
+
+def _task(job: Manifest, part: Part) -> int | None:
+    """Which task, where there are several."""
+    return part.task if is_pipeline(job) else None
 
 
 def write(piece: bytes) -> None:
@@ -78,7 +83,7 @@ class _Follower:
 
     def _attempt(self, part: Part) -> None:
         """Show all of an attempt, as it writes it; what became of it is told when it is known."""
-        self._narrator.begins(part.task if is_pipeline(self._job) else None, part.attempt)
+        self._narrator.begins(_task(self._job, part), part.attempt)
         log = AttemptLog(self._session.rest, self._job, part, self._shown, self._narrator.away)
         while True:
             try:
@@ -93,7 +98,7 @@ class _Follower:
             # The end of a log is known before that of an attempt; or the server has only just gone away.
             self._wait(_LOOK_AGAIN_SECONDS)
         if not has_ended(self._job):
-            self._narrator.ends(part.attempt, attempt_of(self._job, part))
+            self._narrator.ends(_task(self._job, part), part.attempt, attempt_of(self._job, part))
 
     def _has_ended(self, part: Part) -> bool:
         found = attempt_of(self._job, part)

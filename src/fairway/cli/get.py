@@ -1,12 +1,14 @@
 """`fairway get`: objects of any kind, as the server prints them."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from fairway.cli import tables
-from fairway.cli.session import all_namespaces_option, open_session, session_options
+from fairway.cli.completion import kinds_and_names
+from fairway.cli.session import all_namespaces_option, object_options, open_session
+from fairway.errors import FairwayError, NotFound
 
 if TYPE_CHECKING:
     from fairway.cli.resources import Resource, Resources
@@ -14,10 +16,13 @@ if TYPE_CHECKING:
 
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 Manifest = dict[str, Any]
+Found = TypeVar("Found")
 
 
 @click.command()
-@click.argument("words", nargs=-1, required=True, metavar="KIND[,KIND] [NAME]... | KIND/NAME...")
+@click.argument(
+    "words", nargs=-1, required=True, metavar="KIND[,KIND] [NAME]... | KIND/NAME...", shell_complete=kinds_and_names
+)
 @click.option("--selector", "-l", metavar="LABELS", help="Only those with these labels, such as team=a.")
 @click.option("--field-selector", metavar="FIELDS", help="Only those with these fields, such as status.phase=Running.")
 @click.option(
@@ -30,7 +35,7 @@ Manifest = dict[str, Any]
 )
 @click.option("--watch", "-w", "watching", is_flag=True, help="Go on, and print what changes.")
 @all_namespaces_option
-@session_options
+@object_options
 def get(
     *,
     words: tuple[str, ...],
@@ -63,10 +68,13 @@ def get(
             if len(asked) > 1 or len(asked[0][1]) > 1:
                 raise click.UsageError("--watch follows one kind, or one object, at a time")
             _watch(session, *asked[0], query, output)
-        elif output in {"table", "wide"}:
-            _print_tables(session, asked, query, wide=output == "wide")
+            return
+        failed = Failures()
+        if output in {"table", "wide"}:
+            _print_tables(session, asked, query, failed, wide=output == "wide")
         else:
-            _print_objects(session, asked, query, output)
+            _print_objects(session, asked, query, failed, output)
+    failed.told()
 
 
 def targets_of(resources: "Resources", words: Sequence[str]) -> "list[tuple[Resource, list[str]]]":
@@ -85,8 +93,39 @@ def targets_of(resources: "Resources", words: Sequence[str]) -> "list[tuple[Reso
     return [(kind, list(words[1:])) for kind in dict.fromkeys(kinds)]
 
 
+class Failures:
+    """What was asked for by name and is not there: told after what is."""
+
+    def __init__(self) -> None:
+        self._found: list[FairwayError] = []
+
+    def unless_missing(self, ask: Callable[[str], Found], paths: Iterable[str]) -> list[Found]:
+        """What is asked for, without what is missing."""
+        found = []
+        for path in paths:
+            try:
+                found.append(ask(path))
+            except NotFound as error:
+                self._found.append(error)
+        return found
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def told(self) -> None:
+        for error in self._found:
+            click.echo(f"fairway: {error}", err=True)
+        if self._found:
+            raise click.exceptions.Exit(1)
+
+
 def _print_tables(
-    session: "Session", asked: "Sequence[tuple[Resource, list[str]]]", query: dict[str, Any], *, wide: bool
+    session: "Session",
+    asked: "Sequence[tuple[Resource, list[str]]]",
+    query: dict[str, Any],
+    failed: Failures,
+    *,
+    wide: bool,
 ) -> None:
     import msgspec  # noqa: PLC0415
 
@@ -94,7 +133,8 @@ def _print_tables(
     several = len(asked) > 1
     for resource, names in asked:
         paths = [resource.path(session.namespace, name) for name in names] or [resource.path(session.scope)]
-        found = [msgspec.json.decode(session.rest.raw(path, accept=_TABLE, **query)) for path in paths]
+        raw = failed.unless_missing(lambda path: session.rest.raw(path, accept=_TABLE, **query), paths)
+        found = [msgspec.json.decode(one) for one in raw]
         text = as_table(
             found,
             tables.screen(),
@@ -105,7 +145,7 @@ def _print_tables(
         if text:
             click.echo(("\n" if printed else "") + text)
             printed = True
-    if not printed:
+    if not printed and not failed:
         where = "" if session.all_namespaces or not any(r.namespaced for r, _ in asked) else f" in {session.namespace}"
         click.echo(f"No {' or '.join(resource.plural for resource, _ in asked)}{where}.", err=True)
 
@@ -158,13 +198,18 @@ def _cell(value: Any) -> tables.Cell:
 
 
 def _print_objects(
-    session: "Session", asked: "Sequence[tuple[Resource, list[str]]]", query: dict[str, Any], output: str
+    session: "Session",
+    asked: "Sequence[tuple[Resource, list[str]]]",
+    query: dict[str, Any],
+    failed: Failures,
+    output: str,
 ) -> None:
     items: list[Manifest] = []
     titles: list[str] = []
     for resource, names in asked:
         if names:
-            found = [session.rest.get(resource.path(session.namespace, name)) for name in names]
+            places = [resource.path(session.namespace, name) for name in names]
+            found = failed.unless_missing(session.rest.get, places)
         else:
             found = session.rest.get(resource.path(session.scope), **query)["items"]
         items += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in found]
@@ -172,6 +217,8 @@ def _print_objects(
     if output == "name":
         if titles:
             click.echo("\n".join(titles))
+        return
+    if failed and not items:
         return
     alone = len(items) == 1 and len(asked) == 1 and len(asked[0][1]) == 1
     for item in items:

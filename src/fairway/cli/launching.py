@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 
 from fairway.cli.announcing import announcement, ending, ids, summary
+from fairway.cli.changing import missing
 from fairway.cli.choosing import has_ended, id_of, phase_of, title
+from fairway.cli.completion import directories, files, queue_names
 from fairway.cli.session import (
     Session,
     confirmed,
@@ -26,6 +28,7 @@ from fairway.cli.session import (
     session_options,
     system_user,
     tell,
+    without_number,
 )
 from fairway.cli.tables import as_json
 from fairway.client.rest import paths
@@ -57,7 +60,7 @@ class NameTaken(FairwayError):
 def launching_options(command: Command) -> Command:
     """What can be said about a task besides what its file says, and how it is launched."""
     options = [
-        click.argument("task", nargs=-1, metavar="TASK.yaml | COMMAND..."),
+        click.argument("task", nargs=-1, metavar="TASK.yaml | COMMAND...", shell_complete=files),
         click.option("--yes", "-y", is_flag=True, help="Do not ask."),
         click.option("--detach-run", "--detach", "-d", "detach", is_flag=True, help="Do not wait and show the logs."),
         click.option("--async", "asynchronous", is_flag=True, help="Print nothing but the id, and return."),
@@ -69,7 +72,14 @@ def launching_options(command: Command) -> Command:
             metavar="K[=V]",
             help="A variable for the task; without a value, that of this shell. Can be given several times.",
         ),
-        click.option("--env-file", "env_files", multiple=True, metavar="FILE", help="Variables, a line each: K=V."),
+        click.option(
+            "--env-file",
+            "env_files",
+            multiple=True,
+            metavar="FILE",
+            shell_complete=files,
+            help="Variables, a line each: K=V.",
+        ),
         click.option(
             "--secret",
             "secrets",
@@ -77,9 +87,18 @@ def launching_options(command: Command) -> Command:
             metavar="K[=V]",
             help="As --env, for what nobody else may see. Without a value it stays out of the shell's history, too.",
         ),
-        click.option("--secret-file", "secret_files", multiple=True, metavar="FILE", help="Secrets, a line each: K=V."),
+        click.option(
+            "--secret-file",
+            "secret_files",
+            multiple=True,
+            metavar="FILE",
+            shell_complete=files,
+            help="Secrets, a line each: K=V.",
+        ),
         click.option("--priority", metavar="INT|CLASS", help="How important: a number or a WorkloadPriorityClass."),
-        click.option("--queue", default="", metavar="NAME", help="The LocalQueue to wait in."),
+        click.option(
+            "--queue", default="", metavar="NAME", shell_complete=queue_names, help="The LocalQueue to wait in."
+        ),
         click.option("--num-nodes", type=int, metavar="N", help="How many nodes, all at once."),
         click.option("--cpus", default="", metavar="AMOUNT", help="CPUs of each node: 4, 0.5, 4+."),
         click.option("--memory", default="", metavar="AMOUNT", help="Memory of each node: 16, 16GB, 16+."),
@@ -89,7 +108,13 @@ def launching_options(command: Command) -> Command:
         ),
         click.option("--infra", default="", metavar="INFRA", help="Where: k8s for here, k8s/CONTEXT for elsewhere."),
         click.option("--image-id", default="", metavar="IMAGE", help="The container image, for where there are such."),
-        click.option("--workdir", default="", metavar="DIR", help="The directory that the task works in a copy of."),
+        click.option(
+            "--workdir",
+            default="",
+            metavar="DIR",
+            shell_complete=directories,
+            help="The directory that the task works in a copy of.",
+        ),
         click.option("--max-duration", default="", metavar="TIME", help="End each attempt after 90s, 30m, 12h, 2d."),
         click.option(
             "--job-recovery", default="", metavar="STRATEGY", help="Taken, as in SkyPilot; there is one way here."
@@ -183,7 +208,7 @@ def _read(words: Sequence[str]) -> Any:
             return documents.read(path.read_bytes(), word)
         except OSError as error:
             raise TaskError(f"the file cannot be read: {error.strerror}", file=word) from None
-    if word.endswith(_TASK_FILES) and not any(letter.isspace() for letter in word):
+    if _is_directory(path) or (word.endswith(_TASK_FILES) and not any(letter.isspace() for letter in word)):
         raise TaskError(_not_there(path), file=word)
     return documents.of_command(word)
 
@@ -196,14 +221,21 @@ def _is_task_file(path: Path) -> bool:
         return False
 
 
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def _not_there(path: Path) -> str:
     import difflib  # noqa: PLC0415 - only for those who mistype
 
     if path.is_dir():
-        return "this is a directory; name a file in it"
-    there = [one.name for one in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-    near = difflib.get_close_matches(path.name, there, n=1)
-    hint = f"did you mean {path.parent / near[0]}?" if near else "is the path right?"
+        return "this is a directory; name a task file in it"
+    there = {one.stem: one for one in path.parent.glob("*.y*ml")} if path.parent.is_dir() else {}
+    near = difflib.get_close_matches(path.stem, there, n=1, cutoff=0.5)
+    hint = f"did you mean {there[near[0]]}?" if near else "is the path right?"
     return f"there is no such file; {hint}"
 
 
@@ -290,9 +322,18 @@ def run(words: Sequence[str], given: dict[str, Any], *, words_after: Callable[[s
             replaced = _predecessor(session, wanted.overrides.cluster)
             packages.upload(session)
             jobs = create(session, made, replacing=replaced)
-            for warning in session.rest.warnings:
-                tell(f"warning: {warning}")
+            for warning in (*session.rest.warnings, *_nobody_knows(session, jobs[0])):
+                tell(f"warning: {without_number(warning)}")
             return _told(session, jobs, given, words_after)
+
+
+def _nobody_knows(session: Session, job: Manifest) -> Iterator[str]:
+    """What the job names that is not there: it waits until it is, which is not what somebody wants who mistyped."""
+    spec = job["spec"]
+    if spec.get("queue"):
+        yield from missing(session, "LocalQueue", "localqueues", spec["queue"])
+    if spec.get("priorityClass"):
+        yield from missing(session, "WorkloadPriorityClass", "workloadpriorityclasses", spec["priorityClass"])
 
 
 def _told(session: Session, jobs: list[Manifest], given: Mapping[str, Any], words_after: Callable[[str], str]) -> int:

@@ -107,6 +107,7 @@ class Picture:
             self._ask()
         machines = top.busy(self._seen.machines) if self._session.own else self._seen.machines
         return self._seen._replace(
+            server=self._session.rest.server,
             jobs=list(self._jobs.values()),
             queues=[self._queues[name] for name in sorted(self._queues)],
             machines=machines,

@@ -74,11 +74,13 @@ def _run(words: list[str]) -> int:
     except BrokenPipeError:
         return _nobody_listens()
     except FairwayError as error:
-        click.echo(f"fairway: {error}{_way_out(error)}", err=True)
+        from fairway.cli.session import without_number  # noqa: PLC0415 - only when something is wrong
+
+        click.echo(f"fairway: {without_number(str(error))}{_way_out(error)}", err=True)
         return _exit_code(error)
     except OSError as error:
         # Files that somebody has taken away, or the rights to them; what is expected is said where it happens.
-        click.echo(f"fairway: {error.filename or 'a file'}: {error.strerror or error}", err=True)
+        click.echo(f"fairway: {error.filename or 'this directory'}: {error.strerror or error}", err=True)
         return 1
     return code if isinstance(code, int) else 0
 

@@ -40,6 +40,7 @@ class Narrator:
         self._title = title
         self._stream = sys.stderr if stream is None else stream
         self._last = ""
+        self._told = ""
         self._away = False
         self._screen = screen(self._stream)
         self._line_is_open = False
@@ -47,11 +48,13 @@ class Narrator:
     def waiting(self, phase: str, place: str, why: str) -> None:
         """Where the job stands, at which place of the queue, and why."""
         self._away = False
+        if why == self._told:
+            why = ""  # it was the last thing that was said
         if phase == "PENDING" and not why:
-            return  # it was only just submitted
+            return  # it was only just submitted, or is to run again at once
         text = f"Job {self._title} {_SAID.get(phase, phase)}"
         whole = ", ".join(part for part in (text, place) if part) + (f": {why}" if why else "")
-        if self._screen.width is not None:
+        if self._screen.moves:
             self._over(whole)
         elif f"{text}{why}" != self._last:
             self._last = f"{text}{why}"
@@ -66,8 +69,8 @@ class Narrator:
         if which:
             self._say(f"--- {', '.join(which)} ---")
 
-    def ends(self, attempt: int, found: Mapping[str, Any]) -> None:
-        """An attempt has ended, and the job has not."""
+    def ends(self, task: int | None, attempt: int, found: Mapping[str, Any]) -> None:
+        """An attempt has ended, and the job has not; a task of a pipeline that is done is not spoken of as attempt."""
         self.pause()
         outcome = str(found.get("outcome") or "")
         code = found.get("exitCode")
@@ -75,7 +78,9 @@ class Narrator:
         with_code = f" with exit code {code}" if code is not None and outcome in ("Failed", "SetupFailed") else ""
         message = plain(str(found.get("message") or ""))
         said = f"was {message}" if f"was {message}".startswith(how) else f"{how}{with_code}{message and f': {message}'}"
-        self._say(f"--- attempt {attempt} {said} ---")
+        which = f"task {task + 1}" if task is not None and outcome == "Succeeded" else f"attempt {attempt}"
+        self._told = message
+        self._say(f"--- {which} {said} ---")
 
     def remark(self, text: str) -> None:
         self._say(plain(text))

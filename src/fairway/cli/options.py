@@ -28,14 +28,17 @@ def serving_options(command: Command) -> Command:
     """What can be said about how a server listens."""
     options = [
         state_option,
-        click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),
+        click.option(
+            "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on."
+        ),
         click.option(
             "--port",
             type=int,
             default=DEFAULT_PORT,
             show_default=True,
             envvar="FAIRWAY_PORT",
-            help="The port to listen on; 0 lets the system choose.",
+            metavar="N",
+            help="The port to listen on; 0 lets the system choose. $FAIRWAY_PORT says it, too.",
         ),
         click.option(
             "--tls-cert",

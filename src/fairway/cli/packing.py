@@ -81,7 +81,7 @@ def pack(source: Path, *, name: str = "", limit: int = LIMIT_BYTES, progress: Pr
         writing = _Hashing(file)
         with (
             gzip.GzipFile("", "wb", _COMPRESSION, cast("IO[bytes]", writing), mtime=0) as zipped,
-            tarfile.open(fileobj=zipped, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+            tarfile.open(fileobj=zipped, mode="w|", format=tarfile.GNU_FORMAT) as tar,
         ):
             _write(tar, entries, progress or (lambda _files, _size: None))
         file.seek(0)
@@ -221,7 +221,10 @@ class _Ignoring(NamedTuple):
     def below(self, folder: Path, path: str) -> Self:
         """The same, with what a directory inside says itself."""
         file = folder / self.name
-        if not self.name or not file.is_file():
+        try:
+            if not self.name or not file.is_file():
+                return self
+        except PermissionError:  # of the directory: whoever looks into it next says so
             return self
         return self._replace(files=(*self.files, (path, _rules(file))))
 

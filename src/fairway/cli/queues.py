@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairway.cli import tables
+from fairway.cli.completion import cluster_queue_names
 from fairway.cli.session import open_session, output_option, session_options
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[CLUSTERQUEUE]...")
+@click.argument("names", nargs=-1, metavar="[CLUSTERQUEUE]...", shell_complete=cluster_queue_names)
 @click.option("--verbose", "-v", is_flag=True, help="The LocalQueues as well, through which jobs come in.")
 @output_option
 @session_options

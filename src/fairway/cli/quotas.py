@@ -200,7 +200,7 @@ def as_table(queues: Sequence[ClusterQueue], on: Screen) -> str:
     begun: list[tuple[list[tables.Cell], Sequence[Pool]]] = [
         ([queue.name, queue.cohort or None, queue.running, queue.pending], queue.pools) for queue in queues
     ]
-    return _fitting(columns, begun, on, borrowed=True)
+    return _fitting(columns, begun, on, ("RUNNING", "COHORT", "BORROWED"), borrowed=True)
 
 
 def cohort_table(found: Sequence[Cohort], on: Screen) -> str:
@@ -216,17 +216,22 @@ def cohort_table(found: Sequence[Cohort], on: Screen) -> str:
     begun: list[tuple[list[tables.Cell], Sequence[Pool]]] = [
         ([cohort.name, cohort.parent or None], cohort.pools) for cohort in found
     ]
-    return _fitting(columns, begun, on, borrowed=False)
+    return _fitting(columns, begun, on, ("IN",), borrowed=False)
 
 
 def _fitting(
-    columns: Sequence[Column], begun: Sequence[tuple[list[tables.Cell], Sequence[Pool]]], on: Screen, *, borrowed: bool
+    columns: Sequence[Column],
+    begun: Sequence[tuple[list[tables.Cell], Sequence[Pool]]],
+    on: Screen,
+    dispensable: Sequence[str],
+    *,
+    borrowed: bool,
 ) -> str:
-    """The table with the widest bars that the screen has room for."""
+    """The table with the widest bars that the screen has room for; with the smallest, columns may have to go."""
     text = ""
     for width in _BARS:
         rows = [row for begin, pools in begun for row in _with_pools(begin, pools, width, on, borrowed=borrowed)]
-        text = tables.table(columns, rows, on)
+        text = tables.fitting(columns, rows, on, dispensable if width == _BARS[-1] else ())
         if on.width is None or tables.width_of(text.partition("\n")[0]) <= on.width:
             break
     return text

@@ -68,7 +68,7 @@ def read(
     wanted = there if attempt == "all" else _latest(there)
     if has_ended(job) or not following or only is not None:
         if not wanted:
-            tell(f"Job {title(job)} has not started yet; `fairway jobs why {id_of(job)}` says why it waits.")
+            tell(_nothing_yet(job, only))
         show(session, job, wanted, shown)
         return
     try:
@@ -76,6 +76,13 @@ def read(
     except KeyboardInterrupt:
         tell(f"\nJob {title(job)} goes on; `fairway jobs cancel {id_of(job)}` ends it.")
         raise
+
+
+def _nothing_yet(job: Manifest, task: int | None) -> str:
+    what = f"Job {title(job)}" if task is None else f"Task {task} of job {title(job)}"
+    if has_ended(job):
+        return f"{what} never started; `fairway jobs why {id_of(job)}` says what happened."
+    return f"{what} has not started yet; `fairway jobs why {id_of(job)}` says why it waits."
 
 
 def meant(session: Session, words: tuple[str, ...], name: str, *, launched: bool = False) -> Manifest:

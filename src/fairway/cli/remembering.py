@@ -18,7 +18,7 @@ FILE: Final = "up.json"
 _PORT: Final = "FAIRWAY_PORT"
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What can be said about a server besides where its files are."""
 
     host: str = "127.0.0.1"
@@ -36,8 +36,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         """As they are written on the command line; empty if there are none."""
         import shlex  # noqa: PLC0415 - only where it is said
 
-        given = [(f"--{name.replace('_', '-')}", value) for name, value in msgspec.to_builtins(self).items()]
+        given = [(f"--{name.replace('_', '-')}", value) for name, value in self.given.items()]
         return " ".join(name if value is True else f"{name} {shlex.quote(str(value))}" for name, value in given)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are not as they would be without a word."""
+        usual = msgspec.structs.asdict(Options())
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value != usual[name]}
 
 
 def remember(settings: Settings) -> None:
@@ -56,7 +62,7 @@ def remember(settings: Settings) -> None:
     handle, name = tempfile.mkstemp(dir=settings.state, prefix=f"{FILE}.")  # made with mode 0600
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.encode(options) + b"\n")
+            file.write(msgspec.json.encode(options.given) + b"\n")
         Path(name).replace(settings.state / FILE)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -59,6 +59,11 @@ class Resources:
     def __init__(self, found: Iterable[Resource]) -> None:
         self._found = list(found)
 
+    @property
+    def listed(self) -> list[str]:
+        """What can be listed, by its plural."""
+        return sorted({one.plural for one in self._found if "list" in one.verbs})
+
     def named(self, word: str) -> list[Resource]:
         """The kind that a word names, or all of the category that it names."""
         lower = word.lower()
@@ -97,7 +102,7 @@ class Resources:
         spelled = {one.kind: one.plural for one in self._found} | {name: name for name in known}
         spelled |= {one.singular: one.plural for one in self._found}
         near = difflib.get_close_matches(word, spelled, n=1)
-        hint = f"did you mean {spelled[near[0]]}?" if near else f"there are {', '.join(known)}"
+        hint = f"did you mean {spelled[near[0]]}?" if near else f"there are {', '.join(self.listed)}"
         return f"the server has no kind {word!r}; {hint}"
 
 

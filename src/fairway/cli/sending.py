@@ -11,6 +11,7 @@ import click
 
 from fairway.cli.launching import Wanted, source_of
 from fairway.cli.session import Session, tell
+from fairway.cli.tables import screen
 from fairway.client.rest import paths
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Meter:
         self._label = label
         self._total = total
         self._shown = False
-        self._next = time.monotonic() + _QUIET_SECONDS if sys.stderr.isatty() else float("inf")
+        self._next = time.monotonic() + _QUIET_SECONDS if screen(sys.stderr).moves else float("inf")
 
     def show(self, files: int, size: int) -> None:
         now = time.monotonic()

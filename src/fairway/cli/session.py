@@ -11,6 +11,7 @@ another one. What the commands ask it for belongs to the commands; how jobs are 
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import cached_property
@@ -32,17 +33,20 @@ __all__ = [
     "Session",
     "all_namespaces_option",
     "confirmed",
+    "object_options",
     "open_session",
     "output_option",
     "resolve_jobs",
     "session_options",
     "tell",
+    "without_number",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _KUBECONFIG = "FAIRWAY_KUBECONFIG"
 _CONTEXT = "FAIRWAY_CONTEXT"
+_OPERATION = re.compile(r"^operation \d+: ")
 _REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -52,9 +56,19 @@ class NoServerError(FairwayError):
 
 def session_options(command: Command) -> Command:
     """Which server a command speaks to, and about which namespace: `--state --kubeconfig --context --namespace`."""
+    return _session_options(command)
+
+
+def object_options(command: Command) -> Command:
+    """The same for commands that people know from kubectl: there `-n` is the namespace, and not a name."""
+    return _session_options(command, "-n")
+
+
+def _session_options(command: Command, *short: str) -> Command:
     options = [
         click.option(
             "--namespace",
+            *short,
             metavar="NS",
             envvar="FAIRWAY_NAMESPACE",
             help="The namespace.  [default: $FAIRWAY_NAMESPACE, else the context's]",
@@ -188,6 +202,8 @@ def _start(state: Path) -> None:
     try:
         pid, url = background.ensure(settings)
     except background.DidNotStartError as error:
+        if "listen" not in str(error):
+            raise
         raise background.DidNotStartError(
             f"{error}\n`fairway up --help` says how it can be started; FAIRWAY_PORT=0 takes a free port."
         ) from None
@@ -210,6 +226,11 @@ def system_user() -> str:
 def tell(text: str) -> None:
     """Say something that is no output: on standard error."""
     click.echo(text, err=True)
+
+
+def without_number(message: str) -> str:
+    """What the server said of one operation of many, which people have not numbered."""
+    return _OPERATION.sub("", message)
 
 
 def confirmed(question: str, *, yes: bool) -> None:

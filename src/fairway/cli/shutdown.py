@@ -28,6 +28,11 @@ def shutdown(state: Path, *, jobs: bool) -> None:
 
     Returns when it has ended; running jobs go on, unless --jobs is given. When there is no server, that is said, and
     all is well.
+
+    \b
+    Examples:
+      fairway shutdown
+      fairway shutdown --jobs
     """
     _end_server(state)
     if jobs and state.is_dir():

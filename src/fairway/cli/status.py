@@ -87,4 +87,4 @@ def _table(jobs: "Sequence[Job]", states: "Mapping[tuple[str, str], Waiting]", n
         )
         for job in jobs
     ]
-    return tables.table(_COLUMNS, rows, on)
+    return tables.fitting(_COLUMNS, rows, on, ("USER", "INFRA", "RESOURCES", "LAUNCHED"))

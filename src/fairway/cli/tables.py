@@ -50,6 +50,8 @@ class Screen(NamedTuple):
 
     colours: bool = False
     unicode: bool = True
+    moves: bool = False
+    """Lines can be written over again: a terminal that is not a dumb one."""
 
     @property
     def ellipsis(self) -> str:
@@ -69,10 +71,12 @@ def screen(stream: TextIO | None = None, environment: Mapping[str, str] = os.env
     """What a stream can show; standard output unless told otherwise."""
     stream = sys.stdout if stream is None else stream
     on_terminal = stream.isatty()
+    moves = on_terminal and environment.get("TERM") != "dumb"
     return Screen(
         width=_columns(stream, environment) if on_terminal else None,
-        colours=on_terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb",
+        colours=moves and not environment.get("NO_COLOR"),
         unicode=_can_encode(stream),
+        moves=moves,
     )
 
 
@@ -138,6 +142,27 @@ def table(
     if header:
         lines[0] = on.paint(lines[0], "bold")
     return "\n".join(lines)
+
+
+def fitting(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], on: Screen, dispensable: Iterable[str]) -> str:
+    """A table that goes without some of its columns, in the order of `dispensable`, where there is no room for all."""
+    rows = list(rows)
+    kept = list(range(len(columns)))
+    if on.width is not None:
+        least = [_least(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
+        places = {column.title: index for index, column in enumerate(columns)}
+        for title in dispensable:
+            if sum(least[index] for index in kept) + len(_GAP) * (len(kept) - 1) <= on.width:
+                break
+            kept.remove(places[title])
+    return table([columns[index] for index in kept], [[row[index] for index in kept] for row in rows], on)
+
+
+def _least(column: Column, cells: Iterable[Cell]) -> int:
+    """How narrow a column can be made."""
+    title = len(column.title)
+    natural = max((width_of(plain("-" if cell is None else str(cell))) for cell in cells), default=0)
+    return max(title, min(natural, _LEAST_FLEXIBLE) if column.flexible else natural)
 
 
 def _fit(widths: list[int], columns: Sequence[Column], edge: int | None) -> None:

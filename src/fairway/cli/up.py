@@ -30,9 +30,7 @@ def up(ctx: click.Context, /, **options: Any) -> None:
     from fairway.cli.background import ensure  # noqa: PLC0415
 
     given = [
-        name
-        for name in options
-        if name != "state" and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        name for name in options if name != "state" and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
     settings = Settings(**options) if given else remembering.settings_as_before(options["state"])[0]
     pid, url = ensure(settings)
@@ -41,7 +39,5 @@ def up(ctx: click.Context, /, **options: Any) -> None:
     click.echo(f"Fairway is up at {url} (process {pid})." if url else f"Fairway is already up (process {pid}).")
     if given and not url:
         said = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        click.echo(
-            f"It was started before and stays as it is: {said} would count after `fairway shutdown`.", err=True
-        )
+        click.echo(f"It was started before and stays as it is: {said} would count after `fairway shutdown`.", err=True)
     click.echo(f"export KUBECONFIG={shlex.quote(str(settings.kubeconfig))}")

@@ -111,7 +111,7 @@ def add(
             groups=tuple(dict.fromkeys(groups)),
             expires=expires,
         )
-    click.echo(token if cluster is None else _as_kubeconfig(cluster, name, token))
+    click.echo(token if cluster is None else _as_kubeconfig(cluster, name, token, places[0]))
 
 
 @users.command(epilog="\b\nExample:\n  fairway users remove ben\n")
@@ -148,7 +148,9 @@ def token(*, name: str, expires: datetime | None, revoke: str | None, kubeconfig
             click.echo(f"Revoked {revoke} of {name}.", err=True)
             return
         made = known.add_token(name, expires=expires)
-    click.echo(made if cluster is None else _as_kubeconfig(cluster, name, made))
+        account = known.get(name)
+    place = account.bindings[0].namespace if account is not None and account.bindings else None
+    click.echo(made if cluster is None else _as_kubeconfig(cluster, name, made, place))
 
 
 @users.command("list", epilog="\b\nExamples:\n  fairway users list\n  fairway users list -o json\n")
@@ -227,15 +229,17 @@ def _cluster_of(state: Path) -> dict[str, object]:
         ) from None
 
 
-def _as_kubeconfig(cluster: dict[str, object], name: str, token: str) -> str:
+def _as_kubeconfig(cluster: dict[str, object], name: str, token: str, namespace: str | None) -> str:
+    """What lets somebody in; where they may do things in some namespaces only, the first of them is theirs."""
     import yaml  # noqa: PLC0415 - help must be quick
 
+    context = {"cluster": cluster.get("name"), "user": name, **({"namespace": namespace} if namespace else {})}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [cluster],
         "users": [{"name": name, "user": {"token": token}}],
-        "contexts": [{"name": name, "context": {"cluster": cluster.get("name"), "user": name}}],
+        "contexts": [{"name": name, "context": context}],
         "current-context": name,
     }
     return str(yaml.safe_dump(config, sort_keys=False)).rstrip()

@@ -34,6 +34,8 @@ class Informer:
         self._known: dict[Key, Manifest] = {}
         self._gone: set[str] = set()
         """The UIDs of objects that are known to be gone while the watch has not said so yet."""
+        self._heard = 0
+        """The revision up to which the watch has told all that happened."""
         self._handlers: list[Handler] = []
         self.synced = asyncio.Event()
         """Set once everything that was there at the start has been told."""
@@ -53,8 +55,12 @@ class Informer:
         self._handlers.append(handler)
 
     def note(self, manifest: Manifest) -> None:
-        """Take in what a write answered."""
-        self._hear(manifest)
+        """Take in what a write answered.
+
+        The answer may come late: what the watch has passed already and does not know, was deleted since.
+        """
+        if _key(manifest) in self._known or int(manifest["metadata"]["resourceVersion"]) > self._heard:
+            self._hear(manifest)
 
     def note_gone(self, manifest: Manifest) -> None:
         """Take in that an object was deleted at once."""
@@ -87,11 +93,13 @@ class Informer:
             self._tell(key, None)
         for key, manifest in found.items():
             self._tell(key, manifest)
+        self._heard = int(listed.resource_version)
         self.synced.set()
         return listed.resource_version
 
     async def _follow(self, since: str) -> None:
         async for event in self._client.watch(self._kind, since, self._scope):
+            self._heard = max(self._heard, int(event.manifest["metadata"]["resourceVersion"]))
             if event.type == "DELETED":
                 self._hear_gone(event.manifest)
             else:

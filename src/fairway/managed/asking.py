@@ -67,7 +67,7 @@ def base_priority(
             {names.PRIORITY_CLASS: named} if named else {}, (), workload_classes, priority_classes
         )
     except MissingPriorityClass:
-        return Base(number, None, named)
+        return Base(number, None, named if number is None else "")  # a number does without
     if named:
         return Base(by_class.value if number is None else number, by_class.class_ref, named)
     return Base(number, None) if number is not None else Base(by_class.value, by_class.class_ref)

@@ -36,6 +36,8 @@ SECRET_LABEL: Final = "fairway.dev/secrets-of"  # noqa: S105 - the name of a lab
 _LONGEST_PREFIX: Final = 40
 _LONGEST_NAME: Final = 200
 _UNNAMED: Final = "job"
+_STDIN: Final = "<stdin>"
+_LIKE_IDS: Final = re.compile(r"\d+(-\d+)?")
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -106,7 +108,8 @@ def display_name(parsed: ParsedFile, overrides: Overrides) -> str:
 
 def generate_name(name: str) -> str:
     """The beginning of the object's name, which the server completes."""
-    return f"{(slug(name)[: _LONGEST_PREFIX - 1].rstrip('-')) or _UNNAMED}-"
+    start = slug(name)[: _LONGEST_PREFIX - 1].rstrip("-") or _UNNAMED
+    return f"{_UNNAMED}-{start}-" if start.isdecimal() else f"{start}-"
 
 
 def slug(text: str) -> str:
@@ -127,8 +130,14 @@ def _check(overrides: Overrides) -> None:
             f"such as {slug(overrides.cluster)[:63].rstrip('-') or _UNNAMED}",
             field="--cluster",
         )
+    for flag, name in (("--cluster", overrides.cluster), ("--name", overrides.name.strip())):
+        if _LIKE_IDS.fullmatch(name):
+            raise TaskError(
+                f"{shown(name)} would be taken for the id of a job, or for several; add a letter, such as job-{name}",
+                field=flag,
+            )
     if not overrides.name.strip().isprintable() or len(overrides.name) > _LONGEST_NAME:
-        raise TaskError(f"must be one line of at most {_LONGEST_NAME} characters; shorten it", field="--name")
+        raise TaskError(f"must be one line of at most {_LONGEST_NAME} printable characters", field="--name")
 
 
 def _allowed(tasks: list[Task], config: Config) -> tuple[list[Task], tuple[str, ...]]:
@@ -262,6 +271,8 @@ def _copies(metadata: dict[str, Any], spec: dict[str, Any], count: int, array: s
 
 
 def _stem(file: str) -> str:
+    if file == _STDIN:
+        return ""
     name = file.replace("\\", "/").rpartition("/")[2]
     stem = name.rpartition(".")[0] or name
     return stem.strip(".-")[:_LONGEST_NAME]

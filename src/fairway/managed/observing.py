@@ -16,6 +16,9 @@ FINALIZER: Final = "fairway.dev/attempt"
 STOPPED: Final = "Stopped"
 """The reason of a pod that was told to end before it had ended by itself."""
 
+_LONGEST_MESSAGE: Final = 1024
+"""Programs may leave more than that behind, and a job remembers many attempts."""
+
 WORKLOAD_CLASS: Final = "WorkloadPriorityClass"
 
 
@@ -75,7 +78,7 @@ def pod_of(manifest: Manifest) -> SeenPod:
         kept=FINALIZER in (metadata.get("finalizers") or ()),
         exit_code=None if failed is None else failed[1].get("exitCode"),
         container="" if failed is None else failed[0],
-        message=_message(status, state, failed),
+        message=conditions.shortened(_message(status, state, failed), _LONGEST_MESSAGE),
         ended_at=_ended_at(status),
     )
 

@@ -86,8 +86,15 @@ class JobFiles:
             self._news.set()
 
     def _hear_pod(self, old: Manifest | None, new: Manifest | None) -> None:
-        if new is None and old is not None and managed_job_of(old):
+        """The last pod of a job that is gone; what a pod of one that is there leaves stays anyway."""
+        if new is None and old is not None and (owner := managed_job_of(old)) and not self._has_job(old, owner):
             self._news.set()
+
+    def _has_job(self, pod: Manifest, uid: str) -> bool:
+        metadata = pod["metadata"]
+        names = [one["name"] for one in metadata["ownerReferences"] if one["uid"] == uid]
+        job = self._jobs.get(metadata["namespace"], names[0])
+        return job is not None and bool(job["metadata"]["uid"] == uid)
 
     async def _next_time(self, seconds: float) -> None:
         timer = self._clock.call_later(seconds, self._news.set)

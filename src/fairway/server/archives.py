@@ -17,6 +17,7 @@ import hashlib
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -135,9 +136,11 @@ class Archives:
         upload = _Upload(path.with_name(f".{path.name}.{next(self._numbers)}{_UNFINISHED}"))
         try:
             waiting = bytearray()
+            began = time.monotonic()
             async for piece in request.pieces(self._limits.upload_idle_seconds):
                 waiting += piece
                 self._check_room(len(waiting), upload.size)
+                self._check_speed(len(waiting) + upload.size, time.monotonic() - began)
                 if len(waiting) >= _WRITTEN_AT_ONCE:
                     await _in_thread(upload.write, waiting)
                     waiting = bytearray()
@@ -166,6 +169,15 @@ class Archives:
             raise NoRoom(
                 f"there is no room for the archive: the server's disk has {free} bytes left, of which it keeps "
                 f"{limits.spare_bytes} for itself. Delete jobs that nobody needs any more, or make room on the disk"
+            )
+
+
+    def _check_speed(self, size: int, seconds: float) -> None:
+        limits = self._limits
+        if size < (seconds - limits.upload_idle_seconds) * limits.upload_slowest:
+            raise BadRequest(
+                f"the archive comes too slowly: {size} bytes in {seconds:.0f} seconds, and others wait; send it again, "
+                f"with at least {limits.upload_slowest} bytes a second"
             )
 
 

@@ -9,6 +9,7 @@ waited for, for as long as a watch may last; who has waited in vain asks again.
 import asyncio
 import contextlib
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -28,6 +29,8 @@ from fairway.store.objects.reading import readable
 from fairway.store.selectors import Selection
 
 CONTAINERS: Final = ("files", "setup", "run")
+_UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+"""It becomes part of a path, and comes from a status."""
 
 
 class _Wanted(NamedTuple):
@@ -111,7 +114,7 @@ def _pod_of(objects: Objects, job: Manifest, attempt: dict[str, Any], rank: int)
         if pod.get("rank", 0) != rank:
             continue
         if pod.get("uid"):
-            return _Pod(pod["name"], pod["uid"])
+            return _Pod(pod["name"], pod["uid"]) if _UID.fullmatch(pod["uid"]) else _Pod("", "")
         entry = objects.store.get("pods", (metadata["namespace"], pod["name"]))
         if entry is not None and _belongs_to(readable(entry), metadata["uid"]):
             return _Pod(pod["name"], entry.meta.uid)

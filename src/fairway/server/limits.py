@@ -45,3 +45,7 @@ class Limits:
 
     upload_idle_seconds: float = 30.0
     """An upload of which nothing arrives for so long is given up."""
+
+    upload_slowest: int = 8 << 10
+    """So is one that brings fewer bytes a second than this, on average and after the first `upload_idle_seconds`: a
+    byte now and then would keep everybody else from uploading."""

@@ -147,16 +147,16 @@ def test_a_job_that_failed_runs_again_and_keeps_what_it_wrote(fairway: Commands)
 
 
 @pytest.mark.parametrize(
-    ("value", "number", "of_class"),
+    ("value", "number", "of_class", "words"),
     [
-        pytest.param(["50"], 50, None, id="a number"),
-        pytest.param(["-5"], -5, None, id="a negative number"),
-        pytest.param(["urgent"], None, "urgent", id="a class"),
-        pytest.param(["none"], None, None, id="neither"),
+        pytest.param(["50"], 50, None, "priority 50", id="a number"),
+        pytest.param(["-5"], -5, None, "priority -5", id="a negative number"),
+        pytest.param(["urgent"], None, "urgent", "priority urgent", id="a class"),
+        pytest.param(["none"], None, None, "no priority of its own", id="neither"),
     ],
 )
 def test_a_priority_is_a_number_or_a_class(
-    fairway: Commands, three: list[int], value: list[str], number: int | None, of_class: str | None
+    fairway: Commands, three: list[int], value: list[str], number: int | None, of_class: str | None, words: str
 ) -> None:
     fairway.server.call(
         "POST", "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses", {"metadata": {"name": "urgent"}, "value": 77}
@@ -164,7 +164,7 @@ def test_a_priority_is_a_number_or_a_class(
 
     said = fairway("jobs", "priority", str(three[0]), *value)
 
-    assert said == f"Job {three[0]} (alpha): priority {value[0]}, from now on.\n"
+    assert said == f"Job {three[0]} (alpha): {words}, from now on.\n"
     spec = fairway.job(three[0])["spec"]
     assert (spec.get("priority"), spec.get("priorityClass")) == (number, of_class)
 
@@ -189,3 +189,14 @@ def test_changes_are_told_as_json(fairway: Commands, three: list[int]) -> None:
     assert told["status"] == "CANCELLED"
     (told,) = fairway.json("jobs", "retry", number)
     assert told["priority"] == 9
+
+
+def test_a_priority_that_is_none_changes_nothing(fairway: Commands, three: list[int]) -> None:
+    before = fairway.job(three[0])["spec"]
+
+    said = fairway.refused("jobs", "priority", str(three[0]), "no-such-class")
+    assert said.startswith("fairway: there is no WorkloadPriorityClass 'no-such-class'; there ")
+    said = fairway.refused("jobs", "priority", str(three[0]), "99999999999999", code=2)
+    assert "99999999999999: a priority is a number from -2147483648 to 2147483647" in said
+
+    assert fairway.job(three[0])["spec"] == before

@@ -223,6 +223,8 @@ TASKS = {
         pytest.param(["file.yaml"], "file.yaml:1: workdir: typo.yaml is not a directory", id="a file as directory"),
         pytest.param(["mount.yaml"], "mount.yaml:1: file_mounts.data: nowhere does not exist", id="no such file"),
         pytest.param(["gud.yaml"], "gud.yaml: there is no such file; did you mean good.yaml?", id="a name mistyped"),
+        pytest.param(["."], ".: this is a directory; name a task file in it", id="a directory"),
+        pytest.param(["good.yaml", "--name", "7"], '--name: "7" would be taken for the id', id="a number as name"),
         pytest.param(["good.yaml", "--cpus", "many"], "--cpus: ", id="a flag that makes no sense"),
         pytest.param(["good.yaml", "--env", "NOT_SET_HERE"], "--env: NOT_SET_HERE is not set here", id="not set"),
         pytest.param(["good.yaml", "--env-file", "none"], "none: cannot be read: No such file", id="no variables"),
@@ -354,3 +356,18 @@ def test_a_pipeline_is_followed_task_by_task(fairway: Commands, tmp_path: Path) 
 def test_the_alias_of_the_guides_works(fairway: Commands) -> None:
     assert "submitted" in fairway("job", "launch", "-y", "-d", "-n", "job1", "true")
     assert "job1" in fairway("job", "status")
+
+
+def test_a_queue_or_a_class_that_is_not_there_is_warned_of(fairway: Commands) -> None:
+    said = fairway.run("jobs", "launch", "-y", "--async", "--queue", "nowhere", "--priority", "no-class", "true")
+
+    assert said.code == 0
+    assert "warning: there is no LocalQueue 'nowhere', and the job waits until there is; there " in said.errors
+    assert "warning: there is no WorkloadPriorityClass 'no-class', and the job waits" in said.errors
+    fairway("jobs", "cancel", said.output.strip(), "-y")
+
+
+def test_what_the_server_refuses_is_said_in_its_words_alone(fairway: Commands) -> None:
+    said = fairway.refused("jobs", "launch", "-y", "--namespace", "nowhere", "true")
+
+    assert said == 'fairway: namespaces "nowhere" not found'

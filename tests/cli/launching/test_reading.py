@@ -100,6 +100,17 @@ def test_what_there_is_not_is_refused_with_what_there_is(
     assert want in fairway.refused("jobs", "logs", twice, *words)
 
 
+def test_of_a_task_that_never_started_that_is_said(fairway: Commands, tmp_path: Path) -> None:
+    (tmp_path / "pipe.yaml").write_text("run: exit 1\n---\nrun: echo never\n")
+    number = fairway.submitted("pipe.yaml")
+    fairway.until(number, "FAILED")
+
+    said = fairway.run("jobs", "logs", str(number), "--task", "1")
+
+    assert (said.code, said.output) == (0, "")
+    assert f"Task 1 of job {number} (pipe) never started; `fairway jobs why {number}`" in said.errors
+
+
 def test_of_a_job_that_waits_there_is_nothing_yet(fairway: Commands) -> None:
     blocker = fairway.submitted("--cpus", "4", "--priority", "1000", "exec sleep 1000")
     fairway.until(blocker, "RUNNING")

@@ -186,3 +186,35 @@ def test_a_question_is_asked_on_a_terminal_alone(fairway: Commands, monkeypatch:
     monkeypatch.setattr("sys.stdin", Terminal("y"))
     assert fairway.run("jobs", "cancel", str(number)).code == 0
     until(lambda: fairway.phase(number) == "CANCELLED")
+
+
+def test_who_interrupts_a_question_has_interrupted_the_command(
+    fairway: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted:
+        def isatty(self) -> bool:
+            return True
+
+        def readline(self, _size: int = -1) -> str:
+            raise KeyboardInterrupt
+
+    before = len(fairway.jobs())
+    monkeypatch.setattr("sys.stdin", Interrupted())
+
+    assert fairway.run("jobs", "launch", "true").code == 130
+    assert len(fairway.jobs()) == before
+
+
+def test_whoever_is_at_home_in_one_namespace_sees_what_there_is_in_it(
+    fairway: Commands, ben: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ben.chmod(0o600)
+    monkeypatch.setenv("FAIRWAY_KUBECONFIG", str(ben))
+    number = fairway.submitted("true")
+
+    said = fairway.run("jobs", "queue", "-u")
+    assert (said.code, str(number) in said.output) == (0, True)
+    assert said.errors == "Only those of namespace research: the others are not yours to see.\n"
+    assert "is forbidden" in fairway.refused("jobs", "queue", "-A")
+    assert f"{number}  job " in fairway("top", "--once")
+    assert "✗" not in fairway("doctor")

@@ -46,6 +46,9 @@ def status(code: int, reason: str, message: str = "no", **more: Any) -> bytes:
         pytest.param(429, status(429, "TooManyRequests"), TooManyRequests, "no", id="too many, without a time to wait"),
         pytest.param(503, b"", Unavailable, "GET /x: no reason was given (HTTP 503)", id="nothing said"),
         pytest.param(500, b"\x1b[31mred\x00\xff", ApiError, "GET /x: [31mred\ufffd (HTTP 500)", id="terminal codes"),
+        pytest.param(
+            422, status(422, "Invalid", "two\nlines \x1b[2J"), Invalid, "two\nlines \ufffd[2J", id="codes in a Status"
+        ),
         pytest.param(500, b"[]", ApiError, "GET /x: [] (HTTP 500)", id="JSON that is no Status"),
         pytest.param(418, status(418, "Teapot"), ApiError, "no", id="a code of its own"),
         pytest.param(404, b'{"kind": "Status"}', NotFound, "the server refused without a reason (HTTP 404)", id="void"),
@@ -306,6 +309,15 @@ def test_warnings_are_kept_for_whoever_prints_them() -> None:
         rest.get("/x")
 
         assert rest.warnings == ['one, "two"', "three"]
+
+
+def test_warnings_that_nobody_prints_do_not_pile_up() -> None:
+    with Scripted([answer(headers=[f'Warning: 299 - "{number}"']) for number in range(120)]) as server:
+        rest = server.rest()
+        for _ in range(120):
+            rest.get("/x")
+
+        assert (len(rest.warnings), rest.warnings[-1]) == (100, "119")
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,10 @@ class Scene:
         await self._end(pod, "default", exit_code, told=told, container=container)
         await self.rest()
 
+    async def finish(self, pod: str, exit_code: int, *, container: str = "run") -> None:
+        """A pod ends, and nobody has noticed yet."""
+        await self._end(pod, "default", exit_code, container=container)
+
     async def end_all(self, name: str, exit_code: int = 0) -> None:
         for pod in self.pod_names(name):
             await self._end(pod, "default", exit_code)

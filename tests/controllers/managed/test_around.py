@@ -5,9 +5,11 @@ import copy
 import pytest
 
 from controllers.manifests import local_queue
+from fairway.controllers.managed.ids import CONFIG_MAP, HIGHEST, NAMESPACE
 from fairway.errors import ValidationError
 from fairway.jobs import conditions
 from fairway.jobs.workloads import owner_reference
+from fairway.kinds.kind import Manifest
 from fairway.model.configuration import WaitForPodsReady
 
 from .scene import JOBS, a_scene, job, story, task
@@ -75,6 +77,30 @@ async def test_numbers_are_never_given_twice() -> None:
         await scene.start()
 
         assert await scene.launch(job()) == "train-3"
+
+
+@pytest.mark.parametrize("highest", ["9" * 5000, "9" * 40, "-3", "many"])
+@story
+async def test_no_number_that_somebody_else_wrote_down_keeps_jobs_from_being_launched(highest: str) -> None:
+    async with a_scene() as scene:
+        written = {"metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}, "data": {HIGHEST: highest}}
+        await scene.api.create("configmaps", written, NAMESPACE)
+        await scene.rest()
+        assert await scene.launch(job()) == "train-1"
+        await scene.rest()
+        known = scene.api.get("configmaps", CONFIG_MAP, NAMESPACE)
+        assert known is not None
+        assert known["data"] == {HIGHEST: "1"}
+
+
+@story
+async def test_a_job_without_a_spec_is_refused() -> None:
+    async with a_scene() as scene:
+        empty: list[Manifest] = [{}, {"spec": {"tasks": []}}]
+        for one in empty:
+            with pytest.raises(ValidationError, match=r"spec\.tasks: Required value"):
+                await scene.api.create(JOBS, {"metadata": {"generateName": "train-"}, **one})
+        assert await scene.launch(job()) == "train-1"
 
 
 @story

@@ -1,5 +1,7 @@
 """What users ask of their jobs while they wait and run, on a real queue."""
 
+import pytest
+
 from controllers.manifests import local_queue
 
 from .scene import a_scene, job, story
@@ -99,6 +101,17 @@ async def test_a_priority_class_is_waited_for_followed_and_added_to() -> None:
         await scene.kill()
         await scene.start()
         assert scene.workload(name)["spec"]["priority"] == 65
+
+
+@story
+async def test_a_number_does_without_its_priority_class(caplog: pytest.LogCaptureFixture) -> None:
+    """The controller tried again and again to give the Workload a class that there was not."""
+    async with a_scene() as scene:
+        name = await scene.launch(job(priority=7, priorityClass="urgent"))
+        assert scene.phase(name) == "RUNNING"
+        spec = scene.workload(name)["spec"]
+        assert (spec["priority"], spec.get("priorityClassRef")) == (7, None)
+        assert caplog.messages == []
 
 
 @story

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controllers.manifests import condition
+from controllers.manifests import condition, flavor
 from fairway.errors import ValidationError
 from fairway.jobs import conditions
 from fairway.kinds.kind import Manifest
@@ -108,6 +108,22 @@ async def test_a_job_that_something_keeps_from_going_runs_no_more() -> None:
         assert scene.api.get(JOBS, name) is not None
         assert not scene.pods()
         assert not scene.api.names("workloads"), "its quota is free"
+
+
+@story
+async def test_a_job_whose_flavor_is_gone_says_so_and_starts_again_when_it_is_back() -> None:
+    async with a_scene() as scene:
+        name = await scene.launch(job())
+        await scene.api.delete("resourceflavors", "default-flavor", "")
+        await scene.rest()
+        await scene.lose(f"{name}-1-head")
+        await scene.pass_time(5)
+        assert (scene.phase(name), scene.pods()) == ("RECOVERING", [])
+        assert "FlavorMissing" in await scene.events(name)
+
+        await scene.api.create("resourceflavors", flavor())
+        await scene.pass_time(60)
+        assert (scene.phase(name), scene.pod_names()) == ("RUNNING", [f"{name}-2-head"])
 
 
 # Queues that say no

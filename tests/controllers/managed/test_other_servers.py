@@ -32,7 +32,8 @@ class Remotes:
 
     async def submit(self, _context: str, manifest: Manifest, *, namespace: str, secret: Manifest | None) -> Manifest:
         self._check()
-        assert (namespace, secret) == ("default", None)
+        assert namespace == "default"
+        assert (secret is not None) == ("secretName" in manifest["spec"])
         found = self.scene.api.get(JOBS, manifest["metadata"]["name"])
         self.submitted += found is None
         return found or await self.scene.api.create(JOBS, manifest)
@@ -182,6 +183,40 @@ async def test_a_server_that_does_not_answer_is_passed_over_and_told_later() -> 
         await pair.pass_time(60)
         assert "withdrawing" not in pair.here.status(name)
         assert not pair.there.api.names(JOBS)
+
+
+@story
+async def test_a_job_that_is_deleted_here_stops_here_though_another_server_cannot_be_told() -> None:
+    async with two_servers() as pair:
+        pair.remotes.answers = False
+        ordered = [{"infra": "k8s/b"}, {"infra": "k8s", "cpus": 1}]
+        name = await pair.here.launch(job("train", task(3, resources={"ordered": ordered}), provisionTimeoutSeconds=60))
+        await pair.pass_time(130)
+        assert pair.here.phase(name) == "RUNNING"
+        await pair.here.api.delete(JOBS, name)
+        await pair.pass_time(5)
+        assert pair.here.api.get(JOBS, name) is not None
+        assert not pair.here.pods()
+        assert not pair.here.api.names("workloads"), "its quota is free"
+
+        pair.remotes.answers = True
+        await pair.pass_time(60)
+        assert pair.here.api.get(JOBS, name) is None
+
+
+@story
+async def test_jobs_that_share_a_secret_here_have_one_each_there() -> None:
+    async with two_servers() as pair:
+        await pair.here.api.create("secrets", {"metadata": {"name": "values"}, "data": {"TOKEN": "eA=="}})
+        sweep = task(1, resources={"ordered": [{"infra": "k8s/b"}]})
+        for _ in range(2):
+            await pair.here.launch(job("sweep", sweep, secretName="values"))
+        await pair.pass_time(0)
+
+        copies = [pair.there.api.get(JOBS, name) for name in pair.there.api.names(JOBS)]
+        named = {one["metadata"]["name"]: one["spec"]["secretName"] for one in copies if one}
+        assert named == {name: name for name in named}
+        assert len(named) == 2
 
 
 @story

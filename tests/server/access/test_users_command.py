@@ -98,6 +98,17 @@ def test_a_kubeconfig_leads_to_the_server_with_the_token_of_the_user(tmp_path: P
         assert Users(tmp_path).find(found["users"][0]["user"]["token"]) is not None
 
 
+def test_a_kubeconfig_begins_in_the_namespace_where_the_user_may_do_something(tmp_path: Path) -> None:
+    cluster = {"name": "fairway", "cluster": {"server": "http://127.0.0.1:1234"}}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump({"clusters": [cluster]}))
+    places = ("--namespace", "research", "--namespace", "trials")
+    config = yaml.safe_load(added(tmp_path, "ben", *places, "--kubeconfig"))
+    again = yaml.safe_load(run(tmp_path, "token", "ben", "--kubeconfig").stdout)
+
+    for found in (config, again):
+        assert found["contexts"][0]["context"] == {"cluster": "fairway", "user": "ben", "namespace": "research"}
+
+
 def test_without_a_server_there_is_no_kubeconfig_and_no_user_is_left_behind(tmp_path: Path) -> None:
     result = run(tmp_path, "add", "ben", "--kubeconfig")
 

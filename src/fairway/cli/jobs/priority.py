@@ -5,12 +5,18 @@ from typing import Any
 
 import click
 
-from fairway.cli.changing import change, told, unless_ended, which
+from fairway.cli.changing import change, missing, told, unless_ended, which
 from fairway.cli.choosing import Manifest, resolve_jobs
 from fairway.cli.completion import job_names
 from fairway.cli.session import open_session, output_option, session_options
+from fairway.errors import FairwayError
 
-_NUMBER = re.compile(r"[+-]?\d{1,10}")
+_NUMBER = re.compile(r"[+-]?\d+")
+_MOST = 2**31
+
+
+class NoSuchClassError(FairwayError):
+    """There is no class of that name."""
 
 
 @click.command(context_settings={"ignore_unknown_options": True})  # -5 is a priority
@@ -32,12 +38,17 @@ def priority(ctx: click.Context, /, *, words: tuple[str, ...], value: str, outpu
       fairway jobs priority 3 4 high-priority
       fairway jobs priority 3 -- -5
     """
+    spec = _spec(value)
     with open_session(**where) as session:
         found = resolve_jobs(session, words)
         jobs = unless_ended(found)
-        changed = change(session, jobs, lambda _job: _spec(value))
+        if spec["priorityClass"]:
+            for sentence in missing(session, "WorkloadPriorityClass", "workloadpriorityclasses", value):
+                raise NoSuchClassError(sentence.replace(", and the job waits until there is", ""))
+        changed = change(session, jobs, lambda _job: spec)
     if changed or output == "json":
-        told(changed, output, f"{which(changed)}: priority {value}, from now on.")
+        to = "no priority of its own" if value == "none" else f"priority {value}"
+        told(changed, output, f"{which(changed)}: {to}, from now on.")
     ctx.exit(0 if len(changed) == len(found) else 1)
 
 
@@ -45,5 +56,7 @@ def _spec(value: str) -> Manifest:
     if value == "none":
         return {"priority": None, "priorityClass": None}
     if _NUMBER.fullmatch(value):
+        if len(value) > 11 or not -_MOST <= int(value) < _MOST:
+            raise click.BadParameter(f"{value}: a priority is a number from {-_MOST} to {_MOST - 1}")
         return {"priority": int(value), "priorityClass": None}
     return {"priority": None, "priorityClass": value}

@@ -48,6 +48,9 @@ _COLUMNS: Final = (
     Column("STATUS", coloured=True),
     Column("WHY", flexible=True),
 )
+_DISPENSABLE: Final = ("SUBMITTED", "RECOVERIES", "USER", "REQUESTED", "QUEUE", "WAITED", "PRIORITY", "RAN", "POSITION")
+"""What is left out on a narrow screen, in this order."""
+
 _VERBOSE: Final = (Column("NAMESPACE"), Column("TASK"), Column("ATTEMPT", right=True), Column("INFRA"))
 
 
@@ -66,7 +69,12 @@ def _statuses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, .
 @click.option("--skip-finished", is_flag=True, help="None that ended.")
 @click.option("--status", "-s", multiple=True, callback=_statuses, metavar="A,B", help="Only jobs in these states.")
 @click.option("--all-users", "-u", is_flag=True, help="Jobs of all users, in all namespaces.")
-@click.option("--verbose", "-v", is_flag=True, help="Also namespace, task, attempt and infra; nothing is cut off.")
+@click.option(
+    "--verbose",
+    "-v",
+    is_flag=True,
+    help="All columns, also namespace, task, attempt and infra; nothing is cut off.",
+)
 @all_namespaces_option
 @output_option
 @session_options
@@ -86,7 +94,8 @@ def queue(
 
     First come the jobs that run, then those that wait, in the order of their queues, then those that ended, the last
     one first. WAITED is all the time since the submit in which a job did not run. A priority such as `60 (50+10)` was
-    50 and has been raised by 10 for a preemption.
+    50 and has been raised by 10 for a preemption. A terminal that is too narrow for all columns shows the most
+    important ones; -v shows all.
 
     \b
     Examples:
@@ -96,10 +105,19 @@ def queue(
       fairway jobs queue -o json
     """
     from fairway.cli.jobs.records import by_name  # noqa: PLC0415 - help must not wait for it
+    from fairway.errors import Forbidden  # noqa: PLC0415
 
-    where["all_namespaces"] = where.get("all_namespaces") or all_users
+    asked = where.get("all_namespaces")
+    where["all_namespaces"] = asked or all_users
     with open_session(**where) as session:
-        found, waiting = fetched(session, jobs)
+        try:
+            found, waiting = fetched(session, jobs)
+        except Forbidden:
+            if asked or not all_users:
+                raise
+            session.all_namespaces = False
+            found, waiting = fetched(session, jobs)
+            click.echo(f"Only those of namespace {session.namespace}: the others are not yours to see.", err=True)
         if not all_users and not jobs:
             found = _mine(session, found)
     states = by_name(waiting)
@@ -206,7 +224,7 @@ def as_table(
     """The jobs as people read them."""
     row = row_maker(waiting, now)
     if not verbose:
-        return tables.table(_COLUMNS, [row(job) for job in jobs], on)
+        return tables.fitting(_COLUMNS, [row(job) for job in jobs], on, _DISPENSABLE)
     columns = (*_COLUMNS[:-1], *_VERBOSE, _COLUMNS[-1])
     rows = [_verbose(row(job), job) for job in jobs]
     return tables.table(columns, rows, on._replace(width=None))

@@ -46,6 +46,7 @@ _PREEMPTION: Final = re.compile(
 )
 """Kueue's sentence, which has only uids."""
 
+_HELD: Final = "Held"
 _WITHOUT_LOGS: Final = frozenset({"FAILED_PRECHECKS", "FAILED_NO_RESOURCE"})
 _CAUSES: Final = {
     "start": "",
@@ -73,6 +74,8 @@ def in_short(job: Job, waiting: Waiting | None) -> str:
         return said(job.status.message) or "its processes are ending"
     if job.waits and job.spec.hold:
         return f"held; `fairway jobs release {job.spec.id}` lets it go on"
+    if job.status.reason == _HELD:
+        return ""  # it was released, and is on its way back into its queue
     if waiting is not None:
         return plain(waiting.message if waiting.can_ever_run else f"can never run: {waiting.message}")
     return said(job.status.message)
@@ -110,7 +113,7 @@ def story(
 ) -> list[Part]:
     """All there is to say about one job; `names` are those of other jobs by their uid."""
     parts = [Part("", tuple(_opening(job, waiting, now, names)))]
-    if waiting is not None and job.is_live:
+    if waiting is not None and job.is_live and not job.spec.hold:
         parts += _in_the_way(waiting)
     if not job.is_live:
         parts.append(Part("What one can do", tuple(_after_the_end(job))))
@@ -129,7 +132,9 @@ def _opening(
         if job.status.message:
             yield _sentence(said(job.status.message, names))
         return
-    if waiting is not None:
+    if job.waits and job.spec.hold:
+        pass  # that it is held is all there is to say
+    elif waiting is not None:
         yield from _reason_to_wait(waiting)
         yield from _moving_on(job)
     elif job.status.message:

@@ -34,6 +34,7 @@ _LONGEST_WAIT: Final = 15.0
 
 _SHORTEST_WAIT: Final = 0.2
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+_MOST_WARNINGS: Final = 100
 _LONGEST_EVENT: Final = 64 << 20
 _PIECE: Final = 256 << 10
 
@@ -60,7 +61,7 @@ class Rest:
         """So long the server may say nothing before it is given up; those who watch and follow wait for ever."""
 
         self.warnings: list[str] = []
-        """What the server warned of so far; whoever prints them clears them."""
+        """What the server warned of lately; whoever prints them clears them."""
 
     @property
     def server(self) -> str:
@@ -196,6 +197,7 @@ class Rest:
             response = self._sent(method, target, sent, body, seconds)
             if 200 <= response.status < 300:
                 self.warnings += _warnings(response)
+                del self.warnings[:-_MOST_WARNINGS]
                 return response
             if 300 <= response.status < 400:
                 raise self._not_the_api(response)

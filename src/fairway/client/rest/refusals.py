@@ -31,6 +31,8 @@ _BY_CODE: Final = {kind.code: kind for kind in _KINDS}
 """Of those with the same code, the last."""
 
 _MOST_SHOWN: Final = 200
+_LONGEST: Final = 20_000
+"""Of a message: it is shown to people, and kept in the status of jobs."""
 
 
 def refusal(code: int, body: bytes, subject: str) -> ApiError:
@@ -52,9 +54,14 @@ def of_status(status: dict[str, Any], code: int = 500) -> ApiError:
     return _error(
         given if isinstance(given, int) else code,
         reason if isinstance(reason, str) else "",
-        message if isinstance(message, str) and message else f"the server refused without a reason (HTTP {code})",
+        (_text(message) if isinstance(message, str) else "") or f"the server refused without a reason (HTTP {code})",
         details if isinstance(details, dict) else None,
     )
+
+
+def _text(message: str) -> str:
+    """Without what would move the cursor of a terminal."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in message[:_LONGEST])
 
 
 def _error(code: int, reason: str, message: str, details: dict[str, object] | None) -> ApiError:

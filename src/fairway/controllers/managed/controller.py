@@ -33,6 +33,7 @@ from fairway.controllers.managed.remoting import Remotes
 from fairway.controllers.managed.secrets import LaunchSecrets
 from fairway.jobs import conditions, names
 from fairway.jobs.conditions import shortened
+from fairway.jobs.injection import FlavorMissing
 from fairway.kinds.kind import Manifest
 from fairway.managed import asking, life, observing
 from fairway.managed.deciding import step
@@ -208,6 +209,9 @@ class ManagedJobController:
             except Refused as refused:
                 self._refused[look.job.uid] = str(refused)
                 return
+            except FlavorMissing as missing:
+                self._recorder.warning(look.manifest, "FlavorMissing", str(missing))
+                raise  # it may come back
             look = self._refreshed(look)
 
     def _refreshed(self, look: Look) -> Look:

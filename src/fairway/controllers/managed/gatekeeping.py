@@ -28,7 +28,7 @@ class ManagedJobGatekeeper:
 
     def name_for(self, kind: Kind, manifest: Manifest) -> str:
         """`train-17`; a job that will be refused uses up no number."""
-        if kind.resource != JOBS or _wrong(manifest):
+        if kind.resource != JOBS or not _has_tasks(manifest) or _wrong(manifest):
             return ""
         metadata = manifest["metadata"]
         number = self._ids.draw()
@@ -38,7 +38,7 @@ class ManagedJobGatekeeper:
 
     def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:
         """Complete a new job in place; then what is wrong with it."""
-        if kind.resource != JOBS:
+        if kind.resource != JOBS or not _has_tasks(manifest):  # without them it is refused by the rules of the kind
             return []
         wrong = [*_wrong(manifest), *_wrong_user(manifest, author)]
         if wrong:
@@ -63,6 +63,10 @@ class ManagedJobGatekeeper:
     def _number(self, uid: str) -> int:
         named, self._named = self._named, None
         return named[1] if named is not None and named[0] == uid else self._ids.draw()
+
+
+def _has_tasks(manifest: Manifest) -> bool:
+    return bool((manifest.get("spec") or {}).get("tasks"))
 
 
 def _wrong(manifest: Manifest) -> list[FieldError]:

@@ -40,7 +40,7 @@ class Preemptors:
         with_priority = "" if found is None else f" with priority {found['spec'].get('priority') or 0}"
         if namespace != workload["metadata"]["namespace"]:
             # Who may read this need not be one who may know what is there.
-            return f"preempted by a job in namespace {namespace}{with_priority}"
+            return f"preempted by a job of another namespace{with_priority}"
         whose = f"Workload {name}" if owner is None else f"{owner['kind']} {owner['name']}"
         return f"preempted by {whose}{with_priority}"
 

@@ -34,6 +34,7 @@ _KEPT: Final = (
     "deletionGracePeriodSeconds",
     "generation",
     "resourceVersion",
+    "selfLink",
 )
 """Metadata that a write cannot change."""
 
@@ -166,11 +167,14 @@ def _store(context: Context, target: Target, before: Before, new: Manifest, warn
 def _checked(target: Target, manifest: Manifest, old: Manifest) -> Checked:
     """Hold a change against the schema; the record of ownership, where it just comes back, is not looked at again."""
     kind, version, options = target.kind, target.version, target.options
+    with_status = not kind.status or bool(target.subresource)
     managed = old["metadata"].get("managedFields")
     if not managed or manifest["metadata"].get("managedFields") != managed:
-        return checked(kind, version, manifest, options.field_validation)
+        return checked(kind, version, manifest, options.field_validation, with_status=with_status)
     metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
-    found = checked(kind, version, {**manifest, "metadata": metadata}, options.field_validation)
+    found = checked(
+        kind, version, {**manifest, "metadata": metadata}, options.field_validation, with_status=with_status
+    )
     found.manifest["metadata"]["managedFields"] = managed
     return found
 

@@ -37,7 +37,8 @@ def create(context: Context, kind: Kind, version: str, namespace: str, body: obj
     check_place(kind, manifest, namespace, "")
     found = Checked(manifest, (), [])
     if not options.trusted:
-        found = checked(kind, version, manifest, options.field_validation)
+        with_status = not kind.status or kind.created_with_status
+        found = checked(kind, version, manifest, options.field_validation, with_status=with_status)
     manifest, warnings, missed = found
     key = fresh(context, kind, manifest)
     if kind.status and not kind.created_with_status:

@@ -62,15 +62,31 @@ class Checked(NamedTuple):
     """What the schema of one of Kubernetes' own kinds misses; the kind's rules may say it better."""
 
 
-def checked(kind: Kind, version: str, manifest: Manifest, field_validation: str) -> Checked:
-    """Hold a manifest against the schema. It is the caller's to lose: it is changed in place."""
-    warnings, errors = _found(kind, version, manifest, inspect(kind.schemas[version](), manifest), field_validation)
+def checked(
+    kind: Kind, version: str, manifest: Manifest, field_validation: str, *, with_status: bool = True
+) -> Checked:
+    """Hold a manifest against the schema. It is the caller's to lose: it is changed in place.
+
+    Without its status, one that is wrong is taken away: the request does not set it, so nobody need mend it. Of
+    Kubernetes' own kinds it must be one all the same.
+    """
+    findings = inspect(kind.schemas[version](), manifest)
+    if not with_status and not kind.builtin:
+        right = [error for error in findings.errors if not _is_of_status(error)]
+        if len(right) < len(findings.errors):
+            manifest.pop("status")
+            findings = Findings(right, findings.unknown)
+    warnings, errors = _found(kind, version, manifest, findings, field_validation)
     if version != kind.stored:
         manifest = kind.rules.convert(manifest, kind.stored)
         again = inspect(kind.schemas[kind.stored](), manifest)
         if again.errors:
             raise refused(kind, version, manifest, again.errors)
     return Checked(manifest, warnings, errors)
+
+
+def _is_of_status(error: FieldError) -> bool:
+    return error.path == "status" or error.path.startswith(("status.", "status["))
 
 
 def checked_status(kind: Kind, manifest: Manifest, field_validation: str) -> tuple[tuple[str, ...], list[FieldError]]:

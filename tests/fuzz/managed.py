@@ -1,0 +1,67 @@
+"""The API with those who work on managed jobs: numbers, queues, the controller. Only pods are not run."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from fairway.client.cluster import Cluster
+from fairway.client.local import LocalClient
+from fairway.client.recorder import Recorder
+from fairway.client.remotes import KubeconfigRemotes
+from fairway.controllers.configuration.fixed import FixedConfiguration
+from fairway.controllers.lifecycle.controller import WorkloadLifecycle
+from fairway.controllers.managed.controller import ManagedJobController
+from fairway.controllers.managed.gatekeeping import ManagedJobGatekeeper
+from fairway.controllers.managed.ids import Ids
+from fairway.controllers.queueing.controller import QueueingController
+from fairway.controllers.queueing.waiting import WaitingWorkloads
+from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
+from fairway.controllers.webhooks.several import Gatekeepers
+from fairway.managed.pods import Places
+from fairway.model.configuration import Configuration
+from fairway.runtime.clock import SystemClock
+from fuzz.world import World
+
+_TURNS: Final = 60
+
+
+class ManagedWorld(World):
+    """A world in which jobs are taken up as soon as they are there."""
+
+    async def _start(self) -> None:
+        await super()._start()
+        cluster = Cluster(
+            lambda manager: LocalClient(self.objects, manager, trusted=True), self.objects.registry, SystemClock()
+        )
+        configuration, recorder = FixedConfiguration(Configuration()), Recorder(cluster, "fairway")
+        queueing, ids = QueueingController(cluster, configuration, recorder), Ids(cluster)
+        places = Places(archives=str(self.state / "archives"), checkpoints=str(self.state / "checkpoints"))
+        remotes = KubeconfigRemotes(self.state / "nobody", self.state / "archives", SystemClock())
+        self.objects.ask(Gatekeepers(QueueGatekeeper(cluster, configuration), ManagedJobGatekeeper(ids)))
+        self.api.waiting_source = WaitingWorkloads(cluster, queueing)
+        self.api.pending_source = queueing.engine.pending
+        parts: list[Coroutine[Any, Any, None]] = [
+            part.run()
+            for part in (
+                recorder,
+                queueing,
+                WorkloadLifecycle(cluster, queueing, configuration, recorder),
+                ids,
+                remotes,
+                ManagedJobController(cluster, configuration, recorder, queueing, places, remotes),
+            )
+        ]
+        self._keepers.append(asyncio.create_task(cluster.run()))
+        await cluster.synced()
+        self._keepers += [asyncio.create_task(part) for part in parts]
+
+    def let_them_work(self) -> None:
+        """Give everybody some turns, and see that nobody stumbled."""
+
+        async def turns() -> None:
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+                await self.store.settled()
+
+        self.run(turns())
+        self.check_calm()
