@@ -145,18 +145,18 @@ def test_a_plain_write_leaves_the_status_alone_and_a_status_write_the_rest() -> 
     async def story() -> None:
         async with local_api() as api:
             made = await api.create("managedjobs", job())
-            told = edited(edited(made, "status", to={"phase": "Running"}), "spec", "priority", to=66)
+            told = edited(edited(made, "status", to={"phase": "RUNNING"}), "spec", "priority", to=66)
             told = edited(told, "metadata", "labels", to={"a": "b"})
             running = await api.update("managedjobs", told, "status")
-            assert running["status"] == {"phase": "Running"}
+            assert running["status"] == {"phase": "RUNNING"}
             assert running["spec"] == made["spec"]
             assert "labels" not in running["metadata"]
             assert running["metadata"]["generation"] == 1
 
             plain = edited(edited(running, "status", to={"phase": "Lost"}), "spec", "priority", to=5)
-            assert (await api.update("managedjobs", plain))["status"] == {"phase": "Running"}
+            assert (await api.update("managedjobs", plain))["status"] == {"phase": "RUNNING"}
             without = edited(api.get("managedjobs", "train") or {}, "status", to=None)
-            assert (await api.update("managedjobs", without))["status"] == {"phase": "Running"}
+            assert (await api.update("managedjobs", without))["status"] == {"phase": "RUNNING"}
 
     asyncio.run(story())
 
@@ -164,18 +164,18 @@ def test_a_plain_write_leaves_the_status_alone_and_a_status_write_the_rest() -> 
 @pytest.mark.parametrize(
     ("patch_type", "patch"),
     [
-        pytest.param(PatchType.MERGE, {"status": {"phase": "Running"}, "spec": {"priority": 7}}, id="merge"),
+        pytest.param(PatchType.MERGE, {"status": {"phase": "RUNNING"}, "spec": {"priority": 7}}, id="merge"),
         pytest.param(
             PatchType.JSON,
             [
-                {"op": "add", "path": "/status", "value": {"phase": "Running"}},
+                {"op": "add", "path": "/status", "value": {"phase": "RUNNING"}},
                 {"op": "replace", "path": "/spec/priority", "value": 7},
             ],
             id="json",
         ),
         pytest.param(
             PatchType.APPLY,
-            {"apiVersion": "fairway.dev/v1alpha1", "kind": "ManagedJob", "status": {"phase": "Running"}},
+            {"apiVersion": "fairway.dev/v1alpha1", "kind": "ManagedJob", "status": {"phase": "RUNNING"}},
             id="apply",
         ),
     ],
@@ -187,7 +187,7 @@ def test_a_patch_of_the_status_changes_the_status_alone(patch_type: PatchType, p
             await api.patch("managedjobs", "train", patch, patch_type=patch_type, subresource="status")
             now = api.get("managedjobs", "train")
             assert now is not None
-            assert now["status"]["phase"] == "Running"
+            assert now["status"]["phase"] == "RUNNING"
             assert now["spec"] == made["spec"]
 
     asyncio.run(story())
@@ -199,7 +199,7 @@ def test_a_status_update_needs_the_revision_too() -> None:
             old = await api.create("managedjobs", job())
             await api.update("managedjobs", edited(old, "spec", "priority", to=9))
             with pytest.raises(Conflict):
-                await api.update("managedjobs", edited(old, "status", to={"phase": "Running"}), "status")
+                await api.update("managedjobs", edited(old, "status", to={"phase": "RUNNING"}), "status")
 
     asyncio.run(story())
 

@@ -55,7 +55,7 @@ NEW = st.fixed_dictionaries({"team": TEAMS, "queue": QUEUES, "priority": PRIORIT
 CHANGES = st.fixed_dictionaries(
     {}, optional={"team": TEAMS, "queue": QUEUES, "priority": PRIORITIES, "held": st.booleans()}
 )
-PHASES = st.fixed_dictionaries({"phase": st.sampled_from(["Running", "Done"])})
+PHASES = st.fixed_dictionaries({"phase": st.sampled_from(["RUNNING", "SUCCEEDED"])})
 WRITES = st.one_of(
     st.builds(Write, st.just("create"), KEYS, NEW, st.just("")),
     st.builds(Write, st.just("update"), KEYS, CHANGES, st.sampled_from(["read", "read", "read", "stale", ""])),

@@ -171,7 +171,6 @@ class Archives:
                 f"{limits.spare_bytes} for itself. Delete jobs that nobody needs any more, or make room on the disk"
             )
 
-
     def _check_speed(self, size: int, seconds: float) -> None:
         limits = self._limits
         if size < (seconds - limits.upload_idle_seconds) * limits.upload_slowest:
