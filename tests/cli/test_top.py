@@ -171,8 +171,9 @@ class Screen:
 
     def ended(self) -> int:
         """The exit code, when it has ended; all that it wrote is in `written`."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         while self._read():
-            pass
+            assert time.monotonic() < deadline, self.written[-2000:]
         self.is_over = True
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 

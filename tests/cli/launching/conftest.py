@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -90,9 +91,13 @@ class Commands:
             env=os.environ,
         )
         assert started.stdout is not None
+        # Who reads waits for as long as it lives: one that does not end must not hold up the tests for ever.
+        watchdog = threading.Timer(2 * _SECONDS, started.kill)
+        watchdog.start()
         try:
             yield Process(started, started.stdout)
         finally:
+            watchdog.cancel()
             started.kill()
             started.wait(_SECONDS)
             started.stdout.close()
