@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from fairway.admission.records import FIRST_SUBMITTED
 from fairway.jobs import names, priorities
 from fairway.jobs.following import passed_on
 from fairway.jobs.priorities import Classes, MissingPriorityClass, Priority
@@ -22,8 +23,6 @@ from fairway.managed.pods import JOB, JOB_ID, RANK, pod_template
 from fairway.managed.seeing import Job
 
 _encode: Final = msgspec.json.Encoder().encode
-
-FIRST_SUBMITTED: Final = "fairway.dev/first-submitted-at"
 
 
 class Base(NamedTuple):
