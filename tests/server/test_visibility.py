@@ -30,7 +30,6 @@ QUEUE = [Record("a", "red", 9), Record("b", "blue", 5), Record("c", "blue"), Rec
 
 def ask(api: LocalApi, queue: str, query: str = "", source: PendingSource | None = None) -> list[dict[str, Any]]:
     """`queue` is `cq` or a LocalQueue."""
-    scope = {"method": "GET", "headers": [], "path": "/", "query_string": query.encode()}
     cluster = queue in {"cq", "missing"}
     place = Place(
         GROUP,
@@ -40,12 +39,10 @@ def ask(api: LocalApi, queue: str, query: str = "", source: PendingSource | None
         queue,
         "pendingworkloads",
     )
-    items: list[dict[str, Any]] = pending_workloads(api.objects, Request(scope, _nothing, 0), place, source)["items"]
+    items: list[dict[str, Any]] = pending_workloads(
+        api.objects, Request("GET", b"/", query.encode(), {}, ""), place, source
+    )["items"]
     return items
-
-
-async def _nothing() -> dict[str, Any]:
-    return {}
 
 
 def brief(items: list[dict[str, Any]]) -> list[tuple[str, int, int]]:

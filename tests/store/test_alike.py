@@ -9,7 +9,7 @@ import pytest
 
 from fairway.errors import ApiError, FairwayError
 from fairway.kinds.kind import Manifest
-from fairway.store.objects import PatchType, WriteOptions
+from fairway.store.objects import PatchType, WriteOptions, when_durable
 from fairway.store.objects.reading import decoded
 from fairway.testing.stores import LocalApi, local_api
 
@@ -62,7 +62,7 @@ async def outcome(api: LocalApi, kind: str, sent: Manifest, options: WriteOption
     try:
         if quick:
             data = json.dumps(sent).encode()
-            written = await api.objects.create_from(found, found.stored, namespace, data, options)
+            written = await when_durable(api.objects.stage_create_from(found, found.stored, namespace, data, options))
         else:
             written = await api.objects.create(found, found.stored, namespace, copy.deepcopy(sent), options)
     except FairwayError as error:
@@ -105,10 +105,10 @@ def test_two_of_one_name_are_one_too_many_however_well_known_their_spec_is() -> 
         async with local_api() as api:
             found = api.kind("workloads")
             data = json.dumps(manifest(api, "workloads", {"name": "x"})).encode()
-            await api.objects.create_from(found, "v1beta2", "default", data)
+            await when_durable(api.objects.stage_create_from(found, "v1beta2", "default", data))
             for _ in range(2):
                 with pytest.raises(ApiError, match='"x" already exists'):
-                    await api.objects.create_from(found, "v1beta2", "default", data)
+                    await when_durable(api.objects.stage_create_from(found, "v1beta2", "default", data))
 
     asyncio.run(story())
 
@@ -122,7 +122,7 @@ def test_a_spec_that_was_refused_is_refused_again() -> None:
             data = json.dumps(sent).encode()
             for _ in range(3):
                 with pytest.raises(FairwayError, match="count"):
-                    await api.objects.create_from(found, "v1beta2", "default", data)
+                    await when_durable(api.objects.stage_create_from(found, "v1beta2", "default", data))
             assert api.names("workloads") == set()
 
     asyncio.run(story())
@@ -135,7 +135,9 @@ def test_a_spec_with_unknown_fields_warns_each_time() -> None:
             for name in ("x", "y", "z"):
                 sent = manifest(api, "workloads", {"name": name})
                 sent["spec"]["colour"] = "red"
-                written = await api.objects.create_from(found, "v1beta2", "default", json.dumps(sent).encode())
+                written = await when_durable(
+                    api.objects.stage_create_from(found, "v1beta2", "default", json.dumps(sent).encode())
+                )
                 assert written.warnings == ('unknown field "spec.colour"',)
                 assert "colour" not in decoded(written.entry)["spec"]
 
@@ -148,11 +150,13 @@ def test_a_dry_run_stores_nothing_and_a_missing_namespace_is_said() -> None:
             found = api.kind("workloads")
             data = json.dumps(manifest(api, "workloads", {"name": "x"})).encode()
             for _ in range(2):
-                await api.objects.create_from(found, "v1beta2", "default", data, WriteOptions(dry_run=True))
+                await when_durable(
+                    api.objects.stage_create_from(found, "v1beta2", "default", data, WriteOptions(dry_run=True))
+                )
             assert api.names("workloads") == set()
-            await api.objects.create_from(found, "v1beta2", "default", data)
+            await when_durable(api.objects.stage_create_from(found, "v1beta2", "default", data))
             with pytest.raises(ApiError, match='namespaces "nowhere" not found'):
-                await api.objects.create_from(found, "v1beta2", "nowhere", data)
+                await when_durable(api.objects.stage_create_from(found, "v1beta2", "nowhere", data))
 
     asyncio.run(story())
 

@@ -32,34 +32,30 @@ from fairway.server.limits import Limits
 from fairway.server.metrics import Metrics
 from fairway.server.plain import Plain
 from fairway.server.podlogs import Logs
-from fairway.server.requests import Receive, Request, Scope, Send
+from fairway.server.requests import OpenRequest, Receive, Request, Scope, Send, too_large
 from fairway.server.responses import Response, encode, failure, ok, status_of
 from fairway.server.routes import Place, Route, attempted, place, route
 from fairway.server.transactions import Transactions
 from fairway.server.virtual import VirtualResource
 from fairway.server.waitingjobs import WaitingJobs, WaitingSource
-from fairway.store.objects import Objects, PatchType, Written
+from fairway.store.objects import Objects, PatchType, Written, when_durable
 
 _log = logging.getLogger(__name__)
 
 _REVIEWS: Final = {"authentication.k8s.io", "authorization.k8s.io"}
 _METHODS: Final = frozenset({"get", "head", "post", "put", "patch", "delete", "options"})
 _AUDITED: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-_WRITES: Final = {
-    "create": writing.create,
-    "update": writing.update,
-    "patch": writing.patch,
-    "delete": writing.delete,
-}
+_WRITES: Final = frozenset({"create", "update", "patch", "delete"})
 
 
 class _Exchange:
     """One request on its way: what is known of it for metrics and audit."""
 
-    __slots__ = ("code", "request", "route", "started", "verb", "written")
+    __slots__ = ("code", "method", "request", "route", "started", "verb", "written")
 
-    def __init__(self) -> None:
+    def __init__(self, method: str) -> None:
         self.started = time.perf_counter()
+        self.method = method
         self.request: Request | None = None
         self.verb = ""
         self.route: Place | None = None
@@ -107,27 +103,75 @@ class Api:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        exchange = _Exchange()
+        exchange = _Exchange(scope["method"])
         response: Response | reading.Streamed | None
         try:
             limits = self.limits
-            request = exchange.request = Request(scope, receive, limits.body_bytes, limits.body_seconds)
+            request = exchange.request = OpenRequest(scope, receive, limits.body_bytes, limits.body_seconds)
             response = await self._answered(request, exchange, send)
-        except (ApiError, ValidationError, OperationRefused) as error:
-            body = status_of(error, self.objects.registry)
-            response = _refusal(body)
-        except FairwayError as error:
-            response = _refusal(failure(500, "InternalError", str(error)))
         except asyncio.CancelledError:
             if not self._ending:
                 raise
             response = None
             await send({"type": "http.response.body", "body": b""})
-        except Exception:  # noqa: BLE001 - whoever asked must get an answer
-            _log.exception("%s %s failed", scope.get("method"), scope.get("path"))
-            response = _refusal(failure(500, "InternalError", "an internal error occurred; the server's log has it"))
+        except Exception as error:  # noqa: BLE001 - whoever asked must get an answer
+            response = self._refusal(error, exchange.method, scope.get("path", ""))
         await self._respond(scope, response, exchange, send)
-        self._note(scope, exchange)
+        self._note(exchange)
+
+    def take(
+        self, head: tuple[str, bytes, bytes, dict[bytes, bytes], str], body: bytes, respond: Callable[[Response], None]
+    ) -> bool:
+        """Answer a write whose body is here at once, by calling `respond`; false if the request is of another sort.
+
+        It takes no task and waits for nothing but the disk, which is most of what keeps a busy server busy. `head` is
+        what a `Request` is made of.
+        """
+        exchange = _Exchange(head[0])
+        try:
+            request = exchange.request = Request(*head)
+            where = exchange.route = place(request.segments)
+            if where is None or not self._is_stored(where):
+                return False
+            asked = self._admitted(request, where, exchange)
+            if asked.verb not in _WRITES:
+                return False
+            self._check_room(len(body))
+            written = exchange.written = writing.stage(self.objects, request, asked, body)
+        except Exception as error:  # noqa: BLE001 - whoever asked must get an answer
+            self._conclude(exchange, self._refusal(error, head[0], head[1].decode("latin-1")), respond)
+            return True
+        self.metrics.in_flight += 1
+
+        def durable(done: asyncio.Future[None] | None) -> None:
+            self.metrics.in_flight -= 1
+            try:
+                if done is not None:
+                    done.result()
+                response = writing.answer(self.objects, request, asked, written)
+            except Exception as error:  # noqa: BLE001 - whoever asked must get an answer
+                response = self._refusal(error, request.method, request.path)
+            self._conclude(exchange, response, respond)
+
+        if written.durable is None:
+            durable(None)
+        else:
+            written.durable.add_done_callback(durable)
+        return True
+
+    def _conclude(self, exchange: _Exchange, response: Response, respond: Callable[[Response], None]) -> None:
+        exchange.code = response.code
+        respond(response)
+        self._note(exchange)
+
+    def _refusal(self, error: Exception, method: str, path: str) -> Response:
+        """The answer to a request that failed."""
+        if isinstance(error, ApiError | ValidationError | OperationRefused):
+            return _refusal(status_of(error, self.objects.registry))
+        if isinstance(error, FairwayError):
+            return _refusal(failure(500, "InternalError", str(error)))
+        _log.error("%s %s failed", method, path, exc_info=error)
+        return _refusal(failure(500, "InternalError", "an internal error occurred; the server's log has it"))
 
     def end_streams(self) -> None:
         """End watches and followed logs: the server is going down, and clients will find the next one."""
@@ -138,11 +182,13 @@ class Api:
             virtual.close()
         self._logs.close()
 
-    async def _answered(self, request: Request, exchange: _Exchange, send: Send) -> Response | reading.Streamed | None:
+    async def _answered(
+        self, request: OpenRequest, exchange: _Exchange, send: Send
+    ) -> Response | reading.Streamed | None:
         where = exchange.route = place(request.segments)
-        request.user = authenticate(self._users, request.header(b"authorization"))
-        if b"impersonate-user" in request.headers or b"impersonate-group" in request.headers:
-            raise Forbidden("impersonation is not served here; use a token of that user (`fairway users token NAME`)")
+        if where is not None and self._is_stored(where):
+            return await self._carried_out(request, self._admitted(request, where, exchange), exchange, send)
+        self._identify(request)
         if where is None:
             authorize_path(request.user, verb=request.method.lower(), path=request.path)
             return self._plain.answer(request)
@@ -154,17 +200,35 @@ class Api:
             if request.method != "GET":
                 raise MethodNotAllowed("pending workloads can only be read")
             return ok(visibility.pending_workloads(self.objects, request, where, self.pending_source))
-        virtual = self._virtual.get((where.group, where.version, where.resource))
-        if virtual is not None:
-            exchange.verb = virtual.verb(request, where)
-            self._authorize(request, exchange.verb, where)
-            return await virtual.answer(request, where)
+        virtual = self._virtual[where.group, where.version, where.resource]
+        exchange.verb = virtual.verb(request, where)
+        self._authorize(request, exchange.verb, where)
+        return await virtual.answer(request, where)
+
+    def _is_stored(self, where: Place) -> bool:
+        """Whether a path leads to objects of the store, if to any."""
+        group = where.group
+        return (
+            group not in _REVIEWS
+            and group != visibility.GROUP
+            and (group, where.version, where.resource) not in self._virtual
+        )
+
+    def _identify(self, request: Request) -> None:
+        headers = request.headers
+        request.user = authenticate(self._users, request.header(b"authorization"))
+        if b"impersonate-user" in headers or b"impersonate-group" in headers:
+            raise Forbidden("impersonation is not served here; use a token of that user (`fairway users token NAME`)")
+
+    def _admitted(self, request: Request, where: Place, exchange: _Exchange) -> Route:
+        """What a request for stored objects asks for, if whoever sends it may."""
+        self._identify(request)
         asked = route(self.objects.registry, request, where)
         exchange.verb = asked.verb
-        self._authorize(request, exchange.verb, where)
+        self._authorize(request, asked.verb, where)
         if asked.verb == "patch" and not where.subresource and self._would_create(request, asked):
             self._authorize(request, "create", where)
-        return await self._carried_out(request, asked, exchange, send)
+        return asked
 
     def _would_create(self, request: Request, asked: Route) -> bool:
         """Whether a patch makes a new object, as an apply may."""
@@ -185,7 +249,7 @@ class Api:
         )
 
     async def _carried_out(
-        self, request: Request, asked: Route, exchange: _Exchange, send: Send
+        self, request: OpenRequest, asked: Route, exchange: _Exchange, send: Send
     ) -> Response | reading.Streamed | None:
         objects = self.objects
         if asked.verb == "watch":
@@ -195,16 +259,21 @@ class Api:
         if asked.subresource == "log":
             with self._stream(exchange) as start:
                 return await TELLERS[asked.kind.resource](objects, request, asked, self._logs, self.limits, start, send)
-        if self.metrics.in_flight >= self.limits.requests:
-            raise TooManyRequests(f"{self.limits.requests} requests are being answered already; try again in a second")
+        self._check_room()
         self.metrics.in_flight += 1
         try:
             return await self._answered_at_once(request, asked, exchange)
         finally:
             self.metrics.in_flight -= 1
 
+    def _check_room(self, body_bytes: int = 0) -> None:
+        if body_bytes > self.limits.body_bytes:
+            raise too_large(self.limits.body_bytes)
+        if self.metrics.in_flight >= self.limits.requests:
+            raise TooManyRequests(f"{self.limits.requests} requests are being answered already; try again in a second")
+
     async def _answered_at_once(
-        self, request: Request, asked: Route, exchange: _Exchange
+        self, request: OpenRequest, asked: Route, exchange: _Exchange
     ) -> Response | reading.Streamed:
         objects = self.objects
         if asked.verb == "get":
@@ -213,9 +282,8 @@ class Api:
             return reading.list_objects(objects, request, asked, self.limits)
         if asked.verb == "deletecollection":
             return await writing.delete_collection(objects, request, asked)
-        write = writing.bind if asked.subresource == "binding" else _WRITES[asked.verb]
-        response, exchange.written = await write(objects, request, asked)
-        return response
+        written = exchange.written = writing.stage(objects, request, asked, await request.body())
+        return writing.answer(objects, request, asked, await when_durable(written))
 
     @contextmanager
     def _stream(self, exchange: _Exchange) -> Iterator[Callable[[], None]]:
@@ -238,7 +306,7 @@ class Api:
             if exchange.code:
                 self.metrics.watches -= 1
 
-    async def _review(self, request: Request, where: Place, exchange: _Exchange) -> Response:
+    async def _review(self, request: OpenRequest, where: Place, exchange: _Exchange) -> Response:
         exchange.verb = "create"
         self._authorize(request, exchange.verb, where)
         if request.method != "POST" or where.name:
@@ -269,11 +337,11 @@ class Api:
         await send({"type": "http.response.start", "status": response.code, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
-    def _note(self, scope: Scope, exchange: _Exchange) -> None:
+    def _note(self, exchange: _Exchange) -> None:
         seconds = time.perf_counter() - exchange.started
         where, verb = exchange.route, exchange.verb
         resource = where.resource if where is not None and verb and where.resource in self._resources else ""
-        method = scope["method"].lower()
+        method = exchange.method.lower()
         self.metrics.count(verb or (method if method in _METHODS else "other"), resource, exchange.code, seconds)
         request = exchange.request
         if where is None or request is None or where.group in _REVIEWS:

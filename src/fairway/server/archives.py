@@ -36,7 +36,7 @@ from fairway.errors import (
 )
 from fairway.kinds.kind import Manifest
 from fairway.server.limits import Limits
-from fairway.server.requests import Request
+from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import Response, ok
 from fairway.server.routes import Place
 from fairway.store.objects import Objects
@@ -74,7 +74,7 @@ class Archives:
             raise MethodNotAllowed(f"archives are sent with PUT and asked for with HEAD, not with {request.method}")
         return verb
 
-    async def answer(self, request: Request, where: Place) -> Response:
+    async def answer(self, request: OpenRequest, where: Place) -> Response:
         if not _DIGEST.fullmatch(where.name):
             raise BadRequest(
                 f"archives {where.name[:80]!r}: an archive is called by the SHA-256 of its bytes: 64 hex digits, none "
@@ -106,7 +106,7 @@ class Archives:
         except FileNotFoundError:
             return None
 
-    async def _received(self, request: Request, path: Path, digest: str) -> int:
+    async def _received(self, request: OpenRequest, path: Path, digest: str) -> int:
         """Take in an archive; its size."""
         if request.content_type != CONTENT_TYPE:
             raise UnsupportedMediaType(f"an archive is sent as {CONTENT_TYPE}, not as {request.content_type[:80]!r}")
@@ -132,7 +132,7 @@ class Archives:
             if task is not None:
                 self._uploads.discard(task)
 
-    async def _written(self, request: Request, path: Path, digest: str) -> int:
+    async def _written(self, request: OpenRequest, path: Path, digest: str) -> int:
         upload = _Upload(path.with_name(f".{path.name}.{next(self._numbers)}{_UNFINISHED}"))
         try:
             waiting = bytearray()

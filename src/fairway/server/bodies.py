@@ -30,20 +30,19 @@ def parsed(media_type: str, data: bytes) -> Any:
     )
 
 
-async def some(request: Request) -> bytes:
+def some(data: bytes) -> bytes:
     """The body, which must not be empty."""
-    data = await request.body()
     if not data:
         raise BadRequest("the body is empty; an object is expected")
     return data
 
 
-async def manifest(request: Request) -> Any:
+def manifest(request: Request, data: bytes) -> Any:
     """The object in the body."""
-    return parsed(request.content_type, await some(request))
+    return parsed(request.content_type, some(data))
 
 
-async def patch(request: Request) -> tuple[PatchType, Any]:
+def patch(request: Request, data: bytes) -> tuple[PatchType, Any]:
     """The patch in the body, and its type."""
     media_type = request.content_type
     patch_type = _PATCHES.get(media_type)
@@ -52,7 +51,6 @@ async def patch(request: Request) -> tuple[PatchType, Any]:
             f"the body of the request was in an unknown format ({media_type[:80]!r}) - accepted media types include: "
             f"{', '.join(_PATCHES)}"
         )
-    data = await request.body()
     if not data:
         raise BadRequest("the body is empty; a patch is expected")
     value = from_yaml(data) if patch_type is PatchType.APPLY and data[:1] != b"{" else from_json(data)
@@ -84,9 +82,8 @@ def write_options(request: Request, *, apply: bool = False) -> WriteOptions:
     )
 
 
-async def delete_options(request: Request) -> DeleteOptions:
+def delete_options(request: Request, data: bytes) -> DeleteOptions:
     """How the query and the body want a delete to be carried out."""
-    data = await request.body()
     body = parsed(request.content_type, data) if data else {}
     if body is None:
         body = {}

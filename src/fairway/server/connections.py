@@ -6,12 +6,14 @@ soon and may not be large; else the connection ends with a `Status` that says wh
 
 import asyncio
 import resource
-from typing import Any, Final, cast
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final, Protocol, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from fairway.server.requests import CUT_OFF
-from fairway.server.responses import encode, failure
+from fairway.server.responses import Response, encode, failure
 
 HEADER_BYTES: Final = 64 << 10
 """How large the line and the headers of a request may be together."""
@@ -26,6 +28,7 @@ _REASONS: Final = {400: ("Bad Request", "BadRequest"), 431: ("Request Header Fie
 
 
 _MOST_FILES: Final = 65_536
+_WRITES: Final = {b"POST": "POST", b"PUT": "PUT", b"PATCH": "PATCH", b"DELETE": "DELETE"}
 
 
 def allow_many() -> None:
@@ -36,8 +39,45 @@ def allow_many() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+_HEADS: Final = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: ".encode() for status in HTTPStatus
+}
+
+
+class _Nobody:
+    """Who waits for the rest of a request that is here as a whole."""
+
+    def set(self) -> None:
+        """Nothing to tell anybody."""
+
+
+class _Whole:
+    """What uvicorn calls a cycle, for a request that is answered without one."""
+
+    __slots__ = ("disconnected", "keep_alive", "response_complete")
+    message_event = _Nobody()
+
+    def __init__(self) -> None:
+        self.disconnected = False
+        self.keep_alive = True
+        self.response_complete = True
+
+
+class Application(Protocol):
+    """What answers requests: an ASGI application that can also take some of them without a task."""
+
+    def take(
+        self, head: tuple[str, bytes, bytes, dict[bytes, bytes], str], body: bytes, respond: Callable[[Response], None]
+    ) -> bool:
+        """Answer a request that is here as a whole by calling `respond`; false if it has to go the usual way."""
+
+
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol for HTTP/1.1 with limits on headers, and with connections that can be cut off."""
+    """uvicorn's protocol for HTTP/1.1 with limits on headers, and with connections that can be cut off.
+
+    A write whose body came with it is offered to the application as a whole, and has its answer sent in one piece. All
+    others, and whatever comes while one is being answered, go uvicorn's way.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -46,6 +86,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._headers_due: asyncio.TimerHandle | None = None
         self._unsent = 0
         self._stalling: asyncio.TimerHandle | None = None
+        self._whole = _Whole()
+        self._gathered: list[bytes] | None = None
+        """The body so far of a request that may turn out to be here as a whole."""
+        self._idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -53,7 +97,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_came()
+        self._whole.disconnected = True
         super().connection_lost(exc)
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
         if self._stalling is not None:
             self._stalling.cancel()
             self._stalling = None
@@ -64,25 +112,139 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._in_headers:
             self._header_bytes += len(data)
         super().data_received(data)
+        if self._gathered is not None:
+            self._go_the_usual_way()  # the rest of the body is still to come
         if self._in_headers and self._header_bytes:
             if self._headers_due is None:
                 self._await_headers()
             if self._header_bytes > HEADER_BYTES:
                 self._refuse(431, f"the headers of the request are larger than {HEADER_BYTES} bytes")
 
+    # One request
+
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        cast("dict[str, Any]", self.scope)["extensions"] = {CUT_OFF: self.transport.abort}
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
         self._headers_came()
-        super().on_headers_complete()
+        self._gathered = []
+        if not self._may_be_taken():
+            self._go_the_usual_way()
+
+    def on_body(self, body: bytes) -> None:
+        if self._gathered is None:
+            super().on_body(body)
+        else:
+            self._gathered.append(body)
 
     def on_message_complete(self) -> None:
         self._in_headers = True
         self._header_bytes = 0
+        if self._gathered is not None and self._is_taken(b"".join(self._gathered)):
+            self._gathered = None
+            return
+        if self._gathered is not None:
+            self._go_the_usual_way()
         super().on_message_complete()
+
+    def _may_be_taken(self) -> bool:
+        """Whether a request may be one that is answered as a whole: a write, alone on its way, to who takes answers."""
+        parser = self.parser
+        return (
+            parser.get_method() in _WRITES
+            and not self.expect_100_continue
+            and not self.pipeline
+            and self._is_idle()
+            and not self.flow.write_paused
+            and parser.get_http_version() == "1.1"
+            and parser.should_keep_alive()
+            and not parser.should_upgrade()
+        )
+
+    def _is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete
+
+    def _is_taken(self, body: bytes) -> bool:
+        path, _, query = self.url.partition(b"?")
+        client = self.client[0] if self.client else ""
+        before, whole = self.cycle, self._whole
+        whole.response_complete = False
+        self.cycle = cast("Any", whole)
+        head = (_WRITES[self.parser.get_method()], path, query, dict(self.headers), client)
+        if path[:1] == b"/" and cast("Application", self.app).take(head, body, self._answer):
+            return True
+        whole.response_complete = True
+        self.cycle = before
+        return False
+
+    def _answer(self, response: Response) -> None:
+        whole, body = self._whole, response.body
+        whole.response_complete = True
+        if whole.disconnected or self.transport.is_closing():
+            return
+        head = b"%b%b\r\ncontent-length: %d\r\n" % (_HEADS[response.code], response.content_type, len(body))
+        for name, value in response.headers:
+            head += b"%b: %b\r\n" % (name, value)
+        if not whole.keep_alive:
+            head += b"connection: close\r\n"
+        self.send(head + b"\r\n" + body)
+        if not whole.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def send(self, data: bytes) -> None:
+        """Write a whole answer."""
+        self.transport.write(data)
+
+    def _go_the_usual_way(self) -> None:
+        """Let uvicorn begin with a request now that its headers are known, with as much of its body as came."""
+        url, headers, expected, gathered = self.url, self.headers, self.expect_100_continue, self._gathered or ()
+        self._gathered = None
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expected
+        self.headers.extend(headers)
+        cast("dict[str, Any]", self.scope)["extensions"] = {CUT_OFF: self.transport.abort}
+        super().on_headers_complete()
+        for part in gathered:
+            super().on_body(part)
+
+    # Connections that are kept: one timer looks after each, instead of one being wound and stopped for each request
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+            return
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._look_later(self.timeout_keep_alive)
+
+    def _unset_keepalive_if_required(self) -> None:
+        """Whether the connection was used meanwhile is looked at when its time is over."""
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self._header_bytes or not self._is_idle():
+            return  # there is a request; the end of its answer winds the timer again
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._look_later(left)
+        elif not self.transport.is_closing():
+            self.transport.close()
+
+    def _look_later(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    # Slow readers
 
     def pause_writing(self) -> None:
         super().pause_writing()

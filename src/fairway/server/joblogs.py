@@ -21,7 +21,7 @@ from fairway.server.limits import Limits
 from fairway.server.logs.reading import log_path
 from fairway.server.logs.requests import LogOptions, parse_options
 from fairway.server.podlogs import Logs, Source, answer, has_ended, nothing, pod_log, pod_until, tell
-from fairway.server.requests import Request, Send
+from fairway.server.requests import OpenRequest, Request, Send
 from fairway.server.responses import Response
 from fairway.server.routes import Route
 from fairway.store.objects import Objects
@@ -52,7 +52,7 @@ class _Pod(NamedTuple):
 
 async def job_log(
     objects: Objects,
-    request: Request,
+    request: OpenRequest,
     route: Route,
     logs: Logs,
     limits: Limits,

@@ -4,12 +4,12 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 import uvicorn
 
-from fairway.errors import FairwayError
+from fairway.errors import ApiError, FairwayError
 from fairway.server.app import Api
 from fairway.server.certificates import Certificate
 from fairway.server.connections import GuardedProtocol, allow_many
@@ -65,6 +65,12 @@ class _Gathering:
         if self._size > _GATHERED_BYTES:
             self._flush()  # not later: whoever writes much must feel it when the other side is slow
 
+    def write_now(self, data: bytes) -> None:
+        """Write what is a whole in itself, after what waits."""
+        if self._parts:
+            self._flush()
+        self._transport.write(data)
+
     def close(self) -> None:
         self._flush()
         self._transport.close()
@@ -81,7 +87,9 @@ class _Gathering:
 
 class _Protocol(GuardedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(cast("asyncio.Transport", _Gathering(transport)))
+        gathering = _Gathering(transport)
+        self.send = gathering.write_now  # type: ignore[method-assign]
+        super().connection_made(cast("asyncio.Transport", gathering))
 
 
 class _Server(uvicorn.Server):
@@ -118,6 +126,8 @@ class _Server(uvicorn.Server):
         """Once every request is answered, cut the lines: a client that does nothing does not say goodbye over TLS."""
         while running := set(self.server_state.tasks):
             await asyncio.wait(running)
+        with suppress(ApiError):  # whoever waits for the disk is told of it
+            await self._api.objects.store.settled()
         await asyncio.sleep(_GOODBYE_SECONDS)
         for connection in tuple(self.server_state.connections):
             cast("_Protocol", connection).transport.abort()

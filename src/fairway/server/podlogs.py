@@ -12,7 +12,7 @@ from fairway.runtime.inotify import FileChanges
 from fairway.server.limits import Limits
 from fairway.server.logs.reading import log_path, read_log
 from fairway.server.logs.requests import LogOptions, choose_container, choose_restart, parse_options
-from fairway.server.requests import Request, Send
+from fairway.server.requests import OpenRequest, Send
 from fairway.server.responses import Response
 from fairway.server.routes import Route
 from fairway.server.streaming import send_piece, stream
@@ -54,7 +54,7 @@ class Source(NamedTuple):
 
 async def pod_log(
     objects: Objects,
-    request: Request,
+    request: OpenRequest,
     route: Route,
     logs: Logs,
     limits: Limits,
@@ -79,7 +79,9 @@ def nothing() -> Response:
     return Response(204, b"", _TEXT)
 
 
-async def answer(request: Request, start: Callable[[], None], send: Send, telling: Coroutine[Any, Any, None]) -> None:
+async def answer(
+    request: OpenRequest, start: Callable[[], None], send: Send, telling: Coroutine[Any, Any, None]
+) -> None:
     """Begin the answer, and carry out what tells the client something for as long as it listens."""
     start()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _TEXT)]})

@@ -19,24 +19,15 @@ _LONGEST_PATH: Final = 4096
 
 
 class Request:
-    """One HTTP request."""
+    """One HTTP request up to its body."""
 
-    __slots__ = (
-        "_cut_off", "_receive", "body_seconds", "client", "content_type", "headers", "max_body", "method", "path",
-        "query", "segments", "user",
-    )  # fmt: skip
+    __slots__ = ("client", "content_type", "headers", "method", "path", "query", "segments", "user")
 
-    def __init__(self, scope: Scope, receive: Receive, max_body: int, body_seconds: float = 60.0) -> None:
-        self.method: str = scope["method"]
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.client: str = scope["client"][0] if scope.get("client") else ""
-        self.max_body = max_body
-        self.body_seconds = body_seconds
-        self._cut_off: Callable[[], None] | None = (scope.get("extensions") or {}).get(CUT_OFF)
-        self._receive = receive
-        raw: bytes = scope.get("raw_path") or scope["path"].encode()
-        self.path, self.segments = _taken_apart(raw)
-        query = scope["query_string"]
+    def __init__(self, method: str, path: bytes, query: bytes, headers: dict[bytes, bytes], client: str) -> None:
+        self.method = method
+        self.headers = headers
+        self.client = client
+        self.path, self.segments = _taken_apart(path)
         self.query: dict[str, str] = _parameters(query) if query else {}
         self.user: Any = None
         self.content_type = self.header(b"content-type").partition(";")[0].strip().lower()
@@ -64,6 +55,21 @@ class Request:
             raise BadRequest(f"{name}: Invalid value: {value[:80]!r}: it is a whole number")
         return int(value)
 
+
+class OpenRequest(Request):
+    """A request whose body may still be coming, and whose client may hang up."""
+
+    __slots__ = ("_cut_off", "_receive", "body_seconds", "max_body")
+
+    def __init__(self, scope: Scope, receive: Receive, max_body: int, body_seconds: float = 60.0) -> None:
+        client = scope["client"][0] if scope.get("client") else ""
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        super().__init__(scope["method"], path, scope["query_string"], dict(scope["headers"]), client)
+        self.max_body = max_body
+        self.body_seconds = body_seconds
+        self._cut_off: Callable[[], None] | None = (scope.get("extensions") or {}).get(CUT_OFF)
+        self._receive = receive
+
     async def body(self) -> bytes:
         """The whole body; `TooLarge` beyond the limit, `BadRequest` if it does not come."""
         if self._is_here():
@@ -81,12 +87,12 @@ class Request:
     async def _whole_body(self) -> bytes:
         length = self.headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self.max_body:
-            raise self._too_large()
+            raise too_large(self.max_body)
         message = await self._next()
         data: bytes = message.get("body", b"")
         if not message.get("more_body"):
             if len(data) > self.max_body:
-                raise self._too_large()
+                raise too_large(self.max_body)
             return data
         chunks, size = [data], len(data)
         while message.get("more_body"):
@@ -94,7 +100,7 @@ class Request:
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             if size > self.max_body:
-                raise self._too_large()
+                raise too_large(self.max_body)
         return b"".join(chunks)
 
     async def pieces(self, idle_seconds: float) -> AsyncIterator[bytes]:
@@ -127,8 +133,9 @@ class Request:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"the body is larger than the limit of {self.max_body} bytes")
+
+def too_large(limit: int) -> TooLarge:
+    return TooLarge(f"the body is larger than the limit of {limit} bytes")
 
 
 def _taken_apart(raw: bytes) -> tuple[str, list[str]]:

@@ -7,13 +7,13 @@ from fairway.kinds.kind import Manifest
 from fairway.server import bodies
 from fairway.server.access import reviews
 from fairway.server.access.users import Users
-from fairway.server.requests import Request
+from fairway.server.requests import OpenRequest
 from fairway.server.routes import Place
 
 
-async def answer(request: Request, where: Place, users: Users, now: datetime) -> Manifest:
+async def answer(request: OpenRequest, where: Place, users: Users, now: datetime) -> Manifest:
     """The review in the body, with its answer."""
-    body = await bodies.manifest(request)
+    body = bodies.manifest(request, await request.body())
     if not isinstance(body, dict):
         raise BadRequest("the body must be a review object")
     match where.group, where.version, where.resource:

@@ -5,10 +5,10 @@ import contextlib
 from collections.abc import Coroutine
 from typing import Any
 
-from fairway.server.requests import Request, Send
+from fairway.server.requests import OpenRequest, Send
 
 
-async def stream(request: Request, send: Send, telling: Coroutine[Any, Any, None]) -> None:
+async def stream(request: OpenRequest, send: Send, telling: Coroutine[Any, Any, None]) -> None:
     """Carry out what tells a client something, until that is done or the client has hung up.
 
     The answer then ends as it should, except for a client that took nothing for too long (`telling` raises

@@ -27,7 +27,7 @@ from fairway.server import bodies
 from fairway.server.access.audit import AuditEntry, AuditLog
 from fairway.server.access.authorization import authorize
 from fairway.server.limits import Limits
-from fairway.server.requests import Request
+from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import Response, encode, status_of, warning_headers
 from fairway.server.routes import Place
 from fairway.store.objects import DeleteOptions, Objects, WriteOptions, Written
@@ -102,7 +102,7 @@ class Transactions:
             )
         return "create"
 
-    async def answer(self, request: Request, where: Place) -> Response:
+    async def answer(self, request: OpenRequest, where: Place) -> Response:
         if self._under_way >= self._limits.transactions:
             raise TooManyRequests(
                 f"{self._limits.transactions} transactions are being carried out already; try again in a second"
@@ -116,11 +116,11 @@ class Transactions:
     def close(self) -> None:
         """None takes long."""
 
-    async def _carried_out(self, request: Request, where: Place) -> Response:
+    async def _carried_out(self, request: OpenRequest, where: Place) -> Response:
         started = time.perf_counter()
         options = bodies.write_options(request)
         request.max_body = self._limits.transaction_bytes
-        body = await bodies.some(request)
+        body = bodies.some(await request.body())
         _check_parts(body)
         operations = _operations(bodies.parsed(request.content_type, body), where)
         del body

@@ -6,7 +6,7 @@ for any object, and passes the request on.
 
 from typing import Protocol
 
-from fairway.server.requests import Request
+from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import Response
 from fairway.server.routes import Place
 
@@ -18,7 +18,7 @@ class VirtualResource(Protocol):
         """What a request is, as roles name it; `NotFound` or `MethodNotAllowed` if there is no such thing."""
         ...
 
-    async def answer(self, request: Request, where: Place) -> Response:
+    async def answer(self, request: OpenRequest, where: Place) -> Response:
         """The answer to whoever may do this."""
         ...
 

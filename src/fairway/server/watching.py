@@ -15,7 +15,7 @@ from fairway.kinds.kind import Manifest
 from fairway.server.limits import Limits
 from fairway.server.negotiation import Accepted, accepted
 from fairway.server.reading import revision_of, selected
-from fairway.server.requests import Request, Send
+from fairway.server.requests import OpenRequest, Request, Send
 from fairway.server.responses import encode, status_of
 from fairway.server.routes import Route
 from fairway.server.streaming import send_piece, stream
@@ -92,7 +92,7 @@ class _Watcher:
 
 
 async def watch(
-    objects: Objects, request: Request, route: Route, limits: Limits, start: Callable[[], None], send: Send
+    objects: Objects, request: OpenRequest, route: Route, limits: Limits, start: Callable[[], None], send: Send
 ) -> None:
     """Stream changes until the client is gone, the time is up or the watcher is too slow.
 

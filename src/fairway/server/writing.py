@@ -1,82 +1,76 @@
-"""Create, update, patch and delete over HTTP."""
+"""Create, update, patch and delete over HTTP: what a request asks for, and the answer when it is durable.
+
+Who waits for the disk, and how, is not decided here.
+"""
+
+from typing import Final
 
 from fairway.errors import BadRequest
 from fairway.kinds.kind import Kind
 from fairway.server import bodies
 from fairway.server.negotiation import accepted
 from fairway.server.reading import list_head, rendered, selected
-from fairway.server.requests import Request
+from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import Response, encode, ok, success, warning_headers
 from fairway.server.routes import Route
-from fairway.store.objects import Objects, PatchType, Written
+from fairway.store.objects import Objects, PatchType, Target, WriteOptions, Written
 
 
-async def create(objects: Objects, request: Request, route: Route) -> tuple[Response, Written]:
+def create(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
     """A new object."""
     options = bodies.write_options(request)
+    kind, version, namespace = route.kind, route.version, route.namespace
     if request.content_type == "application/json":
-        data = await bodies.some(request)
-        written = await objects.create_from(route.kind, route.version, route.namespace, data, options)
-    else:
-        manifest = await bodies.manifest(request)
-        written = await objects.create(route.kind, route.version, route.namespace, manifest, options)
-    return _answer(objects, request, route, written, 201), written
+        return objects.stage_create_from(kind, version, namespace, bodies.some(data), options)
+    return objects.stage_create(kind, version, namespace, bodies.manifest(request, data), options)
 
 
-async def update(objects: Objects, request: Request, route: Route) -> tuple[Response, Written]:
+def update(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
     """An object, or its status, replaced."""
-    options = bodies.write_options(request)
-    key = (route.namespace, route.name)
-    written = await objects.update(
-        route.kind, route.version, key, await bodies.manifest(request), options, route.subresource
-    )
-    return _answer(objects, request, route, written, 200), written
+    target = _target(route, bodies.write_options(request))
+    return objects.stage_update(target, bodies.manifest(request, data))
 
 
-async def patch(objects: Objects, request: Request, route: Route) -> tuple[Response, Written]:
+def patch(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
     """An object, or its status, changed."""
     is_apply = request.content_type == PatchType.APPLY
-    options = bodies.write_options(request, apply=is_apply)
-    patch_type, body = await bodies.patch(request)
-    key = (route.namespace, route.name)
-    written = await objects.patch(route.kind, route.version, key, patch_type, body, options, route.subresource)
-    return _answer(objects, request, route, written, 201 if written.created else 200), written
+    target = _target(route, bodies.write_options(request, apply=is_apply))
+    return objects.stage_patch(target, *bodies.patch(request, data))
 
 
-async def bind(objects: Objects, request: Request, route: Route) -> tuple[Response, Written]:
+def bind(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
     """A pod given to a node."""
     options = bodies.write_options(request)
-    body = await bodies.manifest(request)
+    body = bodies.manifest(request, data)
     target = body.get("target") if isinstance(body, dict) else None
     node = target.get("name") if isinstance(target, dict) else None
     if not isinstance(node, str) or not node:
         raise BadRequest("target.name: Required value: a binding names the node")
-    written = await objects.bind(route.kind, (route.namespace, route.name), node, options)
-    return Response(
-        201, encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
-    ), written
+    return objects.stage_bind(route.kind, (route.namespace, route.name), node, options)
 
 
-async def delete(objects: Objects, request: Request, route: Route) -> tuple[Response, Written]:
+def delete(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
     """One object gone, or marked for deletion."""
-    options = await bodies.delete_options(request)
-    written = await objects.delete(route.kind, (route.namespace, route.name), options)
-    if written.removed and route.kind.resource != "pods":
-        return ok(success(_deleted(route.kind, written))), written
-    return _answer(objects, request, route, written, 200), written
+    options = bodies.delete_options(request, data)
+    return objects.stage_delete(route.kind, (route.namespace, route.name), options)
 
 
-async def delete_collection(objects: Objects, request: Request, route: Route) -> Response:
-    """All that are meant gone, or marked for deletion."""
-    options = await bodies.delete_options(request)
-    written = await objects.delete_collection(selected(request, route), options)
-    items = b",".join(objects.rendered(route.kind, one.entry, route.version) for one in written)
-    revision = str(objects.store.revision)
-    head = encode({**list_head(route.kind, route.version), "metadata": {"resourceVersion": revision}})
-    return Response(200, head[:-1] + b',"items":[' + items + b"]}")
+_VERBS: Final = {"create": create, "update": update, "patch": patch, "delete": delete}
 
 
-def _answer(objects: Objects, request: Request, route: Route, written: Written, code: int) -> Response:
+def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
+    """What a request that writes one object asks for, with `data` as its body; the answer waits for the disk."""
+    write = bind if route.subresource == "binding" else _VERBS[route.verb]
+    return write(objects, request, route, data)
+
+
+def answer(objects: Objects, request: Request, route: Route, written: Written) -> Response:
+    """What whoever wrote hears when it is durable."""
+    if route.subresource == "binding":
+        return ok({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+    if written.removed and route.verb == "delete" and route.kind.resource != "pods":
+        return ok(success(_deleted(route.kind, written)))
+    code = 201 if route.verb == "create" or written.created else 200
     accept = request.headers.get(b"accept")
     if accept is None or accept == b"application/json":
         response = Response(code, objects.rendered(route.kind, written.entry, route.version))
@@ -86,6 +80,20 @@ def _answer(objects: Objects, request: Request, route: Route, written: Written, 
     if not written.warnings:
         return response
     return Response(response.code, response.body, response.content_type, warning_headers(written.warnings))
+
+
+def _target(route: Route, options: WriteOptions) -> Target:
+    return Target(route.kind, route.version, (route.namespace, route.name), options, route.subresource)
+
+
+async def delete_collection(objects: Objects, request: OpenRequest, route: Route) -> Response:
+    """All that are meant gone, or marked for deletion."""
+    options = bodies.delete_options(request, await request.body())
+    written = await objects.delete_collection(selected(request, route), options)
+    items = b",".join(objects.rendered(route.kind, one.entry, route.version) for one in written)
+    revision = str(objects.store.revision)
+    head = encode({**list_head(route.kind, route.version), "metadata": {"resourceVersion": revision}})
+    return Response(200, head[:-1] + b',"items":[' + items + b"]}")
 
 
 def _deleted(kind: Kind, written: Written) -> dict[str, str]:

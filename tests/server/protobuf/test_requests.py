@@ -1,9 +1,5 @@
 """Requests with a body in protobuf, as the server takes them."""
 
-import asyncio
-from collections.abc import MutableMapping
-from typing import Any
-
 import pytest
 
 from fairway.errors import UnsupportedMediaType
@@ -17,26 +13,20 @@ from .recordings import created
 PROTOBUF = b"application/vnd.kubernetes.protobuf"
 
 
-def request(body: bytes, media_type: bytes = PROTOBUF) -> Request:
-    async def receive() -> MutableMapping[str, Any]:
-        return {"type": "http.request", "body": body}
-
-    scope = {
-        "method": "POST", "path": "/", "query_string": b"", "headers": [(b"content-type", media_type)],
-    }  # fmt: skip
-    return Request(scope, receive, 3 << 20)
+def request(media_type: bytes = PROTOBUF) -> Request:
+    return Request("POST", b"/", b"", {b"content-type": media_type}, "")
 
 
 def test_the_object_in_the_body() -> None:
     body, want = created()["create namespace protobuf-recorded"]
 
-    assert asyncio.run(bodies.manifest(request(body))) == want
+    assert bodies.manifest(request(), body) == want
 
 
 def test_parameters_of_the_media_type_do_not_matter() -> None:
     body, want = created()["create serviceaccount robot"]
 
-    assert asyncio.run(bodies.manifest(request(body, PROTOBUF + b"; charset=utf-8"))) == want
+    assert bodies.manifest(request(PROTOBUF + b"; charset=utf-8"), body) == want
 
 
 def test_options_of_a_delete() -> None:
@@ -49,7 +39,7 @@ def test_options_of_a_delete() -> None:
         message(5, b"All"),
     )
 
-    assert asyncio.run(bodies.delete_options(request(body))) == DeleteOptions(
+    assert bodies.delete_options(request(), body) == DeleteOptions(
         uid="uid-1", resource_version="42", propagation="Foreground", grace_seconds=0, dry_run=True
     )
 
@@ -58,10 +48,10 @@ def test_a_kind_of_its_own_is_sent_in_another_format() -> None:
     body = envelope("kueue.x-k8s.io/v1beta2", "LocalQueue")
 
     with pytest.raises(UnsupportedMediaType, match="send it as application/json or application/yaml"):
-        asyncio.run(bodies.manifest(request(body)))
+        bodies.manifest(request(), body)
 
 
 @pytest.mark.parametrize("media_type", [b"application/protobuf", b"application/cbor", b"text/plain"])
 def test_other_formats_are_refused(media_type: bytes) -> None:
     with pytest.raises(UnsupportedMediaType, match="accepted media types include: application/json, application/yaml"):
-        asyncio.run(bodies.manifest(request(b"k8s\0", media_type)))
+        bodies.manifest(request(media_type), b"k8s\0")

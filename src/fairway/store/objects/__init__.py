@@ -4,7 +4,7 @@ Requests come in as manifests and options, whoever sends them: the HTTP server a
 to the same room. What is HTTP (paths, content types, tables) belongs to `server`, what is one kind's own to `kinds`.
 """
 
-from fairway.store.objects.objects import Objects
-from fairway.store.objects.options import DeleteOptions, PatchType, WriteOptions, Written
+from fairway.store.objects.objects import Objects, when_durable
+from fairway.store.objects.options import DeleteOptions, PatchType, Target, WriteOptions, Written
 
-__all__ = ["DeleteOptions", "Objects", "PatchType", "WriteOptions", "Written"]
+__all__ = ["DeleteOptions", "Objects", "PatchType", "Target", "WriteOptions", "Written", "when_durable"]

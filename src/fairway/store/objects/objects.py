@@ -89,28 +89,59 @@ class Objects:
             data = entry.converted[version] = msgspec.json.encode(kind.rules.convert(decoded(entry), version))
         return data
 
-    # Writing
+    # Writing: what is staged is decided, and seen by the writes after it; nobody may hear of it before it is durable
 
-    async def create(
+    def stage_create(
         self, kind: Kind, version: str, namespace: str, manifest: object, options: WriteOptions = PLAIN
     ) -> Written:
-        """Store a new object. The manifest is changed."""
-        written = creating.create(self._context, kind, version, namespace, manifest, options)
-        del manifest
-        return await _when_durable(written, shared=options.shared or kind.resource in self.watched_here)
+        """A new object. The manifest is changed."""
+        return self._staged(creating.create(self._context, kind, version, namespace, manifest, options), options)
 
-    async def create_from(
+    def stage_create_from(
         self, kind: Kind, version: str, namespace: str, data: bytes, options: WriteOptions = PLAIN
     ) -> Written:
-        """Store a new object from its JSON; cheaper than `create` where its spec is one that came before."""
+        """A new object from its JSON; cheaper than `stage_create` where its spec is one that came before."""
         parts = parts_of(kind, version, data)
         written = self._alike.create(self._context, kind, namespace, parts, options) if parts is not None else None
         if written is None:
             written = creating.create(self._context, kind, version, namespace, from_json(data), options)
             if parts is not None:
                 self._alike.remember(kind, bytes(parts.spec), options, written)
-        del data, parts
-        return await _when_durable(written, shared=kind.resource in self.watched_here)
+        return self._staged(written, options)
+
+    def stage_update(self, target: Target, manifest: object) -> Written:
+        """An object, or its status, replaced. The manifest is changed."""
+        return self._staged(changing.update(self._context, target, manifest), target.options)
+
+    def stage_patch(self, target: Target, patch_type: PatchType, patch: Any) -> Written:
+        """An object, or its status, changed as a patch describes it."""
+        return self._staged(changing.patch(self._context, target, patch_type, patch), target.options)
+
+    def stage_bind(self, kind: Kind, key: Key, node: str, options: WriteOptions = PLAIN) -> Written:
+        """A pod given to a node."""
+        return self._staged(binding.bind(self._context, kind, key, node, options), options)
+
+    def stage_delete(self, kind: Kind, key: Key, options: DeleteOptions = PLAIN_DELETE) -> Written:
+        """An object deleted, or marked for deletion where somebody must finish first."""
+        written = deleting.delete(self._context, kind, key, options)
+        written.entry.shared = None
+        return written
+
+    def _staged(self, written: Written, options: WriteOptions) -> Written:
+        entry = written.entry
+        if not options.shared and entry.resource not in self.watched_here:
+            entry.shared = None
+        return written
+
+    # The same, done when it is durable
+
+    async def create(
+        self, kind: Kind, version: str, namespace: str, manifest: object, options: WriteOptions = PLAIN
+    ) -> Written:
+        """Store a new object. The manifest is changed."""
+        written = self.stage_create(kind, version, namespace, manifest, options)
+        del manifest
+        return await when_durable(written)
 
     async def update(
         self,
@@ -122,9 +153,9 @@ class Objects:
         subresource: str = "",
     ) -> Written:
         """Replace an object, or its status. The manifest is changed."""
-        written = changing.update(self._context, Target(kind, version, key, options, subresource), manifest)
+        written = self.stage_update(Target(kind, version, key, options, subresource), manifest)
         del manifest
-        return await _when_durable(written, shared=options.shared or kind.resource in self.watched_here)
+        return await when_durable(written)
 
     async def patch(
         self,
@@ -137,31 +168,31 @@ class Objects:
         subresource: str = "",
     ) -> Written:
         """Change an object, or its status, as a patch describes it."""
-        target = Target(kind, version, key, options, subresource)
-        written = changing.patch(self._context, target, patch_type, patch)
+        written = self.stage_patch(Target(kind, version, key, options, subresource), patch_type, patch)
         del patch
-        return await _when_durable(written, shared=options.shared or kind.resource in self.watched_here)
+        return await when_durable(written)
 
     async def bind(self, kind: Kind, key: Key, node: str, options: WriteOptions = PLAIN) -> Written:
         """Give a pod to a node."""
-        return await _when_durable(
-            binding.bind(self._context, kind, key, node, options),
-            shared=options.shared or kind.resource in self.watched_here,
-        )
+        return await when_durable(self.stage_bind(kind, key, node, options))
 
     async def delete(self, kind: Kind, key: Key, options: DeleteOptions = PLAIN_DELETE) -> Written:
         """Delete an object, or mark it for deletion where somebody must finish first."""
-        return await _when_durable(deleting.delete(self._context, kind, key, options))
+        return await when_durable(self.stage_delete(kind, key, options))
 
     async def let_go(self, kind: Kind, key: Key) -> Written:
         """Let a namespace go that is empty."""
-        return await _when_durable(deleting.let_go(self._context, kind, key))
+        written = deleting.let_go(self._context, kind, key)
+        written.entry.shared = None
+        return await when_durable(written)
 
     async def delete_collection(self, selection: Selection, options: DeleteOptions = PLAIN_DELETE) -> list[Written]:
         """Delete all that are meant, each as `delete` would."""
         collection = self.store.collection(selection.kind.resource)
         deleted = deleting.delete_collection(self._context, collection, selection, options)
-        return [await _when_durable(written) for written in deleted]
+        for written in deleted:
+            written.entry.shared = None
+        return [await when_durable(written) for written in deleted]
 
     async def transact(self, operations: Sequence[Operation], options: WriteOptions = PLAIN) -> list[Written]:
         """Carry out all operations as one write, or none: `OperationRefused`. What comes of each, in their order."""
@@ -175,9 +206,8 @@ class Objects:
         return written
 
 
-async def _when_durable(written: Written, *, shared: bool = False) -> Written:
-    if not shared:
-        written.entry.shared = None
+async def when_durable(written: Written) -> Written:
+    """Wait until others may hear of a write."""
     if written.durable is not None:
         # Others wait for the same: they must not be cancelled together with whoever gives up here.
         await asyncio.shield(written.durable)

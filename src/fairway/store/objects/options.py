@@ -1,6 +1,6 @@
 """How a request wants to be carried out, and what came of it."""
 
-from collections.abc import Awaitable
+from asyncio import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -91,5 +91,5 @@ class Written:
     removed: bool = False
     """The object is gone; `entry` is its last state."""
 
-    durable: Awaitable[None] | None = field(default=None, compare=False, repr=False)
+    durable: Future[None] | None = field(default=None, compare=False, repr=False)
     """What to wait for before anybody may hear of it; `None` where nothing is on its way to the disk."""

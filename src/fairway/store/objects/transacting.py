@@ -4,7 +4,8 @@ Each is decided as if it came alone, on a draft of the store that has the ones b
 they leave the draft, together: until then nothing has happened, and nobody can have seen anything of it.
 """
 
-from collections.abc import Awaitable, Sequence
+from asyncio import Future
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -101,7 +102,7 @@ class Outcome(NamedTuple):
     written: list[Written]
     """By operation."""
 
-    durable: Awaitable[None] | None
+    durable: Future[None] | None
     """What to wait for before anybody may hear of it."""
 
 

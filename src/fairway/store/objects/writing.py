@@ -4,7 +4,8 @@ A write is decided at once and without waiting, so that nothing can change under
 the disk, and by then everything that was needed for the decision is let go of.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from asyncio import Future
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
@@ -46,10 +47,10 @@ class Ground(Protocol):
     def check_room(self) -> None:
         """`TooManyRequests` while there is no room for more."""
 
-    def stage(self, changes: Sequence[Change]) -> Awaitable[None] | None:
+    def stage(self, changes: Sequence[Change]) -> Future[None] | None:
         """Take changes; what is given back, if anything, is done when they are durable."""
 
-    def settling(self) -> Awaitable[None] | None:
+    def settling(self) -> Future[None] | None:
         """The same for everything staged so far."""
 
 
