@@ -23,7 +23,7 @@ from fairway.errors import (
 )
 from fairway.server import reading, reviewing, visibility, watching, writing
 from fairway.server.access.audit import AuditEntry, AuditLog
-from fairway.server.access.authentication import authenticate
+from fairway.server.access.authentication import Authentication
 from fairway.server.access.authorization import authorize, authorize_path
 from fairway.server.access.users import Users
 from fairway.server.archives import Archives
@@ -71,6 +71,7 @@ class Api:
     ) -> None:
         self.objects = objects
         self._users = users
+        self._authentication = Authentication(users)
         self._audit = audit
         self._logs = Logs(state)
         self.limits = limits or Limits()
@@ -216,7 +217,7 @@ class Api:
 
     def _identify(self, request: Request) -> None:
         headers = request.headers
-        request.user = authenticate(self._users, request.header(b"authorization"))
+        request.user = self._authentication.user(headers.get(b"authorization", b""))
         if b"impersonate-user" in headers or b"impersonate-group" in headers:
             raise Forbidden("impersonation is not served here; use a token of that user (`fairway users token NAME`)")
 

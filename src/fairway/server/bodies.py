@@ -14,6 +14,8 @@ _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml",
 _PATCHES: Final = {str(one): one for one in PatchType}
 _VALIDATIONS: Final = ("Ignore", "Warn", "Strict")
 _LONGEST_MANAGER: Final = 128
+_MOST_REMEMBERED: Final = 512
+_remembered: Final[dict[tuple[bytes, bytes | None, User, bool], WriteOptions]] = {}
 
 
 def parsed(media_type: str, data: bytes) -> Any:
@@ -58,7 +60,18 @@ def patch(request: Request, data: bytes) -> tuple[PatchType, Any]:
 
 
 def write_options(request: Request, *, apply: bool = False) -> WriteOptions:
-    """How the query wants a write to be carried out."""
+    """How the query wants a write to be carried out. A client asks for the same thing again and again."""
+    key = (request.raw_query, request.headers.get(b"user-agent"), request.user, apply)
+    options = _remembered.get(key)
+    if options is None:
+        options = _write_options(request, apply=apply)
+        if len(_remembered) >= _MOST_REMEMBERED:
+            _remembered.clear()
+        _remembered[key] = options
+    return options
+
+
+def _write_options(request: Request, *, apply: bool) -> WriteOptions:
     query = request.query
     manager = query.get("fieldManager", "")
     if apply and not manager:

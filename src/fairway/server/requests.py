@@ -21,13 +21,14 @@ _LONGEST_PATH: Final = 4096
 class Request:
     """One HTTP request up to its body."""
 
-    __slots__ = ("client", "content_type", "headers", "method", "path", "query", "segments", "user")
+    __slots__ = ("client", "content_type", "headers", "method", "path", "query", "raw_query", "segments", "user")
 
     def __init__(self, method: str, path: bytes, query: bytes, headers: dict[bytes, bytes], client: str) -> None:
         self.method = method
         self.headers = headers
         self.client = client
         self.path, self.segments = _taken_apart(path)
+        self.raw_query = query
         self.query: dict[str, str] = _parameters(query) if query else {}
         self.user: Any = None
         self.content_type = self.header(b"content-type").partition(";")[0].strip().lower()

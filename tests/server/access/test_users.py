@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairway.errors import AlreadyExists, NotFound, Unauthorized, ValidationError
-from fairway.server.access.authentication import authenticate
+from fairway.server.access.authentication import Authentication
 from fairway.server.access.roles import ANONYMOUS, Binding, Role
 from fairway.server.access.users import Users, UsersFileBroken
 from fairway.testing.clock import VirtualClock
@@ -229,15 +229,60 @@ def test_the_bearer_token_of_a_request_says_who_it_is(tmp_path: Path) -> None:
     token = users.add("ana", EVERYWHERE)
 
     for header in (f"Bearer {token}", f"bearer {token}", f"  BEARER   {token} "):
-        assert authenticate(users, header).name == "ana"
+        assert Authentication(users).user(header.encode()).name == "ana"
 
 
-@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Basic YTpi", "fw_x"])
-def test_a_request_without_a_token_is_by_somebody_unknown(tmp_path: Path, header: str | None) -> None:
-    assert authenticate(Users(tmp_path), header) is ANONYMOUS
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic YTpi", "fw_x"])
+def test_a_request_without_a_token_is_by_somebody_unknown(tmp_path: Path, header: str) -> None:
+    assert Authentication(Users(tmp_path)).user(header.encode()) is ANONYMOUS
 
 
 @pytest.mark.parametrize("header", ["Bearer x", "Bearer fw_x y", "Bearer \x00"])
 def test_a_wrong_token_is_refused_rather_than_unknown(tmp_path: Path, header: str) -> None:
     with pytest.raises(Unauthorized, match=r"^Unauthorized$"):
-        authenticate(Users(tmp_path), header)
+        Authentication(Users(tmp_path)).user(header.encode())
+
+
+def test_whoever_is_remembered_is_refused_a_moment_after_somebody_else_removed_them(tmp_path: Path) -> None:
+    now = 1.0
+    server, command = Users(tmp_path), Users(tmp_path)
+    header = f"Bearer {command.add('ana', EVERYWHERE)}".encode()
+    authentication = Authentication(server, lambda: now)
+    assert authentication.user(header).name == "ana"
+    assert authentication.user(header).name == "ana"
+    command.remove("ana")
+    now += 0.01
+
+    with pytest.raises(Unauthorized):
+        authentication.user(header)
+
+
+def test_whoever_is_remembered_has_the_roles_of_now(tmp_path: Path) -> None:
+    users = Users(tmp_path)
+    header = f"Bearer {users.add('ana', EVERYWHERE)}".encode()
+    authentication = Authentication(users)
+    before = authentication.user(header)
+    users.set_bindings("ana", (Binding(Role.VIEWER, "team"),))
+
+    assert before.bindings == EVERYWHERE
+    assert authentication.user(header).bindings == (Binding(Role.VIEWER, "team"),)
+
+
+def test_a_token_that_expires_is_not_remembered(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    users = Users(tmp_path, clock)
+    header = f"Bearer {users.add('ana', EVERYWHERE, expires=clock.now() + timedelta(days=1))}".encode()
+    authentication = Authentication(users)
+    assert authentication.user(header).name == "ana"
+    clock.advance(86400)
+
+    with pytest.raises(Unauthorized):
+        authentication.user(header)
+
+
+def test_no_more_than_a_thousand_are_remembered(tmp_path: Path) -> None:
+    authentication = Authentication(Users(tmp_path))
+    for number in range(3000):
+        authentication.user(b"Nonsense %d" % number)
+
+    assert len(authentication._known) <= 1024

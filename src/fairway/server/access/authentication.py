@@ -1,20 +1,58 @@
 """From the header of a request to the user who sent it."""
 
+import time
+from collections.abc import Callable
+from typing import Final
+
 from fairway.errors import Unauthorized
 from fairway.server.access.roles import ANONYMOUS, User
-from fairway.server.access.users import Users
+from fairway.server.access.users import Token, Users
+
+_LOOK_EVERY_SECONDS: Final = 0.005
+"""A user who is removed is refused after this long at the latest."""
+
+_MOST_REMEMBERED: Final = 1024
 
 
-def authenticate(users: Users, authorization: str | None) -> User:
-    """The user with the bearer token in this `Authorization` header; without one, somebody unknown.
+class Authentication:
+    """Who sends which `Authorization` header, remembered for as long as the users are the same."""
 
-    A token that is wrong, revoked or expired is refused even where nobody needs one: whoever sends it wants to know.
-    """
-    scheme, _, token = (authorization or "").strip().partition(" ")
-    token = token.strip()
-    if scheme.lower() != "bearer" or not token:
-        return ANONYMOUS
-    user = users.find(token)
-    if user is None:
-        raise Unauthorized("Unauthorized")
-    return user
+    def __init__(self, users: Users, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._users = users
+        self._monotonic = monotonic
+        self._known: dict[bytes, User] = {}
+        self._generation = users.generation
+        self._looked_at = -1.0
+
+    def user(self, header: bytes) -> User:
+        """The user with the bearer token in this header; without one, somebody unknown.
+
+        A token that is wrong, revoked or expired is refused even where nobody needs one: whoever sends it wants to
+        know.
+        """
+        users = self._users
+        now = self._monotonic()
+        if now - self._looked_at >= _LOOK_EVERY_SECONDS:
+            self._looked_at = now
+            users.refresh()
+        if users.generation != self._generation:
+            self._known.clear()
+            self._generation = users.generation
+        user = self._known.get(header)
+        if user is None:
+            user, token = self._found(header.decode("latin-1"))
+            if token is None or token.expires is None:
+                if len(self._known) >= _MOST_REMEMBERED:
+                    self._known.clear()
+                self._known[header] = user
+        return user
+
+    def _found(self, authorization: str) -> tuple[User, Token | None]:
+        scheme, _, token = authorization.strip().partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            return ANONYMOUS, None
+        found = self._users.kept(token)
+        if found is None:
+            raise Unauthorized("Unauthorized")
+        return found

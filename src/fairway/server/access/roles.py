@@ -166,9 +166,10 @@ def allowed(
     full = f"{resource}/{subresource}" if subresource else resource
     if group == "" and resource == "namespaces":
         namespace = name  # a namespace counts as an object of itself
-    return any(
-        _covered(binding.role, _place(binding, namespace), verb, group, full) for binding in user.bindings
-    ) or any(rule.covers(verb, group, full) for held in user.groups for rule in FOR_GROUPS.get(held, ()))
+    for binding in user.bindings:
+        if _covered(binding.role, _place(binding, namespace), verb, group, full):
+            return True
+    return any(rule.covers(verb, group, full) for held in user.groups for rule in FOR_GROUPS.get(held, ()))
 
 
 def allowed_path(user: User, *, verb: str, path: str) -> bool:

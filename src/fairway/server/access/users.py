@@ -5,7 +5,6 @@ reader sees the old or the new one and a crash leaves one of them; whoever chang
 several processes are not lost. A running server notices a change by itself, within milliseconds.
 """
 
-import asyncio
 import fcntl
 import hashlib
 import hmac
@@ -30,9 +29,6 @@ FORMAT = 1
 FILE_NAME = "users.json"
 
 _log = logging.getLogger(__name__)
-
-_LOOK_EVERY_SECONDS = 0.005
-"""Whether the file has changed is asked so often at most: under load, asking takes longer than finding a token."""
 
 _TOKEN_BITS = 256
 _TOKEN_LENGTH = 43
@@ -88,28 +84,33 @@ class Users:
         self._seen: tuple[int, int, int] | None = None
         self._accounts: dict[str, Account] = {}
         self._by_hash: dict[str, tuple[User, Token]] = {}
-        self._looked_at = -1.0
+        self.generation = 0
+        """Another number whenever the users are others."""
+
         self._take(self._read())
 
     def find(self, token: str) -> User | None:
         """Whose token this is; `None` if it is nobody's, revoked or expired."""
-        self._refresh()
+        self.refresh()
+        found = self.kept(token)
+        return found[0] if found is not None else None
+
+    def kept(self, token: str) -> tuple[User, Token] | None:
+        """The same with what is kept of the token, as the file was when it was last looked at."""
         digest = _digest(token)
         found = self._by_hash.get(digest)
         if found is None or not hmac.compare_digest(found[1].sha256, digest):
             return None
-        user, kept = found
-        if kept.expires is not None and kept.expires <= self._clock.now():
-            return None
-        return user
+        expires = found[1].expires
+        return None if expires is not None and expires <= self._clock.now() else found
 
     def get(self, name: str) -> Account | None:
-        self._refresh()
+        self.refresh()
         return self._accounts.get(name)
 
     def all(self) -> tuple[Account, ...]:
         """Everybody, by name."""
-        self._refresh()
+        self.refresh()
         return tuple(sorted(self._accounts.values(), key=lambda account: account.name))
 
     def add(
@@ -161,12 +162,8 @@ class Users:
         token = new_token()
         return token, Token(secrets.token_hex(4), _digest(token), self._clock.now(), expires)
 
-    def _refresh(self) -> None:
-        now = _loop_time()
-        if now is not None:
-            if now - self._looked_at < _LOOK_EVERY_SECONDS:
-                return
-            self._looked_at = now
+    def refresh(self) -> None:
+        """Look whether the file has changed."""
         try:
             if self._signature() != self._seen:
                 self._take(self._read())
@@ -200,6 +197,7 @@ class Users:
         return {account.name: account for account in accounts}
 
     def _take(self, accounts: dict[str, Account]) -> None:
+        self.generation += 1
         self._accounts = accounts
         self._by_hash = {
             token.sha256: (user, token)
@@ -246,14 +244,6 @@ def new_token() -> str:
         number, digit = divmod(number, len(_DIGITS))
         digits.append(_DIGITS[digit])
     return "fw_" + "".join(reversed(digits))
-
-
-def _loop_time() -> float | None:
-    """The time of the event loop; nothing outside of any, where there is no hurry."""
-    try:
-        return asyncio.get_running_loop().time()
-    except RuntimeError:
-        return None
 
 
 def _digest(token: str) -> str:
