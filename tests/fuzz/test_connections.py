@@ -2,62 +2,23 @@
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import uvicorn
-from uvicorn.server import ServerState
 
 from fairway.server import connections
 from fairway.server.limits import Limits
-from fairway.server.listening import _Protocol
+from fuzz.network import connected, listening
 from fuzz.world import World
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     with World(tmp_path, limits=Limits(send_seconds=0.2)) as world:
         yield world
-
-
-@asynccontextmanager
-async def listening(world: World) -> AsyncIterator[int]:
-    """The world on a port, by the server's own protocol."""
-    config = uvicorn.Config(world.api, http=_Protocol, ws="none", lifespan="off", access_log=False, log_config=None)
-    config.load()
-    state = ServerState()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Protocol(config, state, {}), "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for connection in list(state.connections):
-            connection.transport.abort()
-        await asyncio.gather(*state.tasks, return_exceptions=True)
-
-
-@asynccontextmanager
-async def connected(port: int, *, buffer: int | None = None) -> AsyncIterator[Streams]:
-    client = socket.socket()
-    if buffer is not None:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    client.settimeout(0)
-    await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", port))
-    reader, writer = await asyncio.open_connection(sock=client, limit=1024)
-    try:
-        async with asyncio.timeout(20):
-            yield reader, writer
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
 
 
 def watch(world: World) -> bytes:
@@ -173,7 +134,7 @@ def test_whoever_does_not_take_an_answer_is_cut_off(world: World, accept: str, m
 
 @pytest.mark.parametrize("accept", FORMS.values(), ids=FORMS)
 def test_whoever_takes_an_answer_slowly_gets_it_all(world: World, accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "STALL_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "STALL_SECONDS", 0.4)
 
     async def story() -> None:
         await fill(world)

@@ -23,6 +23,7 @@ from fairway.server.access.users import Users
 from fairway.server.app import Api
 from fairway.server.limits import Limits
 from fairway.server.requests import CUT_OFF
+from fairway.server.responses import Response
 from fairway.store.keeping import Collector, EventExpiry, NamespaceKeeper
 from fairway.store.memory import MemoryLog
 from fairway.store.objects import Objects
@@ -31,6 +32,7 @@ from fairway.store.store import History, Store
 T = TypeVar("T")
 
 _SECONDS_TO_ANSWER = 20.0
+_WRITES = ("POST", "PUT", "PATCH", "DELETE")
 _CANARY = "/api/v1/namespaces/canary/configmaps/canary"
 _READABLE = ("application/json", "application/vnd.kubernetes.protobuf", "application/com.github.proto-openapi")
 
@@ -87,6 +89,18 @@ class Exchange:
         """A client that listens only to what is there already."""
 
         self.task: asyncio.Task[None] | None = None
+
+    def whole(self) -> bytes | None:
+        """The body of a write that came with it, if this is one."""
+        if self.scope["method"] not in _WRITES or len(self._pieces) != 1 or self.unfinished:
+            return None
+        return self._pieces[0]
+
+    async def take(self, response: Response) -> None:
+        """An answer in one piece."""
+        headers = [(b"content-type", response.content_type), *response.headers]
+        await self.send({"type": "http.response.start", "status": response.code, "headers": headers})
+        await self.send({"type": "http.response.body", "body": response.body})
 
     async def receive(self) -> dict[str, Any]:
         if self._pieces:
@@ -161,8 +175,16 @@ class _Listener(logging.Handler):
 class World:
     """An API, an event loop to run it in, and an administrator who asks."""
 
-    def __init__(self, state: Path, *, limits: Limits | None = None, history: History | None = None) -> None:
+    def __init__(
+        self,
+        state: Path,
+        *,
+        limits: Limits | None = None,
+        history: History | None = None,
+        log: MemoryLog | None = None,
+    ) -> None:
         self.state = state
+        self._log = log or MemoryLog()
         self._limits = limits
         self._history = history
         self._runner = asyncio.Runner()
@@ -184,7 +206,7 @@ class World:
 
     async def _start(self) -> None:
         clock = SystemClock()
-        self.store = Store(MemoryLog(), self._history)
+        self.store = Store(self._log, self._history)
         await self.store.start()
         self.objects = Objects(self.store, default_registry(), clock.now)
         namespaces = NamespaceKeeper(self.objects)
@@ -231,8 +253,19 @@ class World:
             pieces = [body if isinstance(body, bytes) else json.dumps(body).encode()]
         target = target if isinstance(target, bytes) else target.encode()
         exchange = Exchange(method, target, [*sent, *headers], pieces)
-        exchange.task = asyncio.create_task(self.api(exchange.scope, exchange.receive, exchange.send))
+        exchange.task = asyncio.create_task(self._serve(exchange))
         return exchange
+
+    async def _serve(self, exchange: Exchange) -> None:
+        """As the web server does: a write that is here as a whole is offered as one."""
+        body, scope = exchange.whole(), exchange.scope
+        if body is not None:
+            told: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+            head = (scope["method"], scope["raw_path"], scope["query_string"], dict(scope["headers"]), "127.0.0.1")
+            if self.api.take(head, body, told.set_result):
+                await exchange.take(await told)
+                return
+        await self.api(scope, exchange.receive, exchange.send)
 
     async def answer(self, method: str, target: str | bytes, body: Any = None, **how: Any) -> Answer:
         """The whole answer to a request; a stream is hung up on when it has nothing more to say for now."""
