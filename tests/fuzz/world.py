@@ -94,7 +94,8 @@ class Exchange:
         """The body of a write that came with it, if this is one."""
         if self.scope["method"] not in _WRITES or len(self._pieces) != 1 or self.unfinished:
             return None
-        return self._pieces[0]
+        length = dict(self.scope["headers"]).get(b"content-length", b"%d" % len(self._pieces[0]))
+        return self._pieces[0] if length == b"%d" % len(self._pieces[0]) else None
 
     async def take(self, response: Response) -> None:
         """An answer in one piece."""
