@@ -78,6 +78,12 @@ class Rules:
     validate_update: Callable[[Manifest, Manifest], list[FieldError]] = _all_right_update
     """`(old, new)`; paths of the stored version."""
 
+    validate_status: Callable[[Manifest, Manifest, Any], tuple[list[FieldError], Any]] | None = None
+    """`(old, new, reading)`: what `validate_update` says where only the status changes, and a reading of `new` that
+    saves time when `new` is `old`; `None` stands for none. Specs are as they are stored (`msgspec.Raw`); a part of the
+    new status that is the old one's very own was accepted with it. Given only where neither `default` nor
+    `prepare_update` does anything."""
+
     convert: Callable[[Manifest, str], Manifest] = _same
     """The object in another version; the argument is not changed. Only called where the version differs.
 

@@ -24,6 +24,7 @@ from fairway.model.quantities import Quantity
 from fairway.model.schema import whole_seconds_utc
 
 _T = TypeVar("_T", bound=msgspec.Struct)
+_encode = msgspec.json.Encoder().encode
 
 _CONTAINERS = frozenset({dict, list, tuple})
 _PLAIN_SCALARS = frozenset({str, int, bool, type(None)})
@@ -53,6 +54,11 @@ def read_exact(data: object, expected: type[_T]) -> _T | None:
         return msgspec.convert(data, expected, dec_hook=_from_data)
     except msgspec.ValidationError:
         return None
+
+
+def same(left: object, right: object) -> bool:
+    """Whether two values are one and the same in JSON, too: to Python, `1`, `1.0` and `true` are equal."""
+    return left is right or (left == right and _encode(left) == _encode(right))
 
 
 def write(value: msgspec.Struct) -> dict[str, Any]:

@@ -9,7 +9,7 @@ that an API without them deletes what it is told to delete.
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +32,7 @@ def rules_of(kind: str) -> Rules:
         validate=_validator(kind),
         validate_metadata=_metadata_validator(kind),
         validate_update=_update_validator(kind),
+        validate_status=_status_validator(kind) if "status" in TYPES[kind].__struct_fields__ else None,
         convert=convert,
         request_path=partial(conversion.old_path, kind),
     )
@@ -92,6 +93,59 @@ def _update_validator(kind: str) -> Callable[[Manifest, Manifest], list[FieldErr
         return errors if value is None else wrong_update(before, value, limits=False)
 
     return validate_update
+
+
+def _status_validator(kind: str) -> Callable[[Manifest, Manifest, Any], tuple[list[FieldError], Any]]:
+    expected, validate_update = TYPES[kind], _update_validator(kind)
+
+    def validate_status(old: Manifest, new: Manifest, reading: Any) -> tuple[list[FieldError], Any]:
+        before = reading or _read_stored(kind, old)
+        if before is None:
+            return validate_update(old, new), None
+        parts = {"metadata": before.metadata, "spec": before.spec}
+        if "status" in new:
+            parts["status"] = _partly_read(before.status, old.get("status") or {}, new["status"])
+        after = shapes.read_exact(parts, expected)
+        if after is None:
+            return validate_update(old, new), None
+        return wrong_update(before, after, limits=False), after
+
+    return validate_status
+
+
+def _read_stored(kind: str, manifest: Manifest) -> Any:
+    """An object as it is stored, if it has exactly the shape of its kind; without the record of its owners."""
+    metadata = {name: part for name, part in manifest["metadata"].items() if name != "managedFields"}
+    parts: dict[str, Any] = {"metadata": metadata}
+    if "spec" in manifest:
+        parts["spec"] = _stored_spec(kind, bytes(manifest["spec"]))
+    if "status" in manifest:
+        parts["status"] = manifest["status"]
+    return shapes.read_exact(parts, TYPES[kind])
+
+
+def _partly_read(before: msgspec.Struct, old: dict[str, Any], new: Any) -> Any:
+    """A new status to be read, with what is the old one's as it was read before."""
+    if type(new) is not dict:
+        return new
+    names = _attributes(type(before))
+    parts = {}
+    for name, part in new.items():
+        ours = old.get(name)
+        if name in names and part is ours:
+            parts[name] = getattr(before, names[name])
+        elif name in names and type(part) is list and type(ours) is list:
+            read = getattr(before, names[name])
+            parts[name] = [read[at] if at < len(ours) and item is ours[at] else item for at, item in enumerate(part)]
+        else:
+            parts[name] = part
+    return parts
+
+
+@cache
+def _attributes(cls: type[msgspec.Struct]) -> dict[str, str]:
+    """The names of a type's fields here, by those in the API."""
+    return dict(zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True))
 
 
 def _quickly_read(

@@ -13,6 +13,7 @@ Depth is bounded by the schema. Where a schema says nothing (open parts), it is 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from fairway.errors import FieldError
@@ -55,6 +56,50 @@ def inspect(schema: Schema, manifest: Any, path: str = "") -> Findings:
             else:
                 findings.errors.append(found)
     return findings
+
+
+def still_holds(schema: Schema, old: Any, new: Any) -> bool:
+    """Whether an object is right as it is now, where it was right before: only parts that are not the very same ones
+    are looked at, down to the elements of its lists. Where this says no, `inspect` says why.
+    """
+    if type(old) is not dict or type(new) is not dict:
+        return False
+    properties, expected = _expected(schema)
+    builtin = schema.name.startswith(_BUILTIN)
+    for name, part in new.items():
+        before = old.get(name)
+        if part is before:
+            continue
+        found = properties.get(name)
+        if found is None or part is None:
+            return False
+        if type(part) is list and type(before) is list and found.items is not None:
+            if not _list_still_holds(found, before, part, builtin=builtin):
+                return False
+        elif _property(found, builtin=builtin)(part) is not None:
+            return False
+    return expected <= new.keys()
+
+
+@lru_cache(maxsize=1024)
+def _expected(schema: Schema) -> tuple[dict[str, Schema], frozenset[str]]:
+    """The fields of an object, and those that are there once it has been inspected."""
+    made = (name for name, part in schema.properties.items() if part.default is not None)
+    return schema.properties, frozenset((*schema.required, *made))
+
+
+def _list_still_holds(schema: Schema, old: list[Any], new: list[Any], *, builtin: bool) -> bool:
+    items = schema.items or Schema()
+    fits, inner, limits = _all(items), _compiled(items, builtin=builtin), schema.limits
+    for position, found in enumerate(new):
+        if position < len(old) and found is old[position]:
+            continue
+        if found is None or (type(found) is not fits and inner(found) is not None):
+            return False
+    if limits and not limits.get("minItems", 0) <= len(new) <= limits.get("maxItems", 2**63):
+        return False
+    repeated = None if builtin or len(new) < 2 else _repetitions(schema)
+    return repeated is None or repeated(new) is None
 
 
 def _compiled(schema: Schema, *, builtin: bool) -> Check:
@@ -290,6 +335,9 @@ def _repeated(schema: Schema) -> Callable[[list[Any]], list[FieldError] | None] 
         return wrong[:_MOST_PROBLEMS]
 
     return find
+
+
+_repetitions = lru_cache(maxsize=1024)(_repeated)
 
 
 def _any_object(value: Any) -> Outcome:

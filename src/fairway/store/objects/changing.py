@@ -7,11 +7,11 @@ from fairway.errors import BadRequest, FieldError, UnsupportedMediaType, Validat
 from fairway.kinds.kind import Kind, Manifest
 from fairway.kinds.schemas.walk import inspect
 from fairway.store.entries import Entry
-from fairway.store.objects import creating
+from fairway.store.objects import creating, statuses
 from fairway.store.objects.deleting import is_finished
 from fairway.store.objects.intake import Checked, check_place, checked, checked_status, identified, name_of, refused
 from fairway.store.objects.options import PatchType, Target, Written
-from fairway.store.objects.reading import decoded, not_found, with_raw_spec
+from fairway.store.objects.reading import decoded, not_found
 from fairway.store.objects.writing import (
     Context,
     check_preconditions,
@@ -62,7 +62,11 @@ def patch(context: Context, target: Target, patch_type: PatchType, body: Any) ->
         return _apply(context, target, body)
     kind, version, key, options, subresource = target
     entry = context.head(kind, key)
-    old = (with_raw_spec(entry) if _is_about_status_alone(target, patch_type, body) else None) or decoded(entry)
+    if statuses.is_simple(target, patch_type, body):
+        written = statuses.patch(context, target, entry, body)
+        if written is not None:
+            return written
+    old = decoded(entry)
     live = old if version == kind.stored else kind.rules.convert(old, version)
     patched = identified(kind, version, _patched(kind, version, patch_type, live, body))
     check_place(kind, patched, *key)
@@ -77,24 +81,6 @@ def patch(context: Context, target: Target, patch_type: PatchType, body: Any) ->
         found = _checked(target, patched, old)
         new = _replacement(target, old, found.manifest)
     return _replace(context, target, Before(entry, old), new, found)
-
-
-def _is_about_status_alone(target: Target, patch_type: PatchType, body: Any) -> bool:
-    """Whether a patch need not know the spec: it changes the status, and the rules know specs as they are stored."""
-    return (
-        patch_type is PatchType.MERGE
-        and target.subresource == "status"
-        and target.version == target.kind.stored
-        and target.kind.rules.validate_metadata is not None
-        and isinstance(body, dict)
-        and body.keys() <= {"apiVersion", "kind", "metadata", "status"}
-        and _only_says_which(body.get("metadata", {}))
-    )
-
-
-def _only_says_which(metadata: Any) -> bool:
-    """Whether a patch's metadata asks for an object, or a state of it, and for nothing else."""
-    return isinstance(metadata, dict) and metadata.keys() <= {"name", "namespace", "uid", "resourceVersion"}
 
 
 def _patched(kind: Kind, version: str, patch_type: PatchType, live: Manifest, body: Any) -> Any:

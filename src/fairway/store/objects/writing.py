@@ -20,6 +20,7 @@ from fairway.store.objects.gatekeeping import Gatekeeper, Nobody
 from fairway.store.objects.intake import name_of
 from fairway.store.objects.options import WriteOptions, Written
 from fairway.store.objects.reading import details_of, not_found
+from fairway.store.objects.recent import Recent
 from fairway.store.patching.managed import after_write, entries_of
 
 LARGEST_OBJECT: Final = 10 << 20
@@ -64,6 +65,7 @@ class Context:
     new_uid: Callable[[], str]
     new_suffix: Callable[[], str]
     gatekeeper: Gatekeeper = field(default_factory=Nobody)
+    recent: Recent = field(default_factory=Recent)
     _last: tuple[datetime, datetime, str] = field(default=(_LONG_AGO, _LONG_AGO, ""))
 
     def stamp(self) -> str:
@@ -128,12 +130,12 @@ def put(
     entry = staged(kind, key, manifest, store.next_revision)
     if len(entry.data) > LARGEST_OBJECT:
         _refuse_too_large(kind, manifest, len(entry.data))
-    entry.shared = _readable(manifest, previous)
+    entry.shared = readable_after(manifest, previous)
     durable = store.stage([Change(ADDED if previous is None else MODIFIED, entry, previous)])
     return Written(entry, warnings, created=previous is None, durable=durable)
 
 
-def _readable(manifest: Manifest, previous: Entry | None) -> Manifest | None:
+def readable_after(manifest: Manifest, previous: Entry | None) -> Manifest | None:
     """The object for readers in this process; a spec that was left as it is stored is taken from the state before."""
     spec = manifest.get("spec")
     if isinstance(spec, msgspec.Raw):

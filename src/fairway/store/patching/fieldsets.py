@@ -109,6 +109,20 @@ def is_member(node: FieldSet) -> bool:
     return not node or "." in node
 
 
+def covers(left: FieldSet, right: FieldSet) -> bool:
+    """Whether every path of `right` is in `left`."""
+    for element, theirs in right.items():
+        ours = left.get(element)
+        if ours is None:
+            return False
+        if theirs:
+            if not covers(ours, theirs):
+                return False
+        elif ours and "." not in ours:
+            return False
+    return True
+
+
 def paths(fields: FieldSet, prefix: Path = ()) -> Iterator[Path]:
     """Every path: at each level first those that end there, then those that go deeper, each in the order of names."""
     elements = sorted((element for element in fields if element != "."), key=_order)
