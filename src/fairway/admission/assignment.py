@@ -317,9 +317,7 @@ class Assigner:
             )
         elif missing:
             total = assumed + amount
-            reasons.append(
-                Reason(Code.INSUFFICIENT_UNUSED, fr.flavor, fr.resource, missing=missing, requested=total)
-            )
+            reasons.append(Reason(Code.INSUFFICIENT_UNUSED, fr.flavor, fr.resource, missing=missing, requested=total))
         return Verdict(mode, level)
 
     def _ask(self, question: Question) -> Answer:

@@ -1,13 +1,15 @@
 """What was assigned before to workloads alike, found again by asking only for what may have changed.
 
-An assignment hangs on the demand, on rules that seldom change, and on what quota says to a few questions: how much of a
-flavor-resource could be had, and by which means. Which question comes next hangs on the answers so far. So the questions
-of a demand in a queue form a tree: at each fork one answer, at each end the assignment that these answers led to. Who
-finds its way through the tree has the same assignment as one worked out anew; a property test holds the two together.
+An assignment hangs on the demand, on rules that seldom change, and on what quota says to a few questions: how much of
+a flavor-resource could be had, and by which means. Which question comes next hangs on the answers so far. So the
+questions of a demand in a queue form a tree: at each fork one answer, at each end the assignment that these answers
+led to. Who finds its way through the tree has the same assignment as one worked out anew; a property test holds the
+two together.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from fairway.admission.resources import FlavorResource
@@ -86,7 +88,7 @@ class Precedents:
             known = self._known[id(demand)] = _Known(demand, Fork(transcript[0][0]))
         known.ends += 1
         fork = known.root
-        for (_, answer), (following, _) in zip(transcript[:-1], transcript[1:], strict=True):
+        for (_, answer), (following, _) in pairwise(transcript):
             way = fork.ways.get(answer)
             if not isinstance(way, Fork):
                 way = fork.ways[answer] = Fork(following)
