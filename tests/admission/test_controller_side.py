@@ -48,12 +48,3 @@ def test_a_job_that_went_with_its_quota_is_not_queued_again() -> None:
     bench.advance(10.0)
 
     assert bench.state("low") == "pending"
-
-
-def test_the_batch_can_be_made_shorter_while_the_engine_runs() -> None:
-    bench = Bench(cluster_queue("cq", cpu=4))
-    bench.submit(workload("one", cpu=4), workload("two", cpu=4))
-    bench.engine.requeue_batch_seconds = 0.25
-    bench.finish("one")
-
-    assert bench.engine.next_wakeup == bench.now + 0.25

@@ -30,6 +30,9 @@ def test_the_long_way_leads_to_the_same_decisions(setup: Setup, script: Script) 
     again = [each for batch in player.bench.heard for each in long_way.handle(*batch)]
 
     assert _decisions(again) == _decisions(player.bench.said)
+    for record in long_way.records():
+        short, long = player.bench.engine.why(record.key), long_way.why(record.key)
+        assert (short and short.obstacles) == (long and long.obstacles)
 
 
 def test_a_sleeping_lane_does_not_miss_room_that_is_made_at_the_moment_of_its_wakeup() -> None:

@@ -14,8 +14,9 @@ from typing import NamedTuple, Protocol
 from fairway.admission.clusterqueues import FlavorSlot, Group, QueueState
 from fairway.admission.flavors import Flavor
 from fairway.admission.instructions import PodSetAdmission
+from fairway.admission.precedents import Answer, Fork, Question
 from fairway.admission.reasons import Code, PodSetReasons, Reason
-from fairway.admission.records import Ask, Progress, Record
+from fairway.admission.records import Ask, Demand, Progress, Record
 from fairway.admission.resources import PODS, Amounts, FlavorResource, in_order, merged
 from fairway.model.objects import PreemptionPolicy
 
@@ -65,18 +66,44 @@ class PodSetChoice(NamedTuple):
         return min((choice.mode for choice in self.choices.values()), default=Mode.NO_FIT)
 
 
-class Assignment(NamedTuple):
-    """``usage`` is what would be taken in all; ``contested`` are the flavor-resources others must give up first."""
+class Assignment:
+    """What a workload would take, and what it takes to get it. Shared by all who are told the same, so never changed.
 
-    mode: Mode
-    level: int
-    pod_sets: tuple[PodSetChoice, ...]
-    usage: Amounts
-    contested: frozenset[FlavorResource]
-    progress: Progress
+    ``usage`` is what would be taken in all, ``requests`` that without the count of pods; ``contested`` are the
+    flavor-resources others must give up first. ``tried`` says how far each pod set got through its flavors, and
+    ``unfinished`` that not all of them came to the end.
+    """
 
-    def reasons(self) -> tuple[PodSetReasons, ...]:
-        return tuple(PodSetReasons(each.ask.name, each.reasons) for each in self.pod_sets if each.reasons)
+    __slots__ = (
+        "contested",
+        "level",
+        "mode",
+        "pod_sets",
+        "reasons",
+        "requests",
+        "tried",
+        "unfinished",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        mode: Mode,
+        level: int,
+        pod_sets: tuple[PodSetChoice, ...],
+        usage: Amounts,
+        contested: frozenset[FlavorResource],
+        tried: tuple[dict[str, int], ...],
+    ) -> None:
+        self.mode = mode
+        self.level = level
+        self.pod_sets = pod_sets
+        self.usage = usage
+        self.requests = tuple((fr, amount) for fr, amount in usage if amount and fr.resource != PODS)
+        self.contested = contested
+        self.tried = tried
+        self.unfinished = any(index != -1 for pod_set in tried for index in pod_set.values())
+        self.reasons = tuple(PodSetReasons(each.ask.name, each.reasons) for each in pod_sets if each.reasons)
 
     def admission(self) -> tuple[PodSetAdmission, ...]:
         admission = []
@@ -102,7 +129,17 @@ class Oracle(Protocol):
 class Assigner:
     """Tries flavors for the heads of one cycle."""
 
-    __slots__ = ("_cycle", "_fair", "_flavors", "_ignore_undeclared", "_oracle", "_progress", "_queue", "_record")
+    __slots__ = (
+        "_fair",
+        "_flavors",
+        "_ignore_undeclared",
+        "_oracle",
+        "_progress",
+        "_queue",
+        "_record",
+        "_shortcut",
+        "_transcript",
+    )
 
     _record: Record
     _queue: QueueState
@@ -113,15 +150,16 @@ class Assigner:
         *,
         flavors: Mapping[str, Flavor],
         oracle: Oracle,
-        cycle: int,
         fair: bool,
         ignore_undeclared: bool,
+        shortcut: bool,
     ) -> None:
         self._flavors = flavors
         self._oracle = oracle
-        self._cycle = cycle
         self._fair = fair
         self._ignore_undeclared = ignore_undeclared
+        self._shortcut = shortcut
+        self._transcript: list[tuple[Question, Answer]] = []
 
     def assign(
         self,
@@ -132,14 +170,34 @@ class Assigner:
     ) -> Assignment:
         """Find flavors for all pod sets (of these sizes, where given), going on from where an earlier try got to."""
         self._record, self._queue, self._progress = record, queue, progress
-        asks = record.demand.asks
+        if not self._shortcut or progress is not None or counts is not None:
+            return self._work_out(record.demand, counts)
+        known = self._precedent(queue.precedents.of(record.demand))
+        if known is None:
+            self._transcript.clear()
+            known = self._work_out(record.demand, None)
+            queue.precedents.add(record.demand, self._transcript, known)
+        return known
+
+    def _precedent(self, fork: Fork | None) -> Assignment | None:
+        """What was assigned when quota said what it says now, if it ever did."""
+        while fork is not None:
+            way = fork.ways.get(self._ask(fork.question))
+            if isinstance(way, Assignment):
+                return way
+            fork = way
+        return None
+
+    def _work_out(self, demand: Demand, counts: tuple[int, ...] | None) -> Assignment:
+        queue = self._queue
+        asks = demand.asks
         if counts is not None:
             asks = tuple(ask.scaled(count) for ask, count in zip(asks, counts, strict=True))
         if queue.covers_pods:
             asks = tuple(ask._replace(requests=in_order({**dict(ask.requests), PODS: ask.pods})) for ask in asks)
         usage: dict[FlavorResource, int] = {}
         found: list[PodSetChoice] = []
-        for members in record.demand.groups:
+        for members in demand.groups:
             choices, reasons, failed = self._assign_group(members, asks, usage)
             for index in members:
                 ask = asks[index]
@@ -152,24 +210,7 @@ class Assigner:
                 found.append(PodSetChoice(ask, own, reasons, failed))
             if failed:
                 break
-        return self._conclude(found, usage)
-
-    def _conclude(self, found: list[PodSetChoice], usage: dict[FlavorResource, int]) -> Assignment:
-        mode = Mode.FIT if found else Mode.NO_FIT
-        level = 0
-        contested = []
-        tried = []
-        for each in found:
-            mode = min(mode, each.mode)
-            indexes = {}
-            for resource, choice in each.choices.items():
-                level = max(level, choice.level)
-                indexes[resource] = choice.tried
-                if choice.mode is not Mode.FIT:
-                    contested.append(choice.fr)
-            tried.append(indexes)
-        progress = Progress(tuple(tried), self._cycle, self._queue.generation, self._record.lane_key)
-        return Assignment(mode, level, tuple(found), tuple(usage.items()), frozenset(contested), progress)
+        return _conclude(found, usage)
 
     def _assign_group(
         self, members: tuple[int, ...], asks: tuple[Ask, ...], usage: Mapping[FlavorResource, int]
@@ -257,33 +298,43 @@ class Assigner:
         parts: dict[str, tuple[FlavorResource, Verdict]] = {}
         for name, amount in wanted:
             fr = slot.frs[name]
-            verdict = self._judge_quota(fr, usage.get(fr, 0), amount, reasons)
+            verdict = self._judge_quota(Question(fr, usage.get(fr, 0), amount), reasons)
             if self._preferred(worst, verdict):
                 worst = verdict
             parts[name] = (fr, verdict)
         return worst, parts
 
-    def _judge_quota(self, fr: FlavorResource, assumed: int, amount: int, reasons: list[Reason]) -> Verdict:
-        leaf = self._queue.leaf
-        total = assumed + amount
-        available = max(0, leaf.available(fr))
-        capacity = leaf.potential.get(fr, 0)
-        if total > capacity:
+    def _judge_quota(self, question: Question, reasons: list[Reason]) -> Verdict:
+        mode, level, missing = answer = self._ask(question)
+        self._transcript.append((question, answer))
+        fr, assumed, amount = question
+        if missing < 0:
+            capacity = self._queue.leaf.potential.get(fr, 0)
             reasons.append(
                 Reason(
                     Code.EXCEEDS_MAXIMUM, fr.flavor, fr.resource, requested=amount, assumed=assumed, capacity=capacity
                 )
             )
-            return Verdict(Mode.NO_FIT, 0)
+        elif missing:
+            total = assumed + amount
+            reasons.append(Reason(Code.INSUFFICIENT_UNUSED, fr.flavor, fr.resource, missing=missing, requested=total))
+        return Verdict(mode, level)
+
+    def _ask(self, question: Question) -> Answer:
+        """What quota says now."""
+        fr, assumed, amount = question
+        leaf = self._queue.leaf
+        total = assumed + amount
+        if total > leaf.potential.get(fr, 0):
+            return Answer(Mode.NO_FIT, 0, -1)
+        available = max(0, leaf.available(fr))
         level, room_above = leaf.lowest_fitting_height(fr, total)
         if total <= available:
-            return Verdict(Mode.FIT, level)
-        reasons.append(
-            Reason(Code.INSUFFICIENT_UNUSED, fr.flavor, fr.resource, missing=total - available, requested=total)
-        )
+            return Answer(Mode.FIT, level, 0)
+        mode = Mode.NO_FIT
         if leaf.nominal.get(fr, 0) >= total or room_above or self._preempts_beyond_nominal():
-            return self._oracle(self._record, self._queue, fr, total)
-        return Verdict(Mode.NO_FIT, level)
+            mode, level = self._oracle(self._record, self._queue, fr, total)
+        return Answer(mode, level, total - available)
 
     def _preempts_beyond_nominal(self) -> bool:
         queue = self._queue
@@ -308,6 +359,23 @@ class Assigner:
         if self._queue.prefer_preemption:
             return (-a.level, a.mode) > (-b.level, b.mode)
         return (a.mode, -a.level) > (b.mode, -b.level)
+
+
+def _conclude(found: list[PodSetChoice], usage: dict[FlavorResource, int]) -> Assignment:
+    mode = Mode.FIT if found else Mode.NO_FIT
+    level = 0
+    contested = []
+    tried = []
+    for each in found:
+        mode = min(mode, each.mode)
+        indexes = {}
+        for resource, choice in each.choices.items():
+            level = max(level, choice.level)
+            indexes[resource] = choice.tried
+            if choice.mode is not Mode.FIT:
+                contested.append(choice.fr)
+        tried.append(indexes)
+    return Assignment(mode, level, tuple(found), tuple(usage.items()), frozenset(contested), tuple(tried))
 
 
 def reduced_counts(full: tuple[int, ...], least: tuple[int, ...], step: int) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from fairway.admission.holders import Holders
 from fairway.admission.pending import PendingQueue
+from fairway.admission.precedents import Precedents
 from fairway.admission.quota import Leaf, Quota
 from fairway.admission.records import Record, Stage
 from fairway.admission.resources import PODS, FlavorResource, FlavorResources
@@ -79,6 +80,7 @@ class QueueState:
         "namespace_selector",
         "order_by_usage",
         "pending",
+        "precedents",
         "prefer_preemption",
         "reclaim",
         "selected",
@@ -96,6 +98,7 @@ class QueueState:
         self.name = name
         self.leaf = Leaf(name)
         self.pending = PendingQueue()
+        self.precedents = Precedents()
         self.holders: dict[str, Record] = {}
         self.by_local_queue: dict[str, dict[str, Record]] = {}
         self.victims = Holders()
@@ -133,6 +136,7 @@ class QueueState:
     def configure(self, manifest: ClusterQueue, frs: FlavorResources) -> bool:
         """Take over a changed object; whether its place in the tree or its quotas changed."""
         spec = manifest.spec
+        self.precedents.clear()
         self.terminating = manifest.metadata.deletion_timestamp is not None
         self._configure_rules(spec)
         groups = compile_groups(spec.resource_groups, frs)

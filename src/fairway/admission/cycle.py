@@ -22,7 +22,7 @@ from fairway.admission.preemption.search import Search, Target
 from fairway.admission.quota import Node, without
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Progress, Record
-from fairway.admission.resources import PODS, Amounts, FlavorResource
+from fairway.admission.resources import Amounts, FlavorResource
 from fairway.admission.sleeping import Sleep
 from fairway.admission.world import World
 from fairway.model.objects import CheckState
@@ -31,11 +31,19 @@ from fairway.model.objects import CheckState
 class Entry:
     """A head in a cycle, with what it would take and from whom. ``resumed``: its search began behind some flavors."""
 
-    __slots__ = ("assignment", "level", "queue", "record", "resumed", "targets", "usage")
+    __slots__ = ("assignment", "level", "progress", "queue", "record", "resumed", "targets", "usage")
 
     def __init__(
-        self, record: Record, queue: QueueState, assignment: Assignment, targets: list[Target], *, resumed: bool
+        self,
+        record: Record,
+        queue: QueueState,
+        assignment: Assignment,
+        targets: list[Target],
+        *,
+        progress: Progress | None,
+        resumed: bool,
     ) -> None:
+        self.progress = progress
         self.resumed = resumed
         self.record = record
         self.queue = queue
@@ -152,9 +160,9 @@ class Cycle:
         return Assigner(
             flavors=self._world.flavors,
             oracle=oracle or self._simulate,
-            cycle=self._tree.cycle,
             fair=config.fair_sharing is not None,
             ignore_undeclared=config.resources.ignore_undeclared,
+            shortcut=self._world.shortcuts,
         )
 
     def _sleeps_on(self, record: Record, queue: QueueState) -> bool:
@@ -179,7 +187,10 @@ class Cycle:
             return None
         progress = self._progress(record, queue)
         assignment, targets = self._assign(assigner, record, queue, progress)
-        return Entry(record, queue, assignment, targets, resumed=progress is not None)
+        got_to = None
+        if assignment.unfinished:
+            got_to = Progress(assignment.tried, self._tree.cycle, queue.generation, record.lane_key)
+        return Entry(record, queue, assignment, targets, progress=got_to, resumed=progress is not None)
 
     def _hindrance(self, record: Record, queue: QueueState) -> Explanation | None:
         """What keeps a head from competing, other than quota."""
@@ -243,8 +254,7 @@ class Cycle:
         if not Mode.NO_FIT < assignment.mode < Mode.FIT:
             return []
         # Kueue leaves the count of pods out of this question; the check before an eviction is issued has it in.
-        requests = tuple((fr, amount) for fr, amount in assignment.usage if amount and fr.resource != PODS)
-        return self._search(record, queue, assignment.contested, requests)
+        return self._search(record, queue, assignment.contested, assignment.requests)
 
     def _search(
         self, record: Record, queue: QueueState, contested: frozenset[FlavorResource], requests: Amounts
@@ -296,7 +306,7 @@ class Cycle:
 
     def _process(self, entry: Entry) -> None:
         record, assignment = entry.record, entry.assignment
-        record.progress = assignment.progress
+        record.progress = entry.progress
         if assignment.mode is Mode.NO_FIT:
             self._wait(entry, Outcome.NO_FIT)
         elif assignment.mode is not Mode.FIT and not entry.targets:
@@ -348,7 +358,7 @@ class Cycle:
     def _wait(self, entry: Entry, outcome: Outcome) -> None:
         """No room: step back and let the next one try, unless flavors are left that were not looked at."""
         self._explain(entry, outcome)
-        if entry.assignment.progress.unfinished or entry.queue.pending.strict:
+        if entry.assignment.unfinished or entry.queue.pending.strict:
             return
         sleep = self._sleep(entry)
         entry.queue.pending.park(entry.record, sleep)
@@ -367,7 +377,7 @@ class Cycle:
         lifecycle.explain(self._world, entry.record, Explanation(outcome))
 
     def _explain(self, entry: Entry, outcome: Outcome, victims: int = 0) -> None:
-        explanation = Explanation(outcome, entry.queue.name, entry.assignment.reasons(), victims)
+        explanation = Explanation(outcome, entry.queue.name, entry.assignment.reasons, victims)
         if entry.record.lane is not None:
             entry.record.lane.explanation = explanation
         lifecycle.explain(self._world, entry.record, explanation)

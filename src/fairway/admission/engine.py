@@ -48,15 +48,6 @@ class Engine:
         return self._world.config
 
     @property
-    def requeue_batch_seconds(self) -> float:
-        """How long freed quota may wait for more from now on; at first it is what the configuration says."""
-        return self._world.requeue_batch_seconds
-
-    @requeue_batch_seconds.setter
-    def requeue_batch_seconds(self, seconds: float) -> None:
-        self._world.requeue_batch_seconds = seconds
-
-    @property
     def next_wakeup(self) -> float | None:
         """When to send ``TimePassed`` if nothing else happens before; ``None`` when time alone changes nothing."""
         return self._world.next_timer()

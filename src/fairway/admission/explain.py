@@ -143,7 +143,7 @@ class Explainer:
     def _obstacles(self, record: Record, queue: QueueState | None) -> tuple[PodSetReasons, ...]:
         if queue is None or not record.demand.asks or self._world.forest.tree_of(queue).looping:
             return ()
-        return cycle.assess(self._world, record, queue).reasons()
+        return cycle.assess(self._world, record, queue).reasons
 
     def _position(self, record: Record, queue: QueueState | None) -> tuple[int | None, int | None, tuple[str, ...]]:
         if queue is None or record.place is Place.NOWHERE:

@@ -75,6 +75,7 @@ class Tree:
                 compile_alone(queue.leaf)
         for queue in self.queues.values():
             queue.grow()
+            queue.precedents.clear()
         self.guaranteed = frozenset(fr for queue in self.queues.values() for fr in queue.leaf.guaranteed)
         self.losses.clear()
         self.stale = False

@@ -89,7 +89,7 @@ def delete_cohort(world: World, name: str) -> None:
 
 def _cohort_changed(world: World, name: str) -> None:
     root = world.forest.cohort_root_name(name)
-    world.wake_tree_at(root, world.now + world.requeue_batch_seconds)
+    world.wake_tree_at(root, world.now + world.config.requeue_batch_seconds)
     for queue in world.queues.values():
         if queue.cohort_name:
             _refresh_activity(world, queue)

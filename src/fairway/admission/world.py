@@ -60,7 +60,6 @@ class World:
         "now",
         "out",
         "records",
-        "requeue_batch_seconds",
         "shortcuts",
         "unready",
         "usage",
@@ -70,7 +69,6 @@ class World:
         self.config = config
         self.shortcuts = shortcuts
         self.now = 0.0
-        self.requeue_batch_seconds = config.requeue_batch_seconds
         self.frs = FlavorResources()
         self.demands = Demands(Shapes(config.resources))
         self.forest = Forest(self.frs)
@@ -132,7 +130,7 @@ class World:
 
     def wake_later(self, queue: QueueState) -> None:
         """Room was made: those parked in this queue's tree are tried again, once the batch is over."""
-        self.wake_tree_at(self.forest.tree_of(queue).name, self.now + self.requeue_batch_seconds)
+        self.wake_tree_at(self.forest.tree_of(queue).name, self.now + self.config.requeue_batch_seconds)
 
     def wake_tree_at(self, root_name: str, at: float) -> None:
         due = self._wakes.get(root_name)
@@ -149,7 +147,7 @@ class World:
         """
         if queue.watched and not queue.shown_later:
             queue.shown_later = True
-            at = self.now + self.requeue_batch_seconds
+            at = self.now + self.config.requeue_batch_seconds
             heappush(self._timers, (at, next(self._sequence), "status", queue.name))
 
     def sample_later(self, local_queue: str) -> None:

@@ -13,6 +13,7 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.frameworks.eviction import release_patch
 from fairway.controllers.queueing import QueueingController
+from fairway.controllers.queueing.pacing import Pace
 from fairway.controllers.queueing.waiting import WaitingWorkloads
 from fairway.errors import Invalid
 from fairway.jobs import conditions
@@ -65,9 +66,14 @@ class Play:
     """One API, with one controller after the other on it."""
 
     def __init__(
-        self, world: LocalCluster, configuration: FixedConfiguration, batch_seconds: float = BATCH_SECONDS
+        self,
+        world: LocalCluster,
+        configuration: FixedConfiguration,
+        batch_seconds: float = BATCH_SECONDS,
+        pace: Pace | None = None,
     ) -> None:
-        self.batch_seconds = batch_seconds
+        self.batch_seconds = batch_seconds if pace is None else None
+        self.pace = pace
         self.world = world
         self.api: LocalApi = world.api
         self.clock = world.clock
@@ -88,7 +94,7 @@ class Play:
         )
         self.recorder = Recorder(cluster, "kueue-admission")
         self.queueing = QueueingController(
-            cluster, self.configuration, self.recorder, requeue_batch_seconds=self.batch_seconds
+            cluster, self.configuration, self.recorder, requeue_batch_seconds=self.batch_seconds, pace=self.pace
         )
         self.waiting = WaitingWorkloads(cluster, self.queueing)
         place = LocalCluster(self.api, cluster, self.clock)
@@ -225,10 +231,11 @@ async def play(
     configuration: Configuration | None = None,
     open_log: OpenLog | None = None,
     batch_seconds: float = BATCH_SECONDS,
+    pace: Pace | None = None,
 ) -> AsyncIterator[Play]:
-    """A controller at work, with these objects."""
+    """A controller at work, with these objects; in batches of so many seconds, or at a pace."""
     async with local_cluster(open_log, keepers=False) as world:
-        made = Play(world, FixedConfiguration(configuration), batch_seconds)
+        made = Play(world, FixedConfiguration(configuration), batch_seconds, pace)
         for each in objects:
             await made.apply(each)
         await made.start()

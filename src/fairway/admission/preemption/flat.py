@@ -109,10 +109,11 @@ def _own(search: Search, fr: FlavorResource) -> tuple[list[Loss], list[Loss]]:
     running: list[Loss] = []
     if policy is not PreemptionPolicy.NEVER:
         by_priority = queue.pending.usage_of is None
+        safe = search.record.priority + (policy is not PreemptionPolicy.LOWER_PRIORITY)
         for record in queue.own_victims():
             if search.allowed(record, policy):
                 (running if record.evicted is None else evicted).append((_amount(record, fr), record))
-            elif by_priority and record.evicted is None and record.priority > search.record.priority:
+            elif by_priority and record.evicted is None and record.priority >= safe:
                 break
     return evicted, running
 

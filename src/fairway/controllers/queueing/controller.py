@@ -37,12 +37,15 @@ class QueueingController:
         recorder: Recorder,
         *,
         requeue_batch_seconds: float | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        """Freed quota is given on after `requeue_batch_seconds`, or after a time that goes with the load."""
+        """Freed quota is given on after `requeue_batch_seconds`; where that is not said, with the next decision, and
+        decisions are made at a `pace` that goes with the load.
+        """
         self._clock = cluster.clock
         self._configuration = configuration
-        self._batch_seconds = requeue_batch_seconds
-        self._pace = Pace()
+        self._batch_seconds = requeue_batch_seconds or 0.0
+        self._pace = (pace or Pace()) if requeue_batch_seconds is None else None
         self._wake = asyncio.Event()
         self._surroundings = Surroundings(cluster, self._wake.set)
         self._intake = Intake(cluster, self._wake.set)
@@ -75,6 +78,8 @@ class QueueingController:
         try:
             while True:
                 await self._wake.wait()
+                if self._pace is not None and (seconds := self._pace.left(self._clock.monotonic())):
+                    await self._clock.sleep(seconds)
                 self._wake.clear()
                 self._turn()
         finally:
@@ -83,8 +88,7 @@ class QueueingController:
             await self._writes.stop()
 
     def _config(self) -> Config:
-        seconds = self._pace.seconds if self._batch_seconds is None else self._batch_seconds
-        return engine_config(self._configuration.value, requeue_batch_seconds=seconds)
+        return engine_config(self._configuration.value, requeue_batch_seconds=self._batch_seconds)
 
     def _configured(self, _: Configuration) -> None:
         self._outdated = self._config() != self.engine.config
@@ -109,11 +113,8 @@ class QueueingController:
         happened += told
         due = self.engine.next_wakeup
         if due is not None and due <= at:
-            began = self._clock.monotonic()
-            self._decide([*happened, TimePassed(at=at)])
-            if self._batch_seconds is None:
-                self.engine.requeue_batch_seconds = self._pace.took(began, self._clock.monotonic())
-        elif happened:
+            happened.append(TimePassed(at=at))
+        if happened:
             self._decide(happened)
         if checks_changed:
             changed += [record.key for record in self.engine.records() if record.stage is not Stage.FINISHED]
@@ -138,7 +139,10 @@ class QueueingController:
         self._wind()
 
     def _decide(self, happened: list[Event]) -> None:
+        began = self._clock.monotonic()
         said = self.engine.handle(*happened)
+        if self._pace is not None:
+            self._pace.took(began, self._clock.monotonic())
         if said:
             self._writes.take(said)
             for listener in self._listeners:

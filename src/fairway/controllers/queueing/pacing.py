@@ -1,8 +1,10 @@
-"""How long freed quota waits for more of it before those who wait are tried again.
+"""How long news are gathered before they are decided on.
 
-Trying them takes time, which grows with how many wait and in how many trees; trying them late leaves quota unused. So
-the batch is as short as it can be while the tries take no more than a small share of all time: 2 ms on a quiet machine,
-up to 50 ms where thirty busy queues keep one core at work. (Kueue waits a second.)
+A decision on one finished workload costs nearly as much as one on six in the same cohort: the heads of all its queues
+are tried, and tried again until nothing fits any more. But to decide late leaves quota unused. So nobody waits while
+deciding takes a small share of the time, and the first news after a pause are decided on at once, always. When it
+takes more, decisions are kept apart, by a few milliseconds at first and by 50 at most, which thirty busy queues come to
+on one core. (Kueue gathers what was freed for a second.)
 """
 
 from typing import Final
@@ -10,31 +12,40 @@ from typing import Final
 SHORTEST_SECONDS: Final = 0.002
 LONGEST_SECONDS: Final = 0.05
 _SHARE: Final = 0.1
-"""Of all time, for trying those who wait."""
+"""Of all time, for deciding."""
 
 _WINDOW_SECONDS: Final = 0.25
 _STEP: Final = 2.0
 
 
 class Pace:
-    """Follows how much time the tries take, and says how long the next batch is."""
+    """Follows how much time decisions take, and says how far they are apart."""
 
     def __init__(self) -> None:
-        self.seconds = SHORTEST_SECONDS
+        self.seconds = 0.0
+        """From the beginning of one decision to that of the next, at least."""
+        self._began: float | None = None
         self._since: float | None = None
         self._spent = 0.0
 
-    def took(self, began: float, ended: float) -> float:
-        """Those who wait were tried from then to then; the length of the batch from now on."""
+    def left(self, now: float) -> float:
+        """How long the next decision is to wait."""
+        return 0.0 if self._began is None else max(0.0, self._began + self.seconds - now)
+
+    def took(self, began: float, ended: float) -> None:
+        """A decision was made from then to then."""
+        self._began = began
         if self._since is None:
             self._since = began
         self._spent += ended - began
         passed = ended - self._since
         if passed >= _WINDOW_SECONDS:
-            change = self._spent / passed / _SHARE
-            wanted = self.seconds * min(_STEP, max(1 / _STEP, change))
-            self.seconds = min(LONGEST_SECONDS, max(SHORTEST_SECONDS, wanted))
             if passed >= 4 * _WINDOW_SECONDS:
-                self.seconds = SHORTEST_SECONDS  # it was quiet for a while
+                self.seconds = 0.0  # it was quiet for a while
+            else:
+                self._adapt(self._spent / passed / _SHARE)
             self._since, self._spent = ended, 0.0
-        return self.seconds
+
+    def _adapt(self, change: float) -> None:
+        wanted = max(SHORTEST_SECONDS, self.seconds) * min(_STEP, max(1 / _STEP, change))
+        self.seconds = min(LONGEST_SECONDS, wanted) if wanted > SHORTEST_SECONDS else 0.0
