@@ -20,13 +20,19 @@ class Answer(NamedTuple):
     body: bytes
 
 
+Heard = Callable[["Answer | Exception"], object]
+"""Called once, with the answer to a request or with what kept it from coming."""
+
+
 class _Connection(asyncio.Protocol):
     """One connection: a request at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, free: Callable[[_Connection], None]) -> None:
+        """`free` is called whenever it could take another request."""
+        self._free = free
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
-        self._answer: asyncio.Future[Answer] | None = None
+        self._heard: Heard | None = None
         self._body: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -34,8 +40,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(exc or ConnectionError("the server ended the connection"))
+        heard, self._heard = self._heard, None
+        if heard is not None:
+            heard(exc or ConnectionError("the server ended the connection"))
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
@@ -44,16 +51,19 @@ class _Connection(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(Answer(self._parser.get_status_code(), b"".join(self._body)))
+        heard, self._heard = self._heard, None
+        body, self._body = self._body, []
+        answer = Answer(self._parser.get_status_code(), body[0] if len(body) == 1 else b"".join(body))
+        self._free(self)
+        if heard is not None:
+            heard(answer)
 
-    async def ask(self, request: bytes) -> Answer:
+    def send(self, request: bytes, heard: Heard) -> None:
         if self._transport is None:
-            raise ConnectionError("the connection is closed")
-        self._body = []
-        self._answer = asyncio.get_running_loop().create_future()
+            heard(ConnectionError("the connection is closed"))
+            return
+        self._heard = heard
         self._transport.write(request)
-        return await self._answer
 
     def close(self) -> None:
         if self._transport is not None:
@@ -66,13 +76,14 @@ class Pool:
     def __init__(self, target: Target, size: int) -> None:
         self._target = target
         self._size = size
-        self._free: asyncio.Queue[_Connection] = asyncio.Queue()
+        self._free: deque[_Connection] = deque()
+        self._waiting: deque[tuple[bytes, Heard]] = deque()
         self._all: list[_Connection] = []
 
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
         for _ in range(self._size):
-            connection = _Connection()
+            connection = _Connection(self._go_on)
             await loop.create_connection(
                 lambda connection=connection: connection,
                 self._target.host,
@@ -80,16 +91,30 @@ class Pool:
                 ssl=self._target.trust,
             )
             self._all.append(connection)
-            self._free.put_nowait(connection)
+            self._free.append(connection)
+
+    def send(self, method: str, path: str, body: bytes, content_type: str, heard: Heard) -> None:
+        """One request; nobody has to wait for its answer."""
+        request = self._target.head(method, path, length=len(body), content_type=content_type) + body
+        if self._free:
+            self._free.popleft().send(request, heard)
+        else:
+            self._waiting.append((request, heard))
 
     async def ask(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> Answer:
         """One request, whatever the answer is."""
-        request = self._target.head(method, path, length=len(body), content_type=content_type) + body
-        connection = await self._free.get()
-        try:
-            return await connection.ask(request)
-        finally:
-            self._free.put_nowait(connection)
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def heard(answer: Answer | Exception) -> None:
+            if answered.done():
+                return
+            if isinstance(answer, Exception):
+                answered.set_exception(answer)
+            else:
+                answered.set_result(answer)
+
+        self.send(method, path, body, content_type, heard)
+        return await answered
 
     async def must(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> bytes:
         """One request that has to succeed."""
@@ -101,6 +126,12 @@ class Pool:
     def close(self) -> None:
         for connection in self._all:
             connection.close()
+
+    def _go_on(self, connection: _Connection) -> None:
+        if self._waiting:
+            connection.send(*self._waiting.popleft())
+        else:
+            self._free.append(connection)
 
 
 class Stream(asyncio.Protocol):

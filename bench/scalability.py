@@ -12,7 +12,9 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import mean
 from typing import Any, Final, NamedTuple
 
@@ -20,8 +22,8 @@ import msgspec
 import uvloop
 
 from bench.api.servers import Server, fairway, scratch
-from bench.api.wire import MERGE, Session, Target
-from bench.connections import Pool, Stream
+from bench.api.wire import JSON, MERGE, Session, Target
+from bench.connections import Answer, Pool, Stream
 from bench.table import Line, main
 
 GOAL_SECONDS: Final = 83.0
@@ -51,35 +53,35 @@ CLASSES: Final = (
 )
 
 
-class _Condition(msgspec.Struct):
+class _Condition(msgspec.Struct, gc=False):
+    """What the player looks at of a condition; it sends the rest back as it came."""
+
     type: str
     status: str
-    reason: str = ""
-    message: str = ""
-    lastTransitionTime: str = ""  # noqa: N815 - as it is written
-    observedGeneration: int = 0  # noqa: N815
 
 
-class _Status(msgspec.Struct):
-    conditions: list[_Condition] = []
+class _Status(msgspec.Struct, gc=False):
+    conditions: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-class _Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct, gc=False):
     name: str = ""
-    resourceVersion: str = ""  # noqa: N815
+    resourceVersion: str = ""  # noqa: N815 - as it is written
 
 
-class _Object(msgspec.Struct):
+class _Object(msgspec.Struct, gc=False):
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _Event(msgspec.Struct):
+class _Event(msgspec.Struct, gc=False):
     type: str
     object: _Object
 
 
 _decode = msgspec.json.Decoder(_Event).decode
+_read_conditions = msgspec.json.Decoder(list[_Condition]).decode
+_read_all = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -97,6 +99,10 @@ class Running:
     evictions: int = 0
     timer: asyncio.TimerHandle | None = None
     newest: _Object = field(default_factory=_Object)
+
+    def is_true(self) -> set[str]:
+        """The types of the conditions that are true."""
+        return {one.type for one in _read_conditions(self.newest.status.conditions) if one.status == "True"}
 
 
 class Outcome(NamedTuple):
@@ -133,7 +139,7 @@ class Player:
         self._left = 0
         self.conflicts = 0
         self.done = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._second = (0, "")
         self.trouble: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -162,19 +168,18 @@ class Player:
         if workload is None:
             return
         workload.newest = event.object
-        conditions = {one.type: one.status == "True" for one in event.object.status.conditions}
         if workload.finished:
             return
-        if conditions.get("Evicted") and conditions.get("QuotaReserved"):
+        true = workload.is_true()
+        if "Evicted" in true and "QuotaReserved" in true:
             if not workload.releasing:
                 self._let_go(workload)
-        elif conditions.get("Admitted") and not workload.admitted:
+        elif "Admitted" in true and not workload.admitted:
             workload.admitted = True
-            now = time.monotonic()
-            workload.first_admitted = workload.first_admitted or now
+            workload.first_admitted = workload.first_admitted or time.monotonic()
             loop = asyncio.get_running_loop()
             workload.timer = loop.call_later(workload.kind.run_seconds, self._finish, workload)
-        elif not conditions.get("QuotaReserved"):
+        elif "QuotaReserved" not in true:
             workload.releasing = False
 
     def _create(self, workload: Running, spec: bytes) -> None:
@@ -182,22 +187,18 @@ class Player:
         head = (
             f'{{"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload","metadata":{{"name":"{workload.name}"}},"spec":'
         )
-        self._send(self._pool.must("POST", _WORKLOADS, head.encode() + spec + b"}"))
+        self._pool.send("POST", _WORKLOADS, head.encode() + spec + b"}", JSON, partial(self._is_well, workload))
 
     def _finish(self, workload: Running) -> None:
         workload.timer = None
-        self._send(self._finished(workload))
+        if "Evicted" in workload.is_true():  # in the last moment
+            if not workload.releasing:
+                self._let_go(workload)
+            return
+        finished = self._condition("Finished", "True", "Succeeded", "Job finished successfully")
+        self._patch(workload, [finished], partial(self._finished, workload), partial(self._finish, workload))
 
-    async def _finished(self, workload: Running) -> None:
-        while True:
-            conditions = {one.type: one.status == "True" for one in workload.newest.status.conditions}
-            if conditions.get("Evicted"):
-                if not workload.releasing:
-                    self._let_go(workload)
-                return  # evicted in the last moment
-            if await self._patch(workload, "Finished", "True", "Succeeded", "Job finished successfully"):
-                break
-            await asyncio.sleep(_A_MOMENT)
+    def _finished(self, workload: Running) -> None:
         workload.finished = True
         self._left -= 1
         if not self._left:
@@ -210,48 +211,67 @@ class Player:
         if workload.timer is not None:
             workload.timer.cancel()
             workload.timer = None
-        self._send(self._release(workload))
+        self._release(workload)
 
-    async def _release(self, workload: Running) -> None:
-        while not await self._patch(  # noqa: ASYNC110
-            workload, "QuotaReserved", "False", "Pending", "Evicted", admission=None
-        ):
-            await asyncio.sleep(_A_MOMENT)  # until the watch has told what changed
+    def _release(self, workload: Running) -> None:
+        conditions = [
+            self._condition("Admitted", "False", "NoReservation", "The workload has no reservation"),
+            self._condition("Requeued", "True", "Preempted", "Evicted"),
+            self._condition("QuotaReserved", "False", "Pending", "Evicted"),
+        ]
+        self._patch(workload, conditions, lambda: None, partial(self._release, workload), admission=None)
 
-    async def _patch(
-        self, workload: Running, condition: str, status: str, reason: str, message: str, **fields: object
-    ) -> bool:
-        """Write one condition; not if the object has changed since it was last heard of."""
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    def _condition(self, kind: str, status: str, reason: str, message: str) -> dict[str, Any]:
+        now = int(time.time())
+        if now != self._second[0]:
+            self._second = (now, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)))
+        return {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": self._second[1],
+            "observedGeneration": 0,
+        }
+
+    def _patch(
+        self,
+        workload: Running,
+        conditions: list[dict[str, Any]],
+        done: Callable[[], None],
+        again: Callable[[], None],
+        **fields: object,
+    ) -> None:
+        """Write conditions; not if the object has changed since it was last heard of.
+
+        `again` is called a moment later in that case, when the watch has told what changed.
+        """
         newest = workload.newest
-        kept = [one for one in newest.status.conditions if one.type != condition]
-        if condition == "QuotaReserved":
-            kept = [one for one in kept if one.type not in {"Admitted", "Requeued"}]
-            kept.append(_Condition("Admitted", "False", "NoReservation", "The workload has no reservation", now))
-            kept.append(_Condition("Requeued", "True", "Preempted", message, now))
-        kept.append(_Condition(condition, status, reason, message, now))
+        written = {one["type"] for one in conditions}
+        kept = [one for one in _read_all(newest.status.conditions) if one["type"] not in written]
         body = {
             "metadata": {"resourceVersion": newest.metadata.resourceVersion},
-            "status": {"conditions": kept, **fields},
+            "status": {"conditions": kept + conditions, **fields},
         }
-        answer = await self._pool.ask("PATCH", f"{_WORKLOADS}/{workload.name}/status", _encode(body), MERGE)
-        if answer.status == 409:
-            self.conflicts += 1
-            return False
-        if answer.status != 200:
-            raise RuntimeError(f"{workload.name}: {answer.status} {answer.body[:300]!r}")
-        return True
 
-    def _send(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        def heard(answer: Answer | Exception) -> None:
+            if isinstance(answer, Answer) and answer.status == 409:
+                self.conflicts += 1
+                asyncio.get_running_loop().call_later(_A_MOMENT, again)
+            elif self._is_well(workload, answer):
+                done()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        problem = task.exception() if not task.cancelled() else None
-        if problem is not None and not self.trouble.done():
-            self.trouble.set_exception(problem)
+        self._pool.send("PATCH", f"{_WORKLOADS}/{workload.name}/status", _encode(body), MERGE, heard)
+
+    def _is_well(self, workload: Running, answer: Answer | Exception) -> bool:
+        """Whether a request was answered with success; if not, that ends the play."""
+        if isinstance(answer, Answer) and 200 <= answer.status < 300:
+            return True
+        if isinstance(answer, Answer):
+            answer = RuntimeError(f"{workload.name}: {answer.status} {answer.body[:300]!r}")
+        if not self.trouble.done():
+            self.trouble.set_exception(answer)
+        return False
 
 
 async def _play(target: Target, queues: list[str], scale: float, limit_seconds: float) -> tuple[float, Player]:

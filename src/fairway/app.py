@@ -4,7 +4,6 @@ It opens the state directory, puts the parts together, listens, and takes them a
 """
 
 import asyncio
-import gc
 import logging
 import os
 import socket
@@ -15,6 +14,7 @@ from typing import Any
 
 from fairway.kinds.registry import default_registry
 from fairway.runtime.clock import SystemClock
+from fairway.runtime.garbage import GarbageKeeper
 from fairway.runtime.lease import Hold
 from fairway.server.access.audit import AuditLog
 from fairway.server.access.users import Users
@@ -41,7 +41,6 @@ async def serve(settings: Settings, announce: Callable[[str], None], limits: Lim
         async with _running_api(settings, limits) as api:
             token = admin_token(settings.kubeconfig, Users(settings.state))
             write_kubeconfig(settings.kubeconfig, url, token, certificate.authority if certificate else None)
-            _spare_the_collector()
             listener = Listener(api, listening, certificate)
             async with _running_plane(settings, api) as broken:
                 await _unless(broken, listener.run(lambda: _ready(api, url, announce)))
@@ -79,13 +78,6 @@ def prepare_directory(state: Path) -> None:
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _spare_the_collector() -> None:
-    """Look for cycles rarely: requests leave none behind, and going through all that is stored takes long."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 50, 100)
-
-
 def _certificate(settings: Settings) -> Certificate | None:
     """What the server shows its clients; `None` if it speaks plain HTTP."""
     if settings.tls_cert and settings.tls_key:
@@ -110,10 +102,11 @@ async def _running_api(settings: Settings, limits: Limits | None) -> AsyncIterat
         await store.start()
         objects = Objects(store, default_registry(), clock.now)
         namespaces = NamespaceKeeper(objects)
-        keepers: list[Collector | NamespaceKeeper | EventExpiry] = [
+        keepers: list[Collector | NamespaceKeeper | EventExpiry | GarbageKeeper] = [
             Collector(objects),
             namespaces,
             EventExpiry(objects),
+            GarbageKeeper(clock),
         ]
         audit = AuditLog(settings.state)
         try:

@@ -114,6 +114,25 @@ def test_what_nobody_here_follows_does_not_stay_decoded() -> None:
     run(story())
 
 
+def test_a_state_that_is_overtaken_when_it_is_heard_of_does_not_stay_decoded() -> None:
+    async def story() -> None:
+        async with bench() as b:
+            made = await b.make("a")
+            b.api.objects.watched_here.add("configmaps")
+            changes = [{"data": {"key": str(number)}} for number in range(3)]
+            written = await asyncio.gather(
+                *(b.client.patch(b.config_maps, "default", "a", change) for change in changes)
+            )
+            told = await b.next_events(made["metadata"]["resourceVersion"], 3)
+            assert [event.manifest for event in told] == written
+            assert [event.manifest["data"]["key"] for event in told] == ["0", "1", "2"]
+            since = int(made["metadata"]["resourceVersion"])
+            recent = b.api.store.watch("configmaps", since).ready()
+            assert [change.entry.shared for change in recent] == [None, None, written[-1]]
+
+    run(story())
+
+
 def test_what_a_write_answers_is_what_is_stored() -> None:
     async def story() -> None:
         async with bench() as b:

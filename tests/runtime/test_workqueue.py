@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.workqueue import QueueShutDown, WorkQueue
-from fairway.testing.clock import VirtualClock, settle
+from fairway.testing.clock import VirtualClock, VirtualTimer, settle
 
 Queue = WorkQueue[str]
 
@@ -296,5 +296,51 @@ def test_every_wish_is_followed_by_work_that_starts_after_it_and_no_key_is_worke
                 await done
             checked.check()
         await checked.finish_everything()
+
+    asyncio.run(run())
+
+
+def test_delayed_keys_share_a_timer_and_come_in_the_order_of_their_times() -> None:
+    async def scenario(queue: Queue, clock: VirtualClock) -> None:
+        for key, seconds in (("late", 30.0), ("soon", 10.0), ("also soon", 10.0), ("never mind", 20.0), ("now", 0.5)):
+            queue.add_after(key, seconds)
+        for seconds in range(300, 20, -1):  # each earlier than the one before, and none is kept for good
+            queue.add_after("pushed", float(seconds))
+
+        assert len(queue._due) < 100
+        found = []
+        for _ in range(31):
+            clock.advance(1)
+            while queue:
+                found.append((await queue.get(), clock.monotonic()))
+        assert found == [
+            ("now", 1),
+            ("soon", 10),
+            ("also soon", 10),
+            ("never mind", 20),
+            ("pushed", 21),
+            ("late", 30),
+        ]
+        assert clock.next_due() is None
+
+    on_loop(scenario)
+
+
+def test_a_timer_that_rings_too_early_is_taken_at_its_word() -> None:
+    class Hasty(VirtualClock):
+        """Rings a little before the time, as timers of a coarser clock do."""
+
+        def call_later(self, seconds: float, callback: Callable[[], object]) -> VirtualTimer:
+            return super().call_later(seconds - 0.001, callback)
+
+    async def run() -> None:
+        clock = Hasty()
+        queue: Queue = WorkQueue(clock)
+        queue.add_after("a", 5)
+        queue.add_after("b", 6)
+        clock.advance(4.999)
+        assert [await queue.get() for _ in range(len(queue))] == ["a"]
+        clock.advance(1)
+        assert [await queue.get() for _ in range(len(queue))] == ["b"]
 
     asyncio.run(run())

@@ -59,8 +59,9 @@ class Informer:
 
         The answer may come late: what the watch has passed already and does not know, was deleted since.
         """
-        if _key(manifest) in self._known or int(manifest["metadata"]["resourceVersion"]) > self._heard:
-            self._hear(manifest)
+        key = _key(manifest)
+        if key in self._known or int(manifest["metadata"]["resourceVersion"]) > self._heard:
+            self._hear(key, manifest)
 
     def note_gone(self, manifest: Manifest) -> None:
         """Take in that an object was deleted at once."""
@@ -99,18 +100,20 @@ class Informer:
 
     async def _follow(self, since: str) -> None:
         async for event in self._client.watch(self._kind, since, self._scope):
-            self._heard = max(self._heard, int(event.manifest["metadata"]["resourceVersion"]))
-            if event.type == "DELETED":
-                self._hear_gone(event.manifest)
+            change, manifest = event
+            self._heard = max(self._heard, int(manifest["metadata"]["resourceVersion"]))
+            if change == "DELETED":
+                self._hear_gone(manifest)
             else:
-                self._hear(event.manifest)
+                self._hear(_key(manifest), manifest)
 
-    def _hear(self, new: Manifest) -> None:
+    def _hear(self, key: Key, new: Manifest) -> None:
         """A state from a watch or from a write; whichever comes second, the newer one stays."""
-        if new["metadata"]["uid"] in self._gone:
-            return
-        key = _key(new)
         known = self._known.get(key)
+        if known is new:
+            return  # most often: its writer has told it already
+        if self._gone and new["metadata"]["uid"] in self._gone:
+            return
         if known is None or int(known["metadata"]["resourceVersion"]) < int(new["metadata"]["resourceVersion"]):
             self._tell(key, new)
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
 from fairway.errors import BadRequest
 from fairway.kinds.kind import Kind, Manifest
+from fairway.store.entries import Entry
 from fairway.store.objects import DeleteOptions, Objects, PatchType, WriteOptions, Written
 from fairway.store.objects.reading import shared
 from fairway.store.objects.writing import check_preconditions
@@ -47,7 +48,7 @@ class LocalClient:
         events = self._objects.watch(Selection(kind, *scope), int(since))
         while True:
             for event in await events.next():
-                yield WatchEvent(event.type, shared(event.entry))
+                yield WatchEvent(event.type, self._read(event.entry))
 
     async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
         namespace = manifest.get("metadata", {}).get("namespace", "")
@@ -99,9 +100,19 @@ class LocalClient:
         written = await self._objects.bind(self._pods, key, node, self._options)
         return self._told(written)
 
+    def _read(self, entry: Entry) -> Manifest:
+        """A state that may be overtaken already: it stays decoded only if it is the newest."""
+        if entry.shared is not None:
+            return entry.shared
+        manifest = shared(entry)
+        if self._objects.store.get(entry.resource, entry.key) is not entry:
+            entry.shared = None
+        return manifest
+
     def _told(self, written: Written) -> Manifest:
         """What came of a write; it stays decoded only for kinds that somebody here follows, which Events are not."""
-        manifest = shared(written.entry)
-        if written.entry.resource not in self._objects.watched_here:
-            written.entry.shared = None
+        entry = written.entry
+        manifest = self._read(entry)
+        if entry.resource not in self._objects.watched_here:
+            entry.shared = None
         return manifest

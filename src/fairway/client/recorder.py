@@ -33,15 +33,19 @@ _Key = tuple[str, str, str, str]
 
 
 class _Told:
-    """One event, written or not, and how often it was told."""
+    """One event, written or not, and how often it was told.
+
+    Of manifests only what is needed is remembered: what an event is about may have changed many times since.
+    """
 
     __slots__ = ("about", "count", "first", "last", "written")
 
     def __init__(self, about: Manifest, now: datetime) -> None:
-        self.about = about
+        self.about = _reference(about)
         self.first = self.last = now
         self.count = 0
         self.written: Manifest | None = None
+        """Namespace and name of the stored event."""
 
 
 class Recorder:
@@ -104,9 +108,11 @@ class Recorder:
         try:
             if told.written is not None:
                 change = {"count": told.count, "lastTimestamp": _stamp(told.last)}
-                told.written = await self._writer.patch("events", told.written, change)
+                await self._writer.patch("events", told.written, change)
             else:
-                told.written = await self._writer.create("events", self._manifest(key, told), trusted=True)
+                created = await self._writer.create("events", self._manifest(key, told), trusted=True)
+                metadata = created["metadata"]
+                told.written = {"metadata": {"namespace": metadata["namespace"], "name": metadata["name"]}}
         except NotFound:
             told.written = None  # it expired, or its namespace is gone
         except ApiError as error:
@@ -114,20 +120,10 @@ class Recorder:
 
     def _manifest(self, key: _Key, told: _Told) -> Manifest:
         _, kind, reason, message = key
-        metadata = told.about["metadata"]
-        namespace = metadata.get("namespace", "")
-        about = {
-            "apiVersion": told.about["apiVersion"],
-            "kind": told.about["kind"],
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-            "resourceVersion": metadata["resourceVersion"],
-        }
-        if namespace:
-            about["namespace"] = namespace
+        about = told.about
         return {
-            "metadata": {"generateName": f"{metadata['name'][:200]}.", "namespace": namespace or "default"},
-            "involvedObject": about,
+            "metadata": {"generateName": f"{about['name'][:200]}.", "namespace": about.get("namespace") or "default"},
+            "involvedObject": dict(about),
             "type": kind,
             "reason": reason,
             "message": message,
@@ -137,6 +133,20 @@ class Recorder:
             "lastTimestamp": _stamp(told.last),
             "count": told.count,
         }
+
+
+def _reference(manifest: Manifest) -> dict[str, str]:
+    metadata = manifest["metadata"]
+    about = {
+        "apiVersion": manifest["apiVersion"],
+        "kind": manifest["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "resourceVersion": metadata["resourceVersion"],
+    }
+    if metadata.get("namespace"):
+        about["namespace"] = metadata["namespace"]
+    return about
 
 
 def _stamp(moment: datetime) -> str:

@@ -10,10 +10,12 @@ done:
 - A key that is to be looked at again later is added with `add_after`; of several such wishes the earliest counts.
   A wish for now leaves the one for later as it is.
 
+All delayed keys share one timer, which rings for the earliest: thousands of them are wishes for a far future.
 Memory is bounded by the number of keys. All methods belong to the one event loop that the workers run on.
 """
 
 import asyncio
+import heapq
 from collections import deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
@@ -23,6 +25,8 @@ from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock, Timer
 
 K = TypeVar("K", bound=Hashable)
+
+_MOST_STALE = 64
 
 
 class QueueShutDown(FairwayError):
@@ -37,7 +41,12 @@ class WorkQueue(Generic[K]):
         self._waiting: set[K] = set()
         """Keys that need work: those in `_ready`, and those that wait for their worker to be done."""
         self._processing: set[K] = set()
-        self._delayed: dict[K, tuple[float, Timer]] = {}
+        self._delayed: dict[K, float] = {}
+        """When each delayed key is due."""
+        self._due: list[tuple[float, int, K]] = []
+        """The same as a heap, with the order of the wishes; also such as were overtaken by an earlier one."""
+        self._wishes = 0
+        self._timer: tuple[float, Timer] | None = None
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._shut_down = False
@@ -61,11 +70,16 @@ class WorkQueue(Generic[K]):
             return
         due = self._clock.monotonic() + seconds
         earlier = self._delayed.get(key)
-        if earlier is not None:
-            if earlier[0] <= due:
-                return
-            earlier[1].cancel()
-        self._delayed[key] = due, self._clock.call_later(seconds, lambda: self._due(key))
+        if earlier is not None and earlier <= due:
+            return
+        self._delayed[key] = due
+        self._wishes += 1
+        heapq.heappush(self._due, (due, self._wishes, key))
+        if len(self._due) > 2 * len(self._delayed) + _MOST_STALE:
+            self._due = [one for one in self._due if self._delayed.get(one[2]) == one[0]]
+            heapq.heapify(self._due)
+        if self._timer is None or due < self._timer[0]:
+            self._wind(due, seconds)
 
     def add_rate_limited(self, key: K) -> None:
         failures = self._failures.get(key, 0)
@@ -100,15 +114,32 @@ class WorkQueue(Generic[K]):
     def shut_down(self) -> None:
         """Takes no more keys and drops the delayed ones; what is ready is still handed out, then `get` raises."""
         self._shut_down = True
-        for _, timer in self._delayed.values():
-            timer.cancel()
+        if self._timer is not None:
+            self._timer[1].cancel()
+            self._timer = None
         self._delayed.clear()
+        self._due.clear()
         while self._getters:
             self._wake_getter()
 
-    def _due(self, key: K) -> None:
-        del self._delayed[key]
-        self.add(key)
+    def _wind(self, due: float, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer[1].cancel()
+        self._timer = due, self._clock.call_later(seconds, lambda: self._ring(due))
+
+    def _ring(self, due: float) -> None:
+        """Add what is due by now; what the timer was set for is, even if it rang a moment too early."""
+        self._timer = None
+        now = max(due, self._clock.monotonic())
+        while self._due:
+            moment, _, key = self._due[0]
+            if self._delayed.get(key) == moment:
+                if moment > now:
+                    self._wind(moment, moment - now)
+                    return
+                del self._delayed[key]
+                self.add(key)
+            heapq.heappop(self._due)
 
     def _offer(self, key: K) -> None:
         self._ready.append(key)

@@ -218,7 +218,7 @@ class Scene:
 
     def _is_wanted_soon(self) -> bool:
         queue = self.controller._worker._queue
-        return any(due - self.clock.monotonic() <= SOON_SECONDS for due, _ in queue._delayed.values())
+        return any(due - self.clock.monotonic() <= SOON_SECONDS for due in queue._delayed.values())
 
     # Workloads
 

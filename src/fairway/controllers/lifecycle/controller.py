@@ -49,11 +49,13 @@ class WorkloadLifecycle:
         if new is None:
             return
         found = self._due(new)
+        if isinstance(found, Later) and found.seconds is None:
+            return
         key = (new["metadata"]["namespace"], new["metadata"]["name"])
-        if not isinstance(found, Later):
-            self._worker.add(key)
-        elif found.seconds is not None:
+        if isinstance(found, Later) and found.seconds is not None:
             self._worker.add_after(key, found.seconds)
+        else:
+            self._worker.add(key)
 
     def _look_at_all(self) -> None:
         for workload in self._workloads.items():

@@ -86,6 +86,7 @@ class Later(NamedTuple):
 
 Outcome = Finish | LetGo | Delete | RequestEviction | Later
 _NOTHING: Final = Later()
+_NOTHING_EVER: Final = Later(final=True)
 
 
 def decide(case: Case) -> Outcome:
@@ -93,13 +94,15 @@ def decide(case: Case) -> Outcome:
     soonest: float | None = None
     for step in STEPS:
         found = step(case)
+        if found is _NOTHING:
+            continue
         if not isinstance(found, Later):
             return found
         if found.seconds is not None:
             soonest = found.seconds if soonest is None else min(soonest, found.seconds)
         if found.final:
             break
-    return Later(soonest)
+    return _NOTHING if soonest is None else Later(soonest)
 
 
 def finish_orphan(case: Case) -> Outcome:
@@ -122,7 +125,7 @@ def keep_finished(case: Case) -> Outcome:
         return _NOTHING
     kept_for = case.configuration.finished_retention_seconds
     if kept_for is None or "deletionTimestamp" in case.workload["metadata"]:
-        return Later(final=True)
+        return _NOTHING_EVER
     left = kept_for - case.seconds_since(finished)
     if left > 0:
         return Later(left, final=True)

@@ -42,9 +42,10 @@ class QueueMetrics:
         after = Shown(new) if new is not None else None
         if old is not None and after is not None:
             before = Shown(old)
-            transitions.count(self._tally, before, after, self._clock.now())
-            if "Admitted" in after.conditions and "Admitted" not in before.conditions:
-                self._count_for_cohorts(after)
+            if before.conditions.keys() != after.conditions.keys():
+                transitions.count(self._tally, before, after, self._clock.now())
+                if "Admitted" in after.conditions and "Admitted" not in before.conditions:
+                    self._count_for_cohorts(after)
         self._follow_finished(old, after)
 
     def _count_for_cohorts(self, admitted: Shown) -> None:

@@ -42,11 +42,15 @@ class Tally:
         self.times: dict[str, dict[Labels, Histogram]] = {}
 
     def count(self, name: str, labels: Labels) -> None:
-        series = self.counts.setdefault(name, {})
+        series = self.counts.get(name)
+        if series is None:
+            series = self.counts[name] = {}
         series[labels] = series.get(labels, 0) + 1
 
     def time(self, name: str, labels: Labels, seconds: float) -> None:
-        series = self.times.setdefault(name, {})
+        series = self.times.get(name)
+        if series is None:
+            series = self.times[name] = {}
         found = series.get(labels)
         if found is None:
             found = series[labels] = Histogram()

@@ -6,7 +6,7 @@ we first look is no transition.
 
 import re
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fairway.controllers.metrics.series import Labels, Tally
 from fairway.kinds.kind import Manifest
@@ -15,6 +15,27 @@ _NOTHING: Final[dict[str, Any]] = {}
 _DEACTIVATED: Final = "Deactivated"
 _PREEMPTOR_PATH: Final = re.compile(r"preemptor path: (?:/[^/;]*)*/([^/;]+);")
 """Who a workload was preempted for is recorded nowhere but in the words of the condition."""
+
+
+class _Names(NamedTuple):
+    """A metric of ClusterQueues, and the same one of LocalQueues."""
+
+    of_queue: str
+    of_local_queue: str
+
+
+def _names(name: str) -> _Names:
+    return _Names(name, f"local_queue_{name}")
+
+
+_RESERVED: Final = _names("quota_reserved_workloads")
+_RESERVED_AFTER: Final = _names("quota_reserved_wait_time_seconds")
+_ADMITTED: Final = _names("admitted_workloads")
+_ADMITTED_AFTER: Final = _names("admission_wait_time_seconds")
+_CHECKED_AFTER: Final = _names("admission_checks_wait_time_seconds")
+_READY_AFTER: Final = _names("ready_wait_time_seconds")
+_STARTED_AFTER: Final = _names("admitted_until_ready_wait_time_seconds")
+_FINISHED: Final = _names("finished_workloads")
 
 
 class Shown:
@@ -51,12 +72,12 @@ class Shown:
 
 
 def count(tally: Tally, old: Shown, new: Shown, now: datetime) -> None:
-    """Add to the tally what happened between two states of a Workload."""
+    """Add to the tally what happened between two states of a Workload: nothing, where the same conditions are true."""
     before, after = old.conditions, new.conditions
-    if "QuotaReserved" in after and "QuotaReserved" not in before:
-        _count_with_wait(tally, "quota_reserved_workloads", "quota_reserved_wait_time_seconds", new, now)
-    if "Admitted" in after and "Admitted" not in before:
-        _count_admission(tally, new, now)
+    reserved = "QuotaReserved" in after and "QuotaReserved" not in before
+    admitted = "Admitted" in after and "Admitted" not in before
+    if reserved or admitted:
+        _count_admission(tally, new, now, reserved=reserved, admitted=admitted)
     if "PodsReady" in after and "PodsReady" not in before and after["PodsReady"]["reason"] == "Started":
         _count_readiness(tally, new, now)
     if "Evicted" in after and "Evicted" not in before and new.cluster_queue:
@@ -68,32 +89,35 @@ def count(tally: Tally, old: Shown, new: Shown, now: datetime) -> None:
         waited = _seconds(after["Evicted"]["lastTransitionTime"], now)
         tally.time("workload_eviction_latency_seconds", (old.cluster_queue, reason), waited)
     if "Finished" in after and "Finished" not in before:
-        tally.count("finished_workloads", (new.cluster_queue, new.priority_class))
-        tally.count("local_queue_finished_workloads", (*new.local_queue, new.priority_class))
+        queue, local = _labels(new)
+        tally.count(_FINISHED.of_queue, queue)
+        tally.count(_FINISHED.of_local_queue, local)
 
 
-def _count_with_wait(tally: Tally, counter: str, histogram: str, new: Shown, now: datetime) -> None:
+def _count_admission(tally: Tally, new: Shown, now: datetime, *, reserved: bool, admitted: bool) -> None:
+    """Mostly both come at once, and so after the same time."""
     waited = _seconds(new.queued_since(), now)
-    queue, local = (new.cluster_queue, new.priority_class), (*new.local_queue, new.priority_class)
-    tally.count(counter, queue)
-    tally.time(histogram, queue, waited)
-    tally.count(f"local_queue_{counter}", local)
-    tally.time(f"local_queue_{histogram}", local, waited)
-
-
-def _count_admission(tally: Tally, new: Shown, now: datetime) -> None:
-    _count_with_wait(tally, "admitted_workloads", "admission_wait_time_seconds", new, now)
-    reserved = new.conditions.get("QuotaReserved")
-    if new.status.get("admissionChecks") and reserved is not None:
-        _time(tally, "admission_checks_wait_time_seconds", new, _seconds(reserved["lastTransitionTime"], now))
+    queue, local = _labels(new)
+    for happened, counter, histogram in (
+        (reserved, _RESERVED, _RESERVED_AFTER),
+        (admitted, _ADMITTED, _ADMITTED_AFTER),
+    ):
+        if happened:
+            tally.count(counter.of_queue, queue)
+            tally.time(histogram.of_queue, queue, waited)
+            tally.count(counter.of_local_queue, local)
+            tally.time(histogram.of_local_queue, local, waited)
+    if admitted and new.status.get("admissionChecks") and "QuotaReserved" in new.conditions:
+        since = new.conditions["QuotaReserved"]["lastTransitionTime"]
+        _time(tally, _CHECKED_AFTER, new, _seconds(since, now))
 
 
 def _count_readiness(tally: Tally, new: Shown, now: datetime) -> None:
-    _time(tally, "ready_wait_time_seconds", new, _seconds(new.queued_since(), now))
+    _time(tally, _READY_AFTER, new, _seconds(new.queued_since(), now))
     admitted, ready = new.conditions.get("Admitted"), new.conditions["PodsReady"]
     if admitted is not None:
         waited = _seconds(admitted["lastTransitionTime"], datetime.fromisoformat(ready["lastTransitionTime"]))
-        _time(tally, "admitted_until_ready_wait_time_seconds", new, waited)
+        _time(tally, _STARTED_AFTER, new, waited)
 
 
 def _count_eviction(tally: Tally, old: Shown, new: Shown) -> None:
@@ -120,9 +144,16 @@ def _count_preemption(tally: Tally, preempted: dict[str, Any]) -> None:
         tally.count("preempted_workloads", (preemptor[1], preempted["reason"]))
 
 
-def _time(tally: Tally, histogram: str, new: Shown, seconds: float) -> None:
-    tally.time(histogram, (new.cluster_queue, new.priority_class), seconds)
-    tally.time(f"local_queue_{histogram}", (*new.local_queue, new.priority_class), seconds)
+def _time(tally: Tally, histogram: _Names, new: Shown, seconds: float) -> None:
+    queue, local = _labels(new)
+    tally.time(histogram.of_queue, queue, seconds)
+    tally.time(histogram.of_local_queue, local, seconds)
+
+
+def _labels(shown: Shown) -> tuple[Labels, Labels]:
+    """Its ClusterQueue and its LocalQueue, each with its priority class."""
+    priority_class = shown.priority_class
+    return (shown.cluster_queue, priority_class), (*shown.local_queue, priority_class)
 
 
 def _reason_and_cause(reason: str) -> tuple[str, str]:
