@@ -20,7 +20,7 @@ from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
 from fairway.controllers.jobs import pods as facts
 from fairway.controllers.jobs import statuses, verdicts
-from fairway.controllers.jobs.deciding import NewPod, Plan, decide
+from fairway.controllers.jobs.deciding import NewPod, Plan, decide, is_at_rest
 from fairway.controllers.jobs.ledgers import Ledger, opened
 from fairway.controllers.jobs.owned import OwnedPods, owner_key
 from fairway.controllers.jobs.specs import JobSpec, is_ours, ttl_seconds
@@ -57,6 +57,9 @@ class JobController:
         self._refused: set[str] = set()
         """Jobs whose last pod could not be made: the next one is tried alone."""
 
+        self._making: set[str] = set()
+        """Jobs whose pods are being made just now, by UID; they are looked at again when that is done."""
+
         self._choosing: dict[Key, str] = {}
         """Jobs that choose their pods by a selector of their own, and their UIDs."""
 
@@ -80,6 +83,8 @@ class JobController:
                 return
         elif new["spec"].get("manualSelector"):
             self._choosing[_key(new)] = new["metadata"]["uid"]
+        elif old is None and is_at_rest(new) and not self._owned.has(new["metadata"]["uid"]):
+            return  # as nearly every job that is queued comes to be
         if old is None or _asks_for_something_else(old, new):
             self._worker.add(_key(new))
 
@@ -88,7 +93,7 @@ class JobController:
             self._note_departure(old)
         self._owned.note(old, new)
         pod = new or old
-        if pod is None or (old is not None and new is not None and not self._matters(old, new)):
+        if pod is None or (new is not None and not self._matters(old, new)):
             return
         for key in {owner_key(one) for one in (old, new) if one is not None}:
             if key is not None:
@@ -98,8 +103,10 @@ class JobController:
                 if choosing[0] == pod["metadata"].get("namespace", ""):
                     self._worker.add(choosing)
 
-    def _matters(self, old: Manifest, new: Manifest) -> bool:
-        """Whether a change of a pod can matter to its job."""
+    def _matters(self, old: Manifest | None, new: Manifest) -> bool:
+        """Whether a pod that came or changed can matter to its job."""
+        if old is None:
+            return facts.owner_uid(new) not in self._making
         if facts.is_active(old) and facts.is_active(new) and facts.owner_uid(new) in self._waiting_since:
             return False  # the status is about to be written anyway, and will say it
         return _says_something_else(old, new)
@@ -160,9 +167,13 @@ class JobController:
             return
         uid = job["metadata"]["uid"]
         tried = new[:1] if uid in self._refused else new
-        made = await asyncio.gather(
-            *(self._writer.create("pods", pod_of(job, one)) for one in tried), return_exceptions=True
-        )
+        self._making.add(uid)
+        try:
+            made = await asyncio.gather(
+                *(self._writer.create("pods", pod_of(job, one)) for one in tried), return_exceptions=True
+            )
+        finally:
+            self._making.discard(uid)
         self._refused.discard(uid)
         failure: BaseException | None = None
         for pod in made:
