@@ -5,13 +5,15 @@ controller of Kubernetes has it: what a write answers is in the cache before the
 sees it, and after a restart all pods are listed before the first decision is made. A pod that was stored is therefore
 never made again, whenever the process ends.
 
+A pod is made with its node where whoever places pods has one for it at once (`Places`), else without.
+
 A status that only says how far a job has come waits a moment for more to come, so that a job that ends within that
 moment is written once. One that others act on does not wait.
 """
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -25,7 +27,7 @@ from fairway.controllers.jobs.ledgers import Ledger, opened
 from fairway.controllers.jobs.owned import OwnedPods, owner_key
 from fairway.controllers.jobs.specs import JobSpec, is_ours, ttl_seconds
 from fairway.controllers.jobs.templates import controller_reference, pod_of
-from fairway.errors import ApiError, FairwayError
+from fairway.errors import ApiError, FairwayError, ValidationError
 from fairway.kinds.kind import Manifest
 from fairway.model.selectors import LabelSelector
 from fairway.runtime.worker import Worker
@@ -39,12 +41,24 @@ _SOONEST_SECONDS: Final = 0.001
 _PARALLEL: Final = 64
 
 
+class Places(Protocol):
+    """Whoever gives nodes to pods."""
+
+    def reserve(self, owner: str, pod: Manifest) -> str | None:
+        """The node for a pod that is about to be made for this owner, if it would get one at once."""
+
+    def settle(self, owner: str, node: str, pod: Manifest | None) -> None:
+        """To be called once for each node that was given so, with the pod; `None` if it was not made."""
+
+
 class JobController:
     """Makes the pods of all jobs and keeps their status."""
 
-    def __init__(self, cluster: Cluster, recorder: Recorder) -> None:
+    def __init__(self, cluster: Cluster, recorder: Recorder, places: Places | None = None) -> None:
+        """Without `places`, pods are made without nodes."""
         self._clock = cluster.clock
         self._recorder = recorder
+        self._places = places
         self._writer = cluster.writer("job-controller")
         self._jobs = cluster.cache("jobs.batch")
         self._pods = cluster.cache("pods")
@@ -169,9 +183,7 @@ class JobController:
         tried = new[:1] if uid in self._refused else new
         self._making.add(uid)
         try:
-            made = await asyncio.gather(
-                *(self._writer.create("pods", pod_of(job, one)) for one in tried), return_exceptions=True
-            )
+            made = await asyncio.gather(*(self._made(job, one) for one in tried), return_exceptions=True)
         finally:
             self._making.discard(uid)
         self._refused.discard(uid)
@@ -186,6 +198,22 @@ class JobController:
                 self._refused.add(uid)
                 self._recorder.warning(job, "FailedCreate", f"Error creating: {failure}")
             raise failure
+
+    async def _made(self, job: Manifest, new: NewPod) -> Manifest:
+        """One pod, with its node if there is one for it."""
+        pod, uid = pod_of(job, new), job["metadata"]["uid"]
+        node = None if self._places is None else self._places.reserve(uid, pod)
+        if self._places is None or node is None:
+            return await self._writer.create("pods", pod)
+        pod["spec"]["nodeName"] = node
+        made: Manifest | None = None
+        try:
+            made = await self._writer.create("pods", pod)
+        except ValidationError:
+            pass  # it may have got a gate on its way, which none may have who has a node
+        finally:
+            self._places.settle(uid, node, made)
+        return await self._writer.create("pods", pod_of(job, new)) if made is None else made
 
     async def _delete(self, job: Manifest, plan: Plan) -> None:
         if not plan.delete:
