@@ -25,7 +25,7 @@ from fairway.kinds.kind import Manifest
 
 FIRST_BACKOFF_SECONDS: Final = 10.0
 LONGEST_BACKOFF_SECONDS: Final = 600.0
-_MOST_AT_ONCE: Final = 500
+MOST_AT_ONCE: Final = 500
 """Pods that one plan makes or deletes."""
 
 
@@ -131,7 +131,7 @@ def _clearing(
     if is_new:
         report = statuses.ending(spec, status, count, verdict, started, now)
         plan = _reported(status, report, count, urgent=True)
-    return replace(plan, delete=count.active[:_MOST_AT_ONCE], excuses=not verdict.is_failure)
+    return replace(plan, delete=count.active[:MOST_AT_ONCE], excuses=not verdict.is_failure)
 
 
 def _reported(status: Mapping[str, Any], report: statuses.Report, count: Count, *, urgent: bool) -> Plan:
@@ -148,15 +148,15 @@ def _is_stopped(spec: JobSpec, status: Mapping[str, Any]) -> bool:
 def _kept_up(spec: JobSpec, count: Count, now: datetime) -> Plan:
     """As many pods as the job wants to have now."""
     if spec.suspended:
-        return Plan(delete=count.active[:_MOST_AT_ONCE], excuses=True) if count.active else NOTHING
+        return Plan(delete=count.active[:MOST_AT_ONCE], excuses=True) if count.active else NOTHING
     wanted = _wanted_active(spec, count)
     surplus = _surplus(spec, count, len(count.active) - wanted)
     if surplus:
-        return Plan(delete=tuple(surplus[:_MOST_AT_ONCE]), excuses=True)
+        return Plan(delete=tuple(surplus[:MOST_AT_ONCE]), excuses=True)
     missing = wanted - len(count.active) - (len(count.terminating) if spec.replaces_only_failed else 0)
     if missing <= 0:
         return NOTHING
-    missing = min(missing, _MOST_AT_ONCE)
+    missing = min(missing, MOST_AT_ONCE)
     if spec.index_backoff_limit is not None:
         return _retried_by_index(spec, count, missing, now)
     wait = _backoff_left(count.streak, now)
