@@ -64,6 +64,7 @@ class Plane:
         ids = Ids(cluster)
         places = Places(archives=str(settings.state / "archives"), checkpoints=str(settings.state / "checkpoints"))
         remotes = other_servers(settings, os.environ, clock)
+        scheduler = Scheduler(cluster, kubernetes)
         self._cluster = cluster
         self._supervision = LocalSupervision(settings.state, clock)
         self._defaults = Defaults(cluster, _capacity(machine))
@@ -77,10 +78,10 @@ class Plane:
             PodController(cluster, configuration, kueue),
             ProvisioningController(cluster, kueue),
             CheckCapacity(cluster, kueue),
-            JobController(cluster, kubernetes),
+            JobController(cluster, kubernetes, scheduler),
             ids,
             ManagedJobController(cluster, configuration, kubernetes, self.queueing, places, remotes),
-            Scheduler(cluster, kubernetes),
+            scheduler,
             Runner(cluster, self._supervision, machine, settings.state, kubernetes),
             JobFiles(cluster, settings.state),
         ]

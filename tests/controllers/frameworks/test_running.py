@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fairway.controllers.frameworks.reconciling import Reconciler
 from fairway.model.configuration import WaitForPodsReady
 
 from .scene import a_job, a_scene
@@ -32,6 +33,42 @@ def test_a_job_that_ends_at_once_costs_three_writes() -> None:
                 ("Started", "Admitted by clusterQueue team"),
                 ("FinishedWorkload", f"Workload '{name}' is declared finished"),
             ]
+
+    asyncio.run(play())
+
+
+def test_a_job_is_looked_at_once_for_each_thing_that_happens_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again for what was written about it in that look."""
+    looks: list[str] = []
+    reconcile = Reconciler.reconcile
+
+    async def counted(self: Reconciler, namespace: str, name: str) -> float | None:
+        looks.append(name)
+        return await reconcile(self, namespace, name)
+
+    async def play() -> None:
+        monkeypatch.setattr(Reconciler, "reconcile", counted)
+        async with a_scene() as scene:
+            await scene.submit()
+            assert len(looks) == 1
+            await scene.reserve()
+            assert len(looks) == 2
+            await scene.complete()
+            assert len(looks) == 3
+
+    asyncio.run(play())
+
+
+def test_a_second_workload_of_a_job_is_noticed_while_the_first_is_there() -> None:
+    async def play() -> None:
+        async with a_scene() as scene:
+            await scene.submit()
+            first = scene.workload()
+            kept = ("labels", "ownerReferences", "namespace")
+            metadata = {"name": "another", **{name: first["metadata"][name] for name in kept}}
+            await scene.api.create("workloads", {"metadata": metadata, "spec": first["spec"]})
+            await scene.idle()
+            assert len(scene.api.names("workloads")) == 1
 
     asyncio.run(play())
 

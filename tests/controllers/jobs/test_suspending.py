@@ -1,6 +1,43 @@
 """Suspension: pods go and count for nothing, the start is forgotten, and both are said."""
 
-from .things import RESUMED, SUSPENDED, Play, ago, conditions_of, job, plan_for, pod
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.controllers.jobs.deciding import NOTHING, is_at_rest
+
+from .things import RESUMED, SUSPENDED, Play, ago, condition, conditions_of, job, plan_for, pod
+
+RESTING = {"conditions": [SUSPENDED], "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
+SPECS = st.fixed_dictionaries(
+    {"suspend": st.booleans()},
+    optional={
+        "parallelism": st.integers(0, 3),
+        "completions": st.sampled_from([0, 1, 3]),
+        "completionMode": st.sampled_from(["Indexed", "NonIndexed"]),
+        "backoffLimit": st.integers(0, 2),
+        "backoffLimitPerIndex": st.integers(0, 1),
+        "activeDeadlineSeconds": st.integers(1, 100),
+        "successPolicy": st.just({"rules": [{"succeededCount": 1}]}),
+    },
+)
+STATUSES = st.fixed_dictionaries(
+    {},
+    optional={
+        "ready": st.integers(0, 1),
+        "terminating": st.integers(0, 1),
+        "uncountedTerminatedPods": st.sampled_from([{}, {"succeeded": ["a"]}]),
+        "conditions": st.lists(
+            st.sampled_from([SUSPENDED, RESUMED, condition("FailureTarget", "BackoffLimitExceeded")]), max_size=2
+        ),
+        "active": st.integers(0, 1),
+        "succeeded": st.integers(0, 2),
+        "failed": st.integers(0, 3),
+        "startTime": st.sampled_from([ago(5), ago(500)]),
+    },
+)
 
 
 def test_a_suspended_job_says_so_once() -> None:
@@ -124,3 +161,29 @@ def test_a_success_that_came_before_the_deletion_counts() -> None:
 
     assert play.job["status"]["succeeded"] == 1
     assert play.job["status"]["conditions"][-1]["type"] == "Complete"
+
+
+@given(spec=SPECS, status=STATUSES | st.just(RESTING))
+def test_nothing_is_ever_decided_about_a_job_at_rest(spec: dict[str, Any], status: dict[str, Any]) -> None:
+    manifest = job(dict(status), **spec)
+
+    assert not is_at_rest(manifest) or plan_for(manifest) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "rests"),
+    [
+        ({"suspend": True}, RESTING, True),
+        ({"suspend": True, "completionMode": "Indexed", "completions": 2}, RESTING, True),
+        ({"suspend": False}, RESTING, False),
+        ({"suspend": True, "completions": 0}, RESTING, False),
+        ({"suspend": True}, {}, False),
+        ({"suspend": True}, {**RESTING, "conditions": [RESUMED]}, False),
+        ({"suspend": True}, {**RESTING, "active": 1}, False),
+        ({"suspend": True}, {**RESTING, "terminating": 1}, False),
+    ],
+)
+def test_a_job_rests_only_if_it_never_ran_and_says_that_it_waits(
+    *, spec: dict[str, Any], status: dict[str, Any], rests: bool
+) -> None:
+    assert is_at_rest(job(status, **spec)) is rests

@@ -1,5 +1,6 @@
 """Pods as they are made from a job."""
 
+import asyncio
 import copy
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from fairway.controllers.jobs.deciding import NewPod
 from fairway.controllers.jobs.templates import pod_of
 from fairway.kinds.kind import Manifest
+from fairway.testing.stores import local_api
 
 from .things import indexed, job
 
@@ -104,3 +106,49 @@ def test_a_long_name_leaves_room_for_the_index() -> None:
     pod = pod_of(named(indexed(), "j" * 60), NewPod(17))
 
     assert pod["metadata"]["generateName"] == "j" * 54 + "-17-"
+
+
+CONTAINER = {"name": "main", "image": "job"}
+SPECS = [
+    {},
+    {"containers": [{**CONTAINER, "resources": {"limits": {"cpu": "2", "nvidia.com/gpu": "1"}}}]},
+    {"tolerations": [{"operator": "Exists"}], "nodeSelector": {"disk": "ssd"}, "priorityClassName": "high"},
+    {"hostNetwork": True, "containers": [{**CONTAINER, "ports": [{"containerPort": 80}]}]},
+    {
+        "initContainers": [{"name": "first", "image": "job:1", "restartPolicy": "Always"}],
+        "volumes": [{"name": "v", "configMap": {"name": "c"}}, {"name": "w"}],
+        "containers": [
+            {
+                **CONTAINER,
+                "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                "volumeMounts": [{"name": "v", "mountPath": "/x"}],
+                "readinessProbe": {"httpGet": {"port": 80}},
+            }
+        ],
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}],
+    },
+]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("new", [NewPod(), NewPod(1, 2, 3)])
+def test_a_pod_need_not_be_held_against_the_schema_again(spec: dict[str, Any], new: NewPod) -> None:
+    """Its template was, with the job; so it comes out the same."""
+
+    async def play() -> None:
+        async with local_api() as api:
+            template = {
+                "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+                "spec": {"restartPolicy": "Never", "containers": [CONTAINER], **copy.deepcopy(spec)},
+            }
+            made_from = await api.create("jobs", {"metadata": {"name": "job"}, "spec": {"template": template}})
+            made = [
+                await api.create("pods", named(pod_of(made_from, new), name), trusted=trusted, tracked=False)
+                for name, trusted in (("short", True), ("long", False))
+            ]
+            for pod in made:
+                for field in ("name", "uid", "resourceVersion"):
+                    del pod["metadata"][field]
+            assert made[0] == made[1]
+
+    asyncio.run(play())

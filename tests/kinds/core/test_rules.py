@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fairway.kinds import metadata
 from fairway.kinds.batch.indexes import IndexesFault, read_indexes
 from fairway.kinds.core.pod_defaults import pull_policy
+from fairway.kinds.core.pod_specs import found_wrong, wrong_pod_spec
 from fairway.kinds.core.resources import qos_class
 from fairway.kinds.kind import Manifest
 from fairway.kinds.schemas.schema import Schema
@@ -256,3 +257,30 @@ def test_whatever_has_the_right_shape_is_answered_and_shown(kind: str, chance: R
     for column in record.columns["v1"]:
         column.value(new, replay.NOW)
     assert all(isinstance(value(new), str) for value in record.selectable.values())
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pod()["spec"],
+        pod(hostNetwork=True, containers=[{"name": "a", "image": "a", "ports": [{"containerPort": 80}]}])["spec"],
+        pod(restartPolicy="Sometimes")["spec"],
+        pod(containers=[{"name": "a", "image": "a", "args": ["x" * 20_000]}])["spec"],
+        pod(containers=[{"name": "A", "image": "a", "args": ["x" * 20_000]}])["spec"],
+        pod(containers=[{"name": "a", "image": "a", "args": ["\ud800"]}])["spec"],
+        pod(nodeSelector={"a": "b"}, tolerations=[{"operator": "Sometimes"}])["spec"],
+    ],
+)
+@pytest.mark.parametrize("is_pod", [True, False])
+def test_a_pod_spec_that_was_judged_before_is_judged_the_same(*, spec: dict[str, Any], is_pod: bool) -> None:
+    judged = [found_wrong(spec, path, is_pod=is_pod) for path in ("spec", "template.spec")]
+
+    for _ in range(3):
+        assert [wrong_pod_spec(spec, path, is_pod=is_pod) for path in ("spec", "template.spec")] == judged
+        wrong_pod_spec(spec, "spec", is_pod=not is_pod)  # as the other it may well be right
+
+
+def test_however_many_pod_specs_were_judged_a_wrong_one_is_wrong() -> None:
+    for number in range(600):  # more than are remembered
+        assert not wrong_pod_spec(pod(hostname=f"h{number}")["spec"], "spec", is_pod=True)
+        assert wrong_pod_spec(pod(hostname=f"h_{number}")["spec"], "spec", is_pod=True)

@@ -76,7 +76,7 @@ class FrameworkController:
             if old is not None:
                 self._forget(index, old)
             return
-        if not self._may_be_ours(new):
+        if not self._may_be_ours(new) or (old is not None and self._reconcilers[index].has_started(old, new)):
             return
         key = _key(index, new)
         prebuilt = webhooks.prebuilt_workload(new)
@@ -116,7 +116,8 @@ class FrameworkController:
             return
         if new is None:
             self._reconcilers[index].note_departed(manifest)
-        self._worker.add((index, metadata["namespace"], reference["name"]))
+        if new is None or not self._reconcilers[index].needs_no_look(old, new, reference):
+            self._worker.add((index, metadata["namespace"], reference["name"]))
         for kind, children in enumerate(self._children):
             for child in children.of(reference["uid"]):
                 self._worker.add(_key(kind, child))

@@ -39,6 +39,9 @@ class Reconciler:
         self._matched: dict[str, tuple[Any, ...]] = {}
         """By the uid of the workload, the state in which it was found to stand for its job."""
         self._selected: dict[str, tuple[Any, Any, bool]] = {}
+        self._provided: set[str] = set()
+        self._started: set[str] = set()
+        """The uids of jobs whose workload is being made, and of those that are being started, by this very hand."""
 
     def note_departed(self, workload: Manifest) -> None:
         """A workload of this kind was deleted."""
@@ -56,6 +59,25 @@ class Reconciler:
         """A job was deleted."""
         self._departed.pop(job["metadata"]["uid"], None)
         self._told_checks.pop(job["metadata"]["uid"], None)
+
+    def has_started(self, old: Manifest, new: Manifest) -> bool:
+        """Whether a change of a job is that it was started here, after which there is nothing more to do for it."""
+        return (
+            new["metadata"]["uid"] in self._started
+            and self.framework.is_suspended(old)
+            and not self.framework.is_suspended(new)
+        )
+
+    def needs_no_look(self, old: Manifest | None, new: Manifest, job: Manifest) -> bool:
+        """Whether a workload that came or changed is nothing new to the job that it is controlled by: it was just made
+        here for the job, or both are over.
+        """
+        if old is None:
+            return job["uid"] in self._provided
+        if not conditions.is_true(new, conditions.FINISHED):
+            return False
+        known = self._jobs.get(new["metadata"]["namespace"], job["name"])
+        return known is not None and self.framework.finished(known) is not None and self._is_settled(known)
 
     async def reconcile(self, namespace: str, name: str) -> float | None:
         """Bring a job and its workload in line; in how many seconds to look again, if at all."""
@@ -226,8 +248,13 @@ class Reconciler:
         if prebuilt:
             await self._stop(job, None, "missing workload")
         elif not self.framework.is_active(job):
-            await self._maker.create(job)
-            self._departed.pop(job["metadata"]["uid"], None)
+            uid = job["metadata"]["uid"]
+            self._provided.add(uid)
+            try:
+                await self._maker.create(job)
+            finally:
+                self._provided.discard(uid)
+            self._departed.pop(uid, None)
 
     # What is told of a running job
 
@@ -284,7 +311,12 @@ class Reconciler:
         except injection.InjectionConflict as conflict:
             await self._finish(job, workload, "FailedToStart", str(conflict))
             return
-        await self._tools.writer.patch(self.framework.resource, job, patch, locked=True)
+        uid = job["metadata"]["uid"]
+        self._started.add(uid)
+        try:
+            await self._tools.writer.patch(self.framework.resource, job, patch, locked=True)
+        finally:
+            self._started.discard(uid)
         queue = workload["status"]["admission"]["clusterQueue"]
         self._tools.recorder.normal(job, "Started", f"Admitted by clusterQueue {queue}")
 

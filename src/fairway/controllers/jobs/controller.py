@@ -5,13 +5,15 @@ controller of Kubernetes has it: what a write answers is in the cache before the
 sees it, and after a restart all pods are listed before the first decision is made. A pod that was stored is therefore
 never made again, whenever the process ends.
 
+A pod is made with its node where whoever places pods has one for it at once (`Places`), else without.
+
 A status that only says how far a job has come waits a moment for more to come, so that a job that ends within that
 moment is written once. One that others act on does not wait.
 """
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -20,12 +22,12 @@ from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
 from fairway.controllers.jobs import pods as facts
 from fairway.controllers.jobs import statuses, verdicts
-from fairway.controllers.jobs.deciding import NewPod, Plan, decide
+from fairway.controllers.jobs.deciding import MOST_AT_ONCE, NewPod, Plan, decide, is_at_rest
 from fairway.controllers.jobs.ledgers import Ledger, opened
 from fairway.controllers.jobs.owned import OwnedPods, owner_key
 from fairway.controllers.jobs.specs import JobSpec, is_ours, ttl_seconds
 from fairway.controllers.jobs.templates import controller_reference, pod_of
-from fairway.errors import ApiError, FairwayError
+from fairway.errors import ApiError, FairwayError, ValidationError
 from fairway.kinds.kind import Manifest
 from fairway.model.selectors import LabelSelector
 from fairway.runtime.worker import Worker
@@ -39,12 +41,24 @@ _SOONEST_SECONDS: Final = 0.001
 _PARALLEL: Final = 64
 
 
+class Places(Protocol):
+    """Whoever gives nodes to pods."""
+
+    def reserve(self, owner: str, pod: Manifest) -> str | None:
+        """The node for a pod that is about to be made for this owner, if it would get one at once."""
+
+    def settle(self, owner: str, node: str, pod: Manifest | None) -> None:
+        """To be called once for each node that was given so, with the pod; `None` if it was not made."""
+
+
 class JobController:
     """Makes the pods of all jobs and keeps their status."""
 
-    def __init__(self, cluster: Cluster, recorder: Recorder) -> None:
+    def __init__(self, cluster: Cluster, recorder: Recorder, places: Places | None = None) -> None:
+        """Without `places`, pods are made without nodes."""
         self._clock = cluster.clock
         self._recorder = recorder
+        self._places = places
         self._writer = cluster.writer("job-controller")
         self._jobs = cluster.cache("jobs.batch")
         self._pods = cluster.cache("pods")
@@ -56,6 +70,9 @@ class JobController:
 
         self._refused: set[str] = set()
         """Jobs whose last pod could not be made: the next one is tried alone."""
+
+        self._making: set[str] = set()
+        """Jobs whose pods are being made just now, by UID; they are looked at again when that is done."""
 
         self._choosing: dict[Key, str] = {}
         """Jobs that choose their pods by a selector of their own, and their UIDs."""
@@ -80,6 +97,8 @@ class JobController:
                 return
         elif new["spec"].get("manualSelector"):
             self._choosing[_key(new)] = new["metadata"]["uid"]
+        elif old is None and is_at_rest(new) and not self._owned.has(new["metadata"]["uid"]):
+            return  # as nearly every job that is queued comes to be
         if old is None or _asks_for_something_else(old, new):
             self._worker.add(_key(new))
 
@@ -88,7 +107,7 @@ class JobController:
             self._note_departure(old)
         self._owned.note(old, new)
         pod = new or old
-        if pod is None or (old is not None and new is not None and not self._matters(old, new)):
+        if pod is None or (new is not None and not self._matters(old, new)):
             return
         for key in {owner_key(one) for one in (old, new) if one is not None}:
             if key is not None:
@@ -98,8 +117,10 @@ class JobController:
                 if choosing[0] == pod["metadata"].get("namespace", ""):
                     self._worker.add(choosing)
 
-    def _matters(self, old: Manifest, new: Manifest) -> bool:
-        """Whether a change of a pod can matter to its job."""
+    def _matters(self, old: Manifest | None, new: Manifest) -> bool:
+        """Whether a pod that came or changed can matter to its job."""
+        if old is None:
+            return facts.owner_uid(new) not in self._making
         if facts.is_active(old) and facts.is_active(new) and facts.owner_uid(new) in self._waiting_since:
             return False  # the status is about to be written anyway, and will say it
         return _says_something_else(old, new)
@@ -146,8 +167,13 @@ class JobController:
         key, uid = _key(job), job["metadata"]["uid"]
         current: Manifest | None = job
         while current is not None and current["metadata"]["uid"] == uid:
-            plan = decide(current, self._owned.of(uid), self._ledger(current), self._clock.now())
-            await self._create(current, plan.create)
+            pods, ledger = self._owned.of(uid), self._ledger(current)
+            plan = decide(current, pods, ledger, self._clock.now())
+            made_all = await self._create(current, plan.create)
+            if made_all and not pods and not ledger.departed:
+                # Nothing is left to be done, and the status, which says less than there is now, is in no hurry.
+                self._waiting_since.setdefault(uid, self._clock.monotonic())
+                return STATUS_WAITS_SECONDS
             again = await self._tell(current, plan)
             await self._delete(current, plan)
             if plan.is_last:
@@ -155,14 +181,17 @@ class JobController:
             current = self._jobs.get(*key)
         return None
 
-    async def _create(self, job: Manifest, new: Sequence[NewPod]) -> None:
+    async def _create(self, job: Manifest, new: Sequence[NewPod]) -> bool:
+        """Make these pods; whether there were any, and no more are wanted."""
         if not new:
-            return
+            return False
         uid = job["metadata"]["uid"]
         tried = new[:1] if uid in self._refused else new
-        made = await asyncio.gather(
-            *(self._writer.create("pods", pod_of(job, one)) for one in tried), return_exceptions=True
-        )
+        self._making.add(uid)
+        try:
+            made = await asyncio.gather(*(self._made(job, one) for one in tried), return_exceptions=True)
+        finally:
+            self._making.discard(uid)
         self._refused.discard(uid)
         failure: BaseException | None = None
         for pod in made:
@@ -175,6 +204,23 @@ class JobController:
                 self._refused.add(uid)
                 self._recorder.warning(job, "FailedCreate", f"Error creating: {failure}")
             raise failure
+        return len(tried) == len(new) < MOST_AT_ONCE
+
+    async def _made(self, job: Manifest, new: NewPod) -> Manifest:
+        """One pod, with its node if there is one for it; its template was held against the schema with the job."""
+        pod, uid = pod_of(job, new), job["metadata"]["uid"]
+        node = None if self._places is None else self._places.reserve(uid, pod)
+        if self._places is None or node is None:
+            return await self._writer.create("pods", pod, trusted=True)
+        pod["spec"]["nodeName"] = node
+        made: Manifest | None = None
+        try:
+            made = await self._writer.create("pods", pod, trusted=True)
+        except ValidationError:
+            pass  # it may have got a gate on its way, which none may have who has a node
+        finally:
+            self._places.settle(uid, node, made)
+        return await self._writer.create("pods", pod_of(job, new), trusted=True) if made is None else made
 
     async def _delete(self, job: Manifest, plan: Plan) -> None:
         if not plan.delete:

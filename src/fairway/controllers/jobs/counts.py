@@ -1,8 +1,9 @@
 """The pods of a job, counted: who runs, who is on the way out, and who has ended and is not in the status yet."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from fairway.controllers.jobs import pods as facts
 from fairway.controllers.jobs.indexes import Indexes
@@ -12,8 +13,7 @@ from fairway.controllers.jobs.specs import JobSpec
 from fairway.kinds.kind import Manifest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class Count(Struct, frozen=True, kw_only=True):
     """How far a job has come. What the status says is in it already."""
 
     active: tuple[Manifest, ...]

@@ -5,14 +5,14 @@ Written as Kubernetes writes them: `1,3-5,7`, and two neighbours as `1,2`.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 Interval = tuple[int, int]
 """The first and the last index of a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Indexes:
+class Indexes(Struct, frozen=True):
     """Indexes in order, neighbours joined."""
 
     intervals: tuple[Interval, ...] = ()

@@ -20,9 +20,11 @@ not ended before it was told to go. A failure may be forgiven by this, and a job
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from fairway.controllers.jobs import pods as facts
 from fairway.controllers.jobs.policies import Failure, Weight, judged
@@ -30,8 +32,7 @@ from fairway.controllers.jobs.specs import JobSpec
 from fairway.kinds.kind import Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class Streak:
+class Streak(Struct, frozen=True):
     """Failures since the last success, which decide how long to wait before the next try."""
 
     failures: int = 0
@@ -47,8 +48,7 @@ class Streak:
         return Streak(len(since), since[-1]) if since else Streak()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class Settlement(Struct, frozen=True, kw_only=True):
     """What becomes true of a ledger once a status is written."""
 
     counted: frozenset[str]
@@ -56,8 +56,7 @@ class Settlement:
     streak: Streak
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class Ledger(Struct, frozen=True, kw_only=True):
     counted: frozenset[str] = frozenset()
     """The UIDs of pods that the status includes."""
 

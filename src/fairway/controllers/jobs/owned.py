@@ -17,6 +17,10 @@ class OwnedPods:
     def of(self, job_uid: str) -> Collection[Manifest]:
         return list(self._by_owner.get(job_uid, {}).values())
 
+    def has(self, job_uid: str) -> bool:
+        """Whether there is a pod of this job."""
+        return job_uid in self._by_owner
+
     def orphans(self, namespace: str) -> Collection[Manifest]:
         return list(self._orphans.get(namespace, {}).values())
 

@@ -1,8 +1,9 @@
 """Rules that a job brings along: what a failed pod means for it, and how much success is enough."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from fairway.controllers.jobs import pods
 from fairway.controllers.jobs.indexes import Indexes
@@ -26,8 +27,7 @@ class Weight(StrEnum):
     FAILS_JOB = "FailsJob"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A failed pod and what it counts for."""
 
     pod: Manifest

@@ -1,7 +1,8 @@
 """What a job asks for, read off its manifest once for a decision."""
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from fairway.controllers.jobs.indexes import Indexes
 from fairway.kinds.kind import Manifest
@@ -10,8 +11,7 @@ OURS: Final = "kubernetes.io/job-controller"
 """What `spec.managedBy` says of jobs that are served here; so does saying nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSpec:
+class JobSpec(Struct, frozen=True, kw_only=True):
     """The wishes of a job; the defaults have been filled in when it was created."""
 
     parallelism: int

@@ -1,9 +1,10 @@
 """The status of a job, in the form in which Kubernetes writes it: a counter that is zero is left out, except two."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from fairway.controllers.jobs import pods as facts
 from fairway.controllers.jobs import verdicts
@@ -16,8 +17,7 @@ from fairway.kinds.printing import read_time
 Status = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """An event about the job, to be told once the status says so too."""
 
     reason: str
@@ -25,8 +25,7 @@ class Notice:
     warning: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """A status and what is to be told with it."""
 
     status: Status

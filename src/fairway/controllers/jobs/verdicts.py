@@ -1,9 +1,10 @@
 """How a job ends: why, and in which words. The order of the questions and the words are those of Kubernetes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from fairway.controllers.jobs import pods as facts
 from fairway.controllers.jobs.counts import Count
@@ -14,10 +15,10 @@ SUCCESS: Final = "SuccessCriteriaMet"
 FAILURE: Final = "FailureTarget"
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"
+_ENDS: Final = frozenset({COMPLETE, FAILED})
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """A job is going to end. It has ended once its last pod has."""
 
     condition: str
@@ -46,7 +47,10 @@ _FAILED_INDEXES: Final = Verdict(FAILURE, "FailedIndexes", "Job has failed index
 
 
 def is_over(status: Mapping[str, Any]) -> bool:
-    return holds(status, COMPLETE) or holds(status, FAILED)
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in _ENDS:
+            return True
+    return False
 
 
 def standing(status: Mapping[str, Any]) -> Verdict | None:
@@ -93,10 +97,12 @@ def seconds_to_deadline(spec: JobSpec, started: datetime | None, now: datetime) 
     return spec.deadline_seconds - (now - started).total_seconds()
 
 
-def find(status: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
+def find(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """The condition of this type, the first if there are several; shared, so not to be changed."""
     for condition in status.get("conditions") or ():
         if condition.get("type") == kind:
-            return dict(condition)
+            found: Mapping[str, Any] = condition
+            return found
     return None
 
 

@@ -8,8 +8,12 @@ for word, and so is the order in which they are looked for: of several, a node g
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from fairway.kinds.core.pod_defaults import admit_pod, default_pod
 from fairway.kinds.kind import Manifest
 from fairway.model.pods import pod_shape
 from fairway.model.quantities import Quantity, amount_of
@@ -32,6 +36,12 @@ _KEEPING_AWAY: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUT
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
 _NOT_READY: Final = Taint(key="node.kubernetes.io/not-ready", effect=TaintEffect.NO_SCHEDULE)
 _UNREACHABLE: Final = Taint(key="node.kubernetes.io/unreachable", effect=TaintEffect.NO_SCHEDULE)
+
+_MOST_REMEMBERED: Final = 512
+_LARGEST_REMEMBERED: Final = 16 * 1024
+"""Specs, and bytes of one."""
+
+_encode = msgspec.json.Encoder().encode
 
 Expression = tuple[str, str, tuple[str, ...]]
 
@@ -177,7 +187,34 @@ class Room:
 
 
 def demand_of(spec: Mapping[str, Any]) -> Demand:
-    """What a pod with this spec asks for."""
+    """What a pod with this spec asks for; worked out once for pods that are alike."""
+    written = _encode(spec)
+    return _remembered(written) if len(written) <= _LARGEST_REMEMBERED else worked_out(spec)
+
+
+def demand_of_new(spec: Mapping[str, Any]) -> Demand:
+    """What a pod will ask for that is not made yet: the same, with all that is filled in when it is."""
+    written = _encode(spec)
+    return (_remembered_new if len(written) <= _LARGEST_REMEMBERED else _completed)(written)
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _remembered(written: bytes) -> Demand:
+    return worked_out(msgspec.json.decode(written))
+
+
+def _completed(written: bytes) -> Demand:
+    pod = {"spec": msgspec.json.decode(written)}
+    default_pod(pod)
+    admit_pod(pod)
+    return worked_out(pod["spec"])
+
+
+_remembered_new = lru_cache(maxsize=_MOST_REMEMBERED)(_completed)
+
+
+def worked_out(spec: Mapping[str, Any]) -> Demand:
+    """What `demand_of` remembers."""
     shape = pod_shape(PodTemplate(spec=dict(spec)))
     return Demand(
         requests=tuple(sorted((name, amount) for name, amount in shape.requests.items() if amount)),

@@ -51,6 +51,10 @@ class Ledger:
         self._room(node).take(demand)
         self._placed[uid] = node, demand
 
+    def rename(self, placeholder: str, uid: str) -> None:
+        """What was placed under another name is this pod."""
+        self._placed[uid] = self._placed.pop(placeholder)
+
     def release(self, uid: str) -> bool:
         """A pod is on no node any more; whether it was on one."""
         placed = self._placed.pop(uid, None)

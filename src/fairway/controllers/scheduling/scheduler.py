@@ -2,6 +2,9 @@
 
 What it decides counts at once, before it is written; when the write fails, it is taken back and the pod waits again.
 Deciding never waits for anything, so two decisions never count on the same room.
+
+Whoever makes pods in this process may ask for a node beforehand (`reserve`): a pod that would be bound at once is then
+made with its node, which saves a write and the wait for it.
 """
 
 import asyncio
@@ -11,10 +14,11 @@ from typing import Final
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
-from fairway.controllers.scheduling.capacity import Demand, best_node, demand_of, explained, facts_of
+from fairway.controllers.scheduling.capacity import Demand, best_node, demand_of, demand_of_new, explained, facts_of
 from fairway.controllers.scheduling.ledger import Ledger, has_ended
 from fairway.controllers.scheduling.waiting import Rank, WaitingPod, WaitingPods
 from fairway.jobs.conditions import find, of, stamp, with_condition
+from fairway.jobs.workloads import controller_of
 from fairway.kinds.kind import Manifest
 from fairway.runtime.worker import Worker
 
@@ -38,6 +42,10 @@ class Scheduler:
         self._arrivals = count()
         self._bindings: dict[Key, tuple[str, str]] = {}
         """Which pod, by its UID, goes to which node: what is decided and not written yet."""
+        self._unborn: dict[tuple[str, str], list[str]] = {}
+        """By the UID of an owner and a node, the places that are kept there for pods that it is making."""
+        self._born: set[str] = set()
+        """The UIDs of pods that have taken such a place and whose maker has not said so yet."""
         self._stirred = asyncio.Event()
         self._worker: Worker[Key] = Worker("scheduling", cluster.clock, self._carry_out, parallel=_WRITES_AT_ONCE)
         self._pods = cluster.cache("pods")
@@ -53,6 +61,52 @@ class Scheduler:
             group.create_task(self._worker.run())
             group.create_task(self._decide_when_stirred())
 
+    def reserve(self, owner: str, pod: Manifest) -> str | None:
+        """The node for a pod that its owner is about to make, if it would get one at once.
+
+        It has to be followed by `settle`. Nobody is overtaken: whoever waits has been tried and fits nowhere.
+        """
+        if not self._waiting.are_settled or not _waits(pod):
+            return None
+        demand = demand_of_new(pod["spec"])
+        node = best_node(self._ledger.rooms(), demand)
+        if node is not None:
+            place = f"unborn-{next(self._arrivals)}"
+            self._ledger.place(place, node, demand)
+            self._unborn.setdefault((owner, node), []).append(place)
+        return node
+
+    def settle(self, owner: str, node: str, pod: Manifest | None) -> None:
+        """What became of a pod that got a place by `reserve`: it was made, or not."""
+        if pod is not None:
+            metadata = pod["metadata"]
+            place = f"{metadata['namespace']}/{metadata['name']}"
+            self._recorder.normal(pod, "Scheduled", f"Successfully assigned {place} to {node}")
+            if metadata["uid"] in self._born:
+                self._born.discard(metadata["uid"])
+                return
+        if self._ledger.release(self._taken_place(owner, node)):
+            self._there_is_more_room()
+
+    def _taken_place(self, owner: str, node: str) -> str:
+        """One of the places that are kept, kept no more; empty if there is none."""
+        places = self._unborn.get((owner, node))
+        if not places:
+            return ""
+        place = places.pop()
+        if not places:
+            del self._unborn[owner, node]
+        return place
+
+    def _hear_of_birth(self, pod: Manifest) -> None:
+        """A pod that comes with a node has the place that was kept for it, if one was."""
+        if self._unborn and pod["spec"].get("nodeName"):
+            owner = controller_of(pod)
+            place = "" if owner is None else self._taken_place(owner["uid"], pod["spec"]["nodeName"])
+            if place:
+                self._ledger.rename(place, pod["metadata"]["uid"])
+                self._born.add(pod["metadata"]["uid"])
+
     def _hear_node(self, old: Manifest | None, new: Manifest | None) -> None:
         name = (new or old or {})["metadata"]["name"]
         if self._ledger.set_node(name, facts_of(new) if new is not None else None):
@@ -61,6 +115,8 @@ class Scheduler:
     def _hear_pod(self, old: Manifest | None, new: Manifest | None) -> None:
         pod = new or old or {}
         uid = pod["metadata"]["uid"]
+        if old is None and new is not None:
+            self._hear_of_birth(new)
         if self._ledger.release(uid) if new is None else self._ledger.hear(new):
             self._there_is_more_room()
         if new is None or not _waits(new):

@@ -80,6 +80,11 @@ class WaitingPods:
     def __len__(self) -> int:
         return len(self._line_of)
 
+    @property
+    def are_settled(self) -> bool:
+        """Whether nobody is to be tried now: whoever waits was, and fits nowhere."""
+        return not self._stirred
+
     def get(self, uid: str) -> WaitingPod | None:
         line = self._line_of.get(uid)
         return line.pods[uid] if line is not None else None

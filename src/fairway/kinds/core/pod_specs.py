@@ -1,6 +1,9 @@
 """Rules about the spec of a pod, and about the templates that jobs make pods from."""
 
+from collections import OrderedDict
 from typing import Final
+
+import msgspec
 
 from fairway.errors import FieldError
 from fairway.kinds import metadata
@@ -27,6 +30,14 @@ _SYSTEMS: Final = ("linux", "windows")
 _MOST_SECONDS: Final = 2**31 - 1
 _MOST_NAMESERVERS: Final = 3
 _MOST_HOSTNAME_CHARACTERS: Final = 64
+
+_MOST_REMEMBERED: Final = 512
+_LARGEST_REMEMBERED: Final = 16 * 1024
+"""Specs that were right, as they are written, and bytes of one."""
+
+_encode = msgspec.json.Encoder().encode
+_right: Final[tuple[OrderedDict[bytes, None], OrderedDict[bytes, None]]] = (OrderedDict(), OrderedDict())
+"""Those of templates, and those of pods."""
 
 
 def wrong_pod(manifest: Manifest) -> list[FieldError]:
@@ -64,6 +75,29 @@ def wrong_template(template: Part, path: str) -> list[FieldError]:
 
 
 def wrong_pod_spec(spec: Part, path: str, *, is_pod: bool) -> list[FieldError]:
+    """What is wrong with the spec of a pod, or of a template. One that was right once is not gone through again: jobs
+    come in sweeps, and each of them shows its spec three times.
+    """
+    try:
+        written = _encode(spec)
+    except (TypeError, ValueError, OverflowError):  # such as no document can hold
+        return found_wrong(spec, path, is_pod=is_pod)
+    if len(written) > _LARGEST_REMEMBERED:
+        return found_wrong(spec, path, is_pod=is_pod)
+    known = _right[is_pod]
+    if written in known:
+        known.move_to_end(written)
+        return []
+    errors = found_wrong(spec, path, is_pod=is_pod)
+    if not errors:
+        known[written] = None
+        if len(known) > _MOST_REMEMBERED:
+            known.popitem(last=False)
+    return errors
+
+
+def found_wrong(spec: Part, path: str, *, is_pod: bool) -> list[FieldError]:
+    """The same, the long way."""
     containers, init_containers = spec.get("containers") or [], spec.get("initContainers") or []
     volumes, errors = wrong_volumes(spec.get("volumes") or [], f"{path}.volumes")
     claims, found = _wrong_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
