@@ -89,12 +89,17 @@ def _is_of_status(error: FieldError) -> bool:
     return error.path == "status" or error.path.startswith(("status.", "status["))
 
 
-def checked_status(kind: Kind, manifest: Manifest, field_validation: str) -> tuple[tuple[str, ...], list[FieldError]]:
-    """The same where only the status is new and the version is the stored one: what to warn of, what is missed."""
+def checked_status(
+    kind: Kind, manifest: Manifest, field_validation: str, before: Any = None
+) -> tuple[tuple[str, ...], list[FieldError]]:
+    """The same where only the status is new and the version is the stored one: what to warn of, what is missed.
+
+    `before` is the status that is replaced, if that is known to be right: parts of it need not be checked again.
+    """
     status, schema = manifest.get("status"), kind.schemas[kind.stored]().properties.get("status")
     if status is None or schema is None:
         return (), []
-    return _found(kind, kind.stored, manifest, inspect(schema, status, "status"), field_validation)
+    return _found(kind, kind.stored, manifest, inspect(schema, status, "status", before), field_validation)
 
 
 def _found(

@@ -11,9 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.errors import FieldError
 from fairway.kinds.kind import Kind, Manifest
-from fairway.kinds.schemas.walk import still_holds
 from fairway.model.shapes import same
 from fairway.store.entries import MODIFIED, Change, Entry
 from fairway.store.objects.intake import checked_status
@@ -95,12 +93,10 @@ def patch(context: Context, target: Target, entry: Entry, body: Any) -> Written 
 def _checked(target: Target, before: Known, after: Known) -> tuple[str, ...]:
     """Hold a new status against the schema and the rules, and raise what is wrong with it; what to warn of."""
     kind = target.kind
-    warnings: tuple[str, ...] = ()
-    missed: list[FieldError] = []
-    schema = kind.schemas[kind.stored]().properties["status"]
-    if not (before.is_right and still_holds(schema, before.status, after.status)):
-        after.status = _decode(_encode(after.status))  # to be completed in place, and others have parts of it
-        warnings, missed = checked_status(kind, _manifest(kind, after), target.options.field_validation)
+    if not before.is_right:
+        after.status = _decode(_encode(after.status))  # it may be completed in place, and others have parts of it
+    known = before.status if before.is_right else None
+    warnings, missed = checked_status(kind, _manifest(kind, after), target.options.field_validation, known)
     validate_status = kind.rules.validate_status
     if validate_status is not None:
         new = _manifest(kind, after)
