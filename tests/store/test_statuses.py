@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -154,7 +155,8 @@ async def outcome(api: LocalApi, kind: Kind, name: str, body: Any, how: WriteOpt
     before = api.objects.get(kind, *key)
     answer: Any
     try:
-        written = await api.objects.patch(kind, kind.stored, key, PatchType.MERGE, copy.deepcopy(body), how, "status")
+        sent = json.loads(json.dumps(body))  # no part of it stands in two places
+        written = await api.objects.patch(kind, kind.stored, key, PatchType.MERGE, sent, how, "status")
         answer = written.warnings, comparable(decoded(written.entry)), written.entry.meta.finalizers
     except FairwayError as error:
         answer = type(error), str(error).replace(f'"{name}"', '"it"').replace(before.meta.uid, "its uid")
