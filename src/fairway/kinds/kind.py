@@ -72,8 +72,7 @@ class Rules:
     validate: Callable[[Manifest], list[FieldError]] = _all_right
     validate_metadata: Callable[[Manifest], list[FieldError]] | None = None
     """What `validate` asks of the metadata; given only where it judges the spec by the spec alone, and where neither
-    `default` nor `prepare_create` touches it. `validate_update` then also takes a spec as it is stored (`msgspec.Raw`),
-    the same in both, where only the status changes."""
+    `default` nor `prepare_create` touches it."""
 
     validate_update: Callable[[Manifest, Manifest], list[FieldError]] = _all_right_update
     """`(old, new)`; paths of the stored version."""

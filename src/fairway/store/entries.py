@@ -51,7 +51,7 @@ def meta_of(metadata: dict[str, Any]) -> Meta:
     return Meta(
         uid=metadata.get("uid", ""),
         labels=metadata.get("labels"),
-        owner_references=msgspec.convert(owners, tuple[Owner, ...]) if owners else (),
+        owner_references=tuple([msgspec.convert(owner, Owner) for owner in owners]) if owners else (),
         finalizers=tuple(metadata.get("finalizers") or ()),
         deletion_timestamp=metadata.get("deletionTimestamp"),
         creation_timestamp=metadata.get("creationTimestamp"),

@@ -79,13 +79,6 @@ def _update_validator(kind: str) -> Callable[[Manifest, Manifest], list[FieldErr
     expected = TYPES[kind]
 
     def validate_update(old: Manifest, new: Manifest) -> list[FieldError]:
-        stored = old.get("spec")
-        if isinstance(stored, msgspec.Raw):
-            quick = _quickly_read(expected, _stored_spec(kind, bytes(stored)), old, new)
-            if quick is not None:
-                return wrong_update(*quick, limits=False)
-            spec = msgspec.json.decode(stored)
-            old, new = {**old, "spec": spec}, {**new, "spec": spec}
         before, errors = shapes.read(_parts(old), expected)
         if before is None:
             return errors
@@ -101,16 +94,20 @@ def _status_validator(kind: str) -> Callable[[Manifest, Manifest, Any], tuple[li
     def validate_status(old: Manifest, new: Manifest, reading: Any) -> tuple[list[FieldError], Any]:
         before = reading or _read_stored(kind, old)
         if before is None:
-            return validate_update(old, new), None
+            return validate_update(_decoded(old), _decoded(new)), None
         parts = {"metadata": before.metadata, "spec": before.spec}
         if "status" in new:
             parts["status"] = _partly_read(before.status, old.get("status") or {}, new["status"])
         after = shapes.read_exact(parts, expected)
         if after is None:
-            return validate_update(old, new), None
+            return validate_update(_decoded(old), _decoded(new)), None
         return wrong_update(before, after, limits=False), after
 
     return validate_status
+
+
+def _decoded(manifest: Manifest) -> Manifest:
+    return {**manifest, "spec": msgspec.json.decode(manifest["spec"])} if "spec" in manifest else manifest
 
 
 def _read_stored(kind: str, manifest: Manifest) -> Any:
@@ -146,18 +143,6 @@ def _partly_read(before: msgspec.Struct, old: dict[str, Any], new: Any) -> Any:
 def _attributes(cls: type[msgspec.Struct]) -> dict[str, str]:
     """The names of a type's fields here, by those in the API."""
     return dict(zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True))
-
-
-def _quickly_read(
-    expected: type[AnyObject], spec: Any, old: Manifest, new: Manifest
-) -> tuple[AnyObject, AnyObject] | None:
-    """Two states with one spec, if both have exactly the shape of their kind."""
-    before = shapes.read_exact({**_parts(old), "spec": spec}, expected)
-    if before is None:
-        return None
-    shared = {"metadata": before.metadata} if new.get("metadata") == old.get("metadata") else {}
-    after = shapes.read_exact({**_parts(new), **shared, "spec": spec}, expected)
-    return None if after is None else (before, after)
 
 
 @lru_cache(maxsize=512)

@@ -13,7 +13,6 @@ Depth is bounded by the schema. Where a schema says nothing (open parts), it is 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Final
 
 from fairway.errors import FieldError
@@ -33,6 +32,8 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _IMMEDIATE: Final = {"string": str, "boolean": bool}
 
 _checks: dict[tuple[Schema, bool], Check] = {}
+_changes: dict[tuple[Schema, bool], Callable[[Any, Any], Outcome]] = {}
+"""The same for objects and lists that were right before: `(value, before)`."""
 
 
 @dataclass(slots=True)
@@ -44,10 +45,16 @@ class Findings:
     """The paths of fields that the schema does not know; they are removed."""
 
 
-def inspect(schema: Schema, manifest: Any, path: str = "") -> Findings:
-    """Check the manifest, or the part of it at `path`; complete and prune it in place."""
-    check = _compiled(schema, builtin=schema.name.startswith(_BUILTIN))
-    outcome = check(manifest)
+def inspect(schema: Schema, manifest: Any, path: str = "", before: Any = None) -> Findings:
+    """Check the manifest, or the part of it at `path`; complete and prune it in place.
+
+    Where it was right `before`, fields that are the very same as then are not looked at again, nor are elements of its
+    lists.
+    """
+    builtin = schema.name.startswith(_BUILTIN)
+    check = _compiled(schema, builtin=builtin)
+    check_change = None if before is None else _changes.get((schema, builtin))
+    outcome = check(manifest) if check_change is None else check_change(manifest, before)
     findings = Findings()
     if type(outcome) is list:
         for found in _below(path, outcome) if path else outcome:
@@ -56,50 +63,6 @@ def inspect(schema: Schema, manifest: Any, path: str = "") -> Findings:
             else:
                 findings.errors.append(found)
     return findings
-
-
-def still_holds(schema: Schema, old: Any, new: Any) -> bool:
-    """Whether an object is right as it is now, where it was right before: only parts that are not the very same ones
-    are looked at, down to the elements of its lists. Where this says no, `inspect` says why.
-    """
-    if type(old) is not dict or type(new) is not dict:
-        return False
-    properties, expected = _expected(schema)
-    builtin = schema.name.startswith(_BUILTIN)
-    for name, part in new.items():
-        before = old.get(name)
-        if part is before:
-            continue
-        found = properties.get(name)
-        if found is None or part is None:
-            return False
-        if type(part) is list and type(before) is list and found.items is not None:
-            if not _list_still_holds(found, before, part, builtin=builtin):
-                return False
-        elif _property(found, builtin=builtin)(part) is not None:
-            return False
-    return expected <= new.keys()
-
-
-@lru_cache(maxsize=1024)
-def _expected(schema: Schema) -> tuple[dict[str, Schema], frozenset[str]]:
-    """The fields of an object, and those that are there once it has been inspected."""
-    made = (name for name, part in schema.properties.items() if part.default is not None)
-    return schema.properties, frozenset((*schema.required, *made))
-
-
-def _list_still_holds(schema: Schema, old: list[Any], new: list[Any], *, builtin: bool) -> bool:
-    items = schema.items or Schema()
-    fits, inner, limits = _all(items), _compiled(items, builtin=builtin), schema.limits
-    for position, found in enumerate(new):
-        if position < len(old) and found is old[position]:
-            continue
-        if found is None or (type(found) is not fits and inner(found) is not None):
-            return False
-    if limits and not limits.get("minItems", 0) <= len(new) <= limits.get("maxItems", 2**63):
-        return False
-    repeated = None if builtin or len(new) < 2 else _repetitions(schema)
-    return repeated is None or repeated(new) is None
 
 
 def _compiled(schema: Schema, *, builtin: bool) -> Check:
@@ -128,12 +91,7 @@ def _compile(schema: Schema, *, builtin: bool) -> Check:
 def _object(schema: Schema, *, builtin: bool) -> Check:
     checks = {name: _property(part, builtin=builtin) for name, part in schema.properties.items()}
     immediate = {name: _all(part) for name, part in schema.properties.items() if _all(part) is not None}
-    settle = _settler(schema, builtin=builtin)
-    makers = {name: _maker(part, checks[name]) for name, part in schema.properties.items() if part.default is not None}
-    required = [name for name in schema.required if name not in makers]
-    # Go cannot tell an empty string from none.
-    non_empty = tuple(name for name in required if builtin and schema.properties[name].type == "string")
-    expected = (*makers.items(), *((name, None) for name in required if name not in non_empty))
+    settle, complete = _settler(schema, builtin=builtin), _completer(schema, checks, builtin=builtin)
     type_of, check_of = immediate.get, checks.get
 
     def check(value: Any) -> Outcome:
@@ -154,6 +112,42 @@ def _object(schema: Schema, *, builtin: bool) -> Check:
                 unsettled = []
             unsettled.append((name, outcome))
         wrong = None if unsettled is None else settle(value, unsettled)
+        return wrong if complete is None else complete(value, wrong)
+
+    change_of = {name: _changes.get((part, builtin)) for name, part in schema.properties.items()}.get
+
+    def check_change(value: Any, before: Any) -> Outcome:
+        if type(value) is not dict or type(before) is not dict:
+            return check(value)
+        unsettled: list[tuple[Any, Outcome]] = []
+        for name, found in value.items():
+            ours = before.get(name)
+            if found is None:
+                unsettled.append((name, None))
+            elif found is not ours:
+                change = change_of(name) if type(found) is list else None
+                inner = check_of(name)
+                outcome = change(found, ours) if change else inner(found) if inner else None
+                if outcome is not None or inner is None:
+                    unsettled.append((name, outcome))
+        wrong = settle(value, unsettled) if unsettled else None
+        return wrong if complete is None else complete(value, wrong)
+
+    _changes[schema, builtin] = check_change
+    return check
+
+
+def _completer(
+    schema: Schema, checks: dict[str, Check], *, builtin: bool
+) -> Callable[[dict[Any, Any], list[FieldError] | None], list[FieldError] | None] | None:
+    """What happens for the fields that an object does not have; `None` if it need not have any."""
+    makers = {name: _maker(part, checks[name]) for name, part in schema.properties.items() if part.default is not None}
+    required = [name for name in schema.required if name not in makers]
+    # Go cannot tell an empty string from none.
+    non_empty = tuple(name for name in required if builtin and schema.properties[name].type == "string")
+    expected = (*makers.items(), *((name, None) for name in required if name not in non_empty))
+
+    def complete(value: dict[Any, Any], wrong: list[FieldError] | None) -> list[FieldError] | None:
         for name in non_empty:
             if value.get(name, "") == "":
                 wrong = _added(wrong, name, [problems.required("")])
@@ -165,7 +159,7 @@ def _object(schema: Schema, *, builtin: bool) -> Check:
                     value[name] = make()
         return wrong
 
-    return check
+    return complete if non_empty or expected else None
 
 
 def _property(part: Schema, *, builtin: bool) -> Check:
@@ -270,20 +264,34 @@ def _array(schema: Schema, *, builtin: bool) -> Check:
         if type(value) is not list:
             return wrong_type("array", value)
         wrong = None
-        position = 0
-        for found in value:
+        for position, found in enumerate(value):
             if type(found) is not fits:
                 outcome = fallback if found is None else inner(found)
                 if outcome is not None:
                     wrong = _settled(value, position, outcome, wrong)
-            position += 1
-        if not least <= position <= most:
-            too_few = problems.invalid("", position, f"should have at least {least} items")
-            wrong = _added(wrong, "", [too_few if position < least else problems.too_many("", position, most)])
-        if repeated is not None and position > 1 and wrong is None:
+        return counted(value, wrong)
+
+    def counted(value: list[Any], wrong: list[FieldError] | None) -> Outcome:
+        count = len(value)
+        if not least <= count <= most:
+            too_few = problems.invalid("", count, f"should have at least {least} items")
+            wrong = _added(wrong, "", [too_few if count < least else problems.too_many("", count, most)])
+        if repeated is not None and count > 1 and wrong is None:
             wrong = repeated(value)
         return wrong
 
+    def check_change(value: Any, before: Any) -> Outcome:
+        if type(value) is not list or type(before) is not list:
+            return check(value)
+        wrong = None
+        for position, found in enumerate(value):
+            if found is None or position >= len(before) or found is not before[position]:
+                outcome = fallback if found is None else inner(found)
+                if outcome is not None:
+                    wrong = _settled(value, position, outcome, wrong)
+        return counted(value, wrong)
+
+    _changes[schema, builtin] = check_change
     return check
 
 
@@ -335,9 +343,6 @@ def _repeated(schema: Schema) -> Callable[[list[Any]], list[FieldError] | None] 
         return wrong[:_MOST_PROBLEMS]
 
     return find
-
-
-_repetitions = lru_cache(maxsize=1024)(_repeated)
 
 
 def _any_object(value: Any) -> Outcome:

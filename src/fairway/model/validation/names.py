@@ -31,6 +31,10 @@ _VALUE_RULE: Final = (
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     f"'{_VALUE}')"
 )
+_is_label = re.compile(_LABEL).fullmatch
+_is_subdomain = re.compile(_SUBDOMAIN).fullmatch
+_is_qualified = re.compile(_QUALIFIED).fullmatch
+_is_value = re.compile(_VALUE).fullmatch
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
 _MOST_GATE_CHARACTERS: Final = 63
 
@@ -39,7 +43,7 @@ _MOST_GATE_CHARACTERS: Final = 63
 def subdomain_faults(name: str) -> tuple[str, ...]:
     """Why this is no DNS subdomain, which most names of objects must be."""
     faults = ["must be no more than 253 bytes"] if len(name) > 253 else []
-    if not re.fullmatch(_SUBDOMAIN, name):
+    if not _is_subdomain(name):
         faults.append(_SUBDOMAIN_RULE)
     return tuple(faults)
 
@@ -48,8 +52,8 @@ def subdomain_faults(name: str) -> tuple[str, ...]:
 def label_faults(name: str) -> tuple[str, ...]:
     """Why this is no DNS label, which names of namespaces must be."""
     faults = ["must be no more than 63 bytes"] if len(name) > 63 else []
-    if not re.fullmatch(_LABEL, name):
-        faults.append("must not contain dots" if re.fullmatch(_SUBDOMAIN, name) else _LABEL_RULE)
+    if not _is_label(name):
+        faults.append("must not contain dots" if _is_subdomain(name) else _LABEL_RULE)
     return tuple(faults)
 
 
@@ -69,7 +73,7 @@ def key_faults(key: str) -> tuple[str, ...]:
         faults.append("name part must be non-empty")
     elif len(name) > 63:
         faults.append("name part must be no more than 63 bytes")
-    if not re.fullmatch(_QUALIFIED, name):
+    if not _is_qualified(name):
         faults.append(f"name part {_QUALIFIED_RULE}")
     return tuple(faults)
 
@@ -78,7 +82,7 @@ def key_faults(key: str) -> tuple[str, ...]:
 def value_faults(value: str) -> tuple[str, ...]:
     """Why this cannot be the value of a label."""
     faults = ["must be no more than 63 bytes"] if len(value) > 63 else []
-    if not re.fullmatch(_VALUE, value):
+    if not _is_value(value):
         faults.append(_VALUE_RULE)
     return tuple(faults)
 

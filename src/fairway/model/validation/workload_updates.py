@@ -22,31 +22,40 @@ _RECLAIMABLE = "status.reclaimablePods"
 
 def wrong_workload_update(old: Workload, new: Workload) -> list[FieldError]:
     errors = wrong_workload(new, before=old)
+    is_another_spec = old.spec is not new.spec
+    before, after = old.status, new.status
     if reserves_quota(old):
-        errors += _changed_pod_sets(old, new)
-        errors += _changed_priority_class(old, new)
-        if reserves_quota(new):
+        if is_another_spec:
+            errors += _changed_pod_sets(old, new)
+            errors += _changed_priority_class(old, new)
+        if (is_another_spec or before.reclaimable_pods) and reserves_quota(new):
             rule = "queueName is immutable while workload quota reserved"
             errors += changed(old.spec.queue_name, new.spec.queue_name, "spec.queueName", rule)
             errors += _shrunk_reclaimable_pods(old, new)
-    if has_condition(old.status.conditions, "Admitted") and has_condition(new.status.conditions, "Admitted"):
+    if is_another_spec and _is_admitted(old) and _is_admitted(new):
         errors += changed(
             old.spec.maximum_execution_time_seconds,
             new.spec.maximum_execution_time_seconds,
             "spec.maximumExecutionTimeSeconds",
             "maximumExecutionTimeSeconds is immutable while workload quota reserved",
         )
-    errors += _changed_admission(old.status.admission, new.status.admission)
-    errors += _changed_pod_set_updates(old, new)
-    errors += _changed_cluster_name(old, new)
-    errors += _added_gates(old, new)
+    if before.admission is not after.admission:
+        errors += _changed_admission(before.admission, after.admission)
+    if before.admission_checks:
+        errors += _changed_pod_set_updates(old, new)
+    if after.cluster_name is not None:
+        errors += _changed_cluster_name(old, new)
+    if old.metadata is not new.metadata:
+        errors += _added_gates(old, new)
     return errors
+
+
+def _is_admitted(workload: Workload) -> bool:
+    return has_condition(workload.status.conditions, "Admitted")
 
 
 def _changed_pod_sets(old: Workload, new: Workload) -> list[FieldError]:
     path = "spec.podSets"
-    if old.spec is new.spec:
-        return []
     if len(old.spec.pod_sets) != len(new.spec.pod_sets):
         return [problems.invalid(path, shown(new.spec.pod_sets), IMMUTABLE)]
     errors = []

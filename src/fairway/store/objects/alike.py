@@ -16,7 +16,12 @@ from fairway.kinds.schemas.walk import inspect
 from fairway.store.objects.creating import check_namespace, exists_already, fresh
 from fairway.store.objects.intake import check_place
 from fairway.store.objects.options import WriteOptions, Written
-from fairway.store.objects.writing import Context, owned, put
+from fairway.store.objects.recent import Known
+from fairway.store.objects.writing import Context, put
+from fairway.store.patching.claims import Claims
+from fairway.store.patching.comparing import all_fields, child_schema
+from fairway.store.patching.fieldsets import FieldSet
+from fairway.store.patching.managed import UNTRACKED_METADATA, new_entry
 
 _LARGEST: Final = 64 << 10
 _MOST: Final = 512
@@ -79,14 +84,17 @@ class Alike:
         check_namespace(context, kind, key[0])
         if kind.rules.validate_metadata is None or kind.rules.validate_metadata(manifest):
             return None
-        managed = owned(context, kind, None, manifest, options)
-        if not managed:
-            managed = owned(context, kind, None, {**manifest, "spec": {}}, options)
-        managed[0]["fieldsV1"] = {**managed[0]["fieldsV1"], "f:spec": known.owned}
-        manifest["metadata"]["managedFields"] = managed
-        manifest["spec"] = known.spec
         exists_already(context, kind, key)
-        return put(context, kind, key, manifest, None)
+        entries: list[dict[str, Any]] = []
+        if options.tracked:
+            owner = new_entry(options.manager, "Update", parts.api_version, context.stamp(), "")
+            entries.append({**owner, "fieldsV1": _owned(kind, manifest["metadata"]) | {"f:spec": known.owned}})
+            manifest["metadata"]["managedFields"] = entries
+        manifest["spec"] = known.spec
+        written = put(context, kind, key, manifest, None)
+        claims = Claims(entries, [None] * len(entries))
+        context.recent.keep(written.entry, Known(manifest["metadata"], claims, known.spec, None))
+        return written
 
     def remember(self, kind: Kind, spec: bytes, options: WriteOptions, written: Written) -> None:
         """Keep what became of a spec on the long way."""
@@ -100,6 +108,17 @@ class Alike:
         self._known[kind.resource, options.field_validation, spec] = known
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
+
+
+def _owned(kind: Kind, metadata: dict[str, Any]) -> FieldSet:
+    """What whoever creates an object owns of its metadata."""
+    schema = kind.schemas[kind.stored]().properties["metadata"]
+    owned = {
+        f"f:{name}": all_fields(part, child_schema(schema, name))
+        for name, part in metadata.items()
+        if name not in UNTRACKED_METADATA
+    }
+    return {"f:metadata": owned} if owned else {}
 
 
 def _is_plain(kind: Kind, manifest: Manifest, namespace: str) -> bool:

@@ -76,7 +76,7 @@ def checked(
         if len(right) < len(findings.errors):
             manifest.pop("status")
             findings = Findings(right, findings.unknown)
-    warnings, errors = _found(kind, version, manifest, findings, field_validation)
+    warnings, errors = judged(kind, version, manifest, findings, field_validation)
     if version != kind.stored:
         manifest = kind.rules.convert(manifest, kind.stored)
         again = inspect(kind.schemas[kind.stored](), manifest)
@@ -94,10 +94,10 @@ def checked_status(kind: Kind, manifest: Manifest, field_validation: str) -> tup
     status, schema = manifest.get("status"), kind.schemas[kind.stored]().properties.get("status")
     if status is None or schema is None:
         return (), []
-    return _found(kind, kind.stored, manifest, inspect(schema, status, "status"), field_validation)
+    return judged(kind, kind.stored, manifest, inspect(schema, status, "status"), field_validation)
 
 
-def _found(
+def judged(
     kind: Kind, version: str, manifest: Manifest, findings: Findings, field_validation: str
 ) -> tuple[tuple[str, ...], list[FieldError]]:
     """What to warn of, and what the rules may say better; all that cannot wait for them is refused."""

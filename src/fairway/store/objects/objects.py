@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -26,13 +25,15 @@ from fairway.store.store import Store
 
 def _uid_source() -> Callable[[], str]:
     """Random UIDs, with the system asked for randomness once for many."""
-    pool: list[bytes] = []
+    pool: list[str] = []
 
     def new_uid() -> str:
         if not pool:
             drawn = secrets.token_bytes(16 * 256)
-            pool.extend(drawn[start : start + 16] for start in range(0, len(drawn), 16))
-        return str(uuid.UUID(bytes=pool.pop(), version=4))
+            pool.extend(drawn[start : start + 16].hex() for start in range(0, len(drawn), 16))
+        digits = pool.pop()
+        variant = "89ab"[int(digits[16], 16) & 3]
+        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
     return new_uid
 

@@ -44,7 +44,7 @@ class Known:
         """`None` if there is none."""
 
         self.is_right = False
-        """Whether the status is known to be as the schema wants it."""
+        """Whether the status is known to be as the schema wants it: checked, or by an author who is trusted."""
 
         self.reading: Any = None
         """What the kind's rules made of it (`Rules.validate_status`)."""

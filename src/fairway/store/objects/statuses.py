@@ -11,12 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.errors import FieldError
 from fairway.kinds.kind import Kind, Manifest
-from fairway.kinds.schemas.walk import still_holds
+from fairway.kinds.schemas.walk import Findings, inspect
 from fairway.model.shapes import same
 from fairway.store.entries import MODIFIED, Change, Entry
-from fairway.store.objects.intake import checked_status
+from fairway.store.objects.intake import judged
 from fairway.store.objects.options import PatchType, Target, Written
 from fairway.store.objects.recent import Known, known_of
 from fairway.store.objects.writing import (
@@ -77,8 +76,11 @@ def patch(context: Context, target: Target, entry: Entry, body: Any) -> Written 
     if metadata:
         check_preconditions(kind, entry, metadata.get("uid"), metadata.get("resourceVersion"))
     after = Known(before.metadata, before.claims, before.spec, _merged(before.status, body))
-    warnings = () if options.trusted else _checked(target, before, after)
-    after.is_right = True
+    warnings: tuple[str, ...] = ()
+    if options.trusted:
+        after.is_right = before.is_right or _is_written_as_a_whole(after.status, body.get("status"))
+    else:
+        warnings = _checked(target, before, after)
     if options.tracked:
         write = StatusWrite(
             before.status, after.status, options.manager, kind.api_version(kind.stored), context.stamp()
@@ -95,18 +97,30 @@ def patch(context: Context, target: Target, entry: Entry, body: Any) -> Written 
 def _checked(target: Target, before: Known, after: Known) -> tuple[str, ...]:
     """Hold a new status against the schema and the rules, and raise what is wrong with it; what to warn of."""
     kind = target.kind
-    warnings: tuple[str, ...] = ()
-    missed: list[FieldError] = []
-    schema = kind.schemas[kind.stored]().properties["status"]
-    if not (before.is_right and still_holds(schema, before.status, after.status)):
-        after.status = _decode(_encode(after.status))  # to be completed in place, and others have parts of it
-        warnings, missed = checked_status(kind, _manifest(kind, after), target.options.field_validation)
+    findings = Findings()
+    if after.status is not None:
+        schema = kind.schemas[kind.stored]().properties["status"]
+        if before.is_right:
+            findings = inspect(schema, after.status, "status", before.status)
+        else:
+            after.status = _decode(_encode(after.status))  # it may be completed in place, and others have parts of it
+            findings = inspect(schema, after.status, "status")
+    # What is found may keep the rest from being found.
+    after.is_right = not findings.unknown and not findings.errors
+    warnings, missed = judged(kind, target.version, _manifest(kind, after), findings, target.options.field_validation)
     validate_status = kind.rules.validate_status
     if validate_status is not None:
         new = _manifest(kind, after)
         errors, after.reading = validate_status(_manifest(kind, before), new, before.reading)
         refuse_invalid(kind, target.version, new, errors, missed)
     return warnings
+
+
+def _is_written_as_a_whole(status: Any, patch: Any) -> bool:
+    """Whether nothing is left of the status before."""
+    if status is None or patch is None:
+        return False
+    return all(part == patch.get(name) for name, part in status.items())
 
 
 def _put(context: Context, kind: Kind, previous: Entry, after: Known, warnings: tuple[str, ...]) -> Written | None:

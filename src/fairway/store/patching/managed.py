@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
 from fairway.errors import BadRequest
 from fairway.kinds.kind import Manifest
 from fairway.kinds.schemas.schema import Schema
@@ -163,9 +161,6 @@ def without_lost_fields(entries: list[Entry], comparisons: Comparisons) -> list[
         if found is None:
             continue
         fields = entry["fieldsV1"]
-        if isinstance(fields, msgspec.Raw):  # left as it is stored, because it has nothing of what is written
-            result.append(entry)
-            continue
         rest = difference(difference(fields, found[0]), found[1])
         if rest is fields:
             result.append(entry)
@@ -258,15 +253,9 @@ def _with_taken(entries: list[Entry], taken: FieldSet, template: Entry) -> list[
     me = identity(template)
     for index, entry in enumerate(entries):
         if identity(entry) == me:
-            mine = {**template, "fieldsV1": union(_decoded(entry)["fieldsV1"], taken)}
+            mine = {**template, "fieldsV1": union(entry["fieldsV1"], taken)}
             return [*entries[:index], mine, *entries[index + 1 :]]
     return [*entries, {**template, "fieldsV1": taken}]
-
-
-def _decoded(entry: Entry) -> Entry:
-    """The entry with its fields to work with."""
-    fields = entry["fieldsV1"]
-    return {**entry, "fieldsV1": msgspec.json.decode(fields)} if isinstance(fields, msgspec.Raw) else entry
 
 
 def _capped(entries: list[Entry]) -> list[Entry]:
@@ -275,7 +264,7 @@ def _capped(entries: list[Entry]) -> list[Entry]:
     excess = len(updates) - MAX_UPDATE_MANAGERS
     if excess <= 0:
         return entries
-    updates = sorted(map(_decoded, updates), key=order)
+    updates = sorted(updates, key=order)
     remaining = {identity(entry): entry for entry in entries}
     oldest: dict[str, Entry] = {}
     for entry in updates:

@@ -1,0 +1,292 @@
+"""A patch of a status on the short way is stored, refused, warned of and owned exactly as on the long way."""
+
+import asyncio
+import copy
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairway.errors import FairwayError, StorageFailed
+from fairway.kinds.kind import Kind, Manifest, Rules
+from fairway.kinds.registry import default_registry
+from fairway.store.memory import MemoryLog
+from fairway.store.objects import PatchType, WriteOptions, Written, recent
+from fairway.store.objects.reading import decoded
+from fairway.testing.stores import LocalApi, UnreliableLog, local_api, log_in_memory
+
+CONTAINER = {"name": "main", "image": "x", "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}}
+SPECS: dict[str, Manifest] = {
+    "workloads": {
+        "queueName": "q",
+        "podSets": [{"name": "main", "count": 2, "template": {"spec": {"containers": [CONTAINER]}}}],
+    },
+    "clusterqueues": {"namespaceSelector": {}, "resourceGroups": []},
+    "localqueues": {"clusterQueue": "cq"},
+}
+
+
+def condition(kind: str, status: Any = "True", **others: Any) -> Manifest:
+    made = {"type": kind, "status": status, "reason": "Because", "message": "", "lastTransitionTime": SINCE}
+    return made | others
+
+
+SINCE = "2026-01-01T00:00:00Z"
+ASSIGNMENT: Manifest = {"name": "main", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "2"}, "count": 2}
+GOOD_CONDITIONS = [
+    condition("QuotaReserved"),
+    condition("QuotaReserved", "False"),
+    condition("Admitted"),
+    condition("Admitted", observedGeneration=1),
+    condition("Finished", message="done"),
+]
+BAD_CONDITIONS = [
+    condition("QuotaReserved", status=True),
+    condition("Admitted", observedGeneration=True),
+    condition("Admitted", observedGeneration=1.0),
+    condition("Admitted", observedGeneration=None),
+    condition("not a type!"),
+    condition("Admitted", colour="red"),
+    condition("Admitted", lastTransitionTime="yesterday"),
+    {"type": "Finished"},
+    {},
+    None,
+    "True",
+]
+GOOD_PARTS: dict[str, list[Any]] = {
+    "admission": [
+        {"clusterQueue": "cq", "podSetAssignments": [ASSIGNMENT]},
+        {"clusterQueue": "other", "podSetAssignments": [ASSIGNMENT]},
+        None,
+    ],
+    "reclaimablePods": [[{"name": "main", "count": 1}], [{"name": "main", "count": 2}], [], None],
+    "requeueState": [{"count": 1}, {"count": 2, "requeueAt": SINCE}, {"requeueAt": None}, None],
+    "accumulatedPastExecutionTimeSeconds": [1, 2, None],
+}
+BAD_PARTS: dict[str, list[Any]] = {
+    "admission": [
+        {"clusterQueue": "cq", "podSetAssignments": [{**ASSIGNMENT, "count": 3}]},
+        {"clusterQueue": "cq", "podSetAssignments": [{**ASSIGNMENT, "name": "other"}]},
+        {"clusterQueue": "cq", "podSetAssignments": []},
+        {"podSetAssignments": None},
+        {"clusterQueue": 5},
+        {},
+        7,
+    ],
+    "reclaimablePods": [[{"name": "main", "count": True}], [{"name": "other", "count": 1}], [ASSIGNMENT], {}],
+    "requeueState": [{"count": True}, {"count": 1.0}, {"count": -1}, {"colour": "red"}, []],
+    "accumulatedPastExecutionTimeSeconds": [True, 1.0, -1, "1"],
+    "clusterName": ["somewhere", None],
+    "nominatedClusterNames": [["somewhere"], ["somewhere", "elsewhere"], None],
+    "colour": ["red", None],
+}
+
+
+def patches(conditions: list[Any], parts: dict[str, list[Any]]) -> st.SearchStrategy[Manifest]:
+    lists = st.lists(st.sampled_from(conditions), max_size=3)
+    optional: dict[str, st.SearchStrategy[Any]] = {name: st.sampled_from(some) for name, some in parts.items()}
+    return st.fixed_dictionaries({}, optional={"conditions": lists, **optional})
+
+
+def distinct(status: Manifest) -> bool:
+    kinds = [one["type"] for one in status.get("conditions", ())]
+    return len(kinds) == len(set(kinds))
+
+
+good = patches(GOOD_CONDITIONS, GOOD_PARTS)
+anything = patches(
+    GOOD_CONDITIONS * 3 + BAD_CONDITIONS,
+    {name: GOOD_PARTS.get(name, []) * 3 + BAD_PARTS.get(name, []) for name in {**GOOD_PARTS, **BAD_PARTS}},
+)
+options = st.builds(
+    WriteOptions,
+    manager=st.sampled_from(["one", "two", "three"]),
+    field_validation=st.sampled_from(["Strict", "Warn", "Ignore"]),
+    tracked=st.booleans(),
+    dry_run=st.sampled_from([False] * 9 + [True]),
+)
+trusted = st.builds(
+    WriteOptions, tracked=st.booleans(), trusted=st.sampled_from([True]), manager=st.sampled_from(["one", "four"])
+)
+bodies = st.fixed_dictionaries(
+    {"status": anything},
+    optional={
+        "metadata": st.sampled_from(
+            [{}, {"namespace": "default"}, {"namespace": "other"}, {"uid": "no"}, {"uid": None}]
+        ),
+        "kind": st.sampled_from(["Workload", "Job", None]),
+        "apiVersion": st.sampled_from(["kueue.x-k8s.io/v1beta2", "v1", None]),
+        "spec": st.sampled_from([None, {"active": False}]),
+    },
+)
+steps = st.one_of(
+    st.tuples(options, bodies),
+    st.tuples(options, st.fixed_dictionaries({"status": anything})),
+    st.tuples(options, st.fixed_dictionaries({"status": good})),
+    st.tuples(trusted, st.fixed_dictionaries({"status": good.filter(distinct)})),
+    st.sampled_from(["annotate", "second passes"]),
+)
+
+
+def on_the_long_way(kind: Kind) -> Kind:
+    """The kind without what the short way needs."""
+    return replace(kind, rules=replace(kind.rules, validate_status=None))
+
+
+async def made(api: LocalApi, kind: str, name: str) -> Manifest:
+    found = api.kind(kind)
+    sent = {"apiVersion": found.api_version(found.stored), "kind": found.kind, "metadata": {"name": name}}
+    return await api.create(kind, {**sent, "spec": copy.deepcopy(SPECS[kind])}, manager="one")
+
+
+def comparable(manifest: Manifest) -> Manifest:
+    """An object without what tells two alike apart."""
+    metadata = {name: part for name, part in manifest["metadata"].items() if name not in {"name", "uid"}}
+    metadata.pop("resourceVersion", None)
+    return {**manifest, "metadata": metadata}
+
+
+async def outcome(api: LocalApi, kind: Kind, name: str, body: Any, how: WriteOptions) -> Any:
+    """What a patch of the status answers, and what is there afterwards."""
+    key = ("default" if kind.namespaced else "", name)
+    before = api.objects.get(kind, *key)
+    answer: Any
+    try:
+        sent = json.loads(json.dumps(body))  # no part of it stands in two places
+        written = await api.objects.patch(kind, kind.stored, key, PatchType.MERGE, sent, how, "status")
+        answer = written.warnings, comparable(decoded(written.entry)), written.entry.meta.finalizers
+    except FairwayError as error:
+        answer = type(error), str(error).replace(f'"{name}"', '"it"').replace(before.meta.uid, "its uid")
+    after = api.objects.get(kind, *key)
+    if after.shared is not None:
+        stored = decoded(after)
+        stored["metadata"].pop("managedFields", None)
+        assert after.shared == stored
+    assert after.meta.uid == before.meta.uid
+    return answer, after is before, comparable(decoded(after))
+
+
+@given(script=st.lists(steps, min_size=1, max_size=8), watched=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_both_ways_lead_to_the_same(script: list[Any], *, watched: bool) -> None:
+    async def run() -> None:
+        async with local_api(log_in_memory()) as api:
+            short = api.kind("workloads")
+            if watched:
+                api.objects.watched_here.add(short.resource)
+            for name in ("short", "long"):
+                await made(api, "workloads", name)
+            for step in script:
+                if step == "annotate":
+                    for name in ("short", "long"):
+                        await api.patch("workloads", name, {"metadata": {"annotations": {"a": "b"}}}, manager="five")
+                elif step == "second passes":
+                    api.clock.advance(1)
+                else:
+                    how, body = step
+                    found = await outcome(api, short, "short", body, how)
+                    assert found == await outcome(api, on_the_long_way(short), "long", body, how)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("clusterqueues", {"pendingWorkloads": 3, "flavorsUsage": [{"name": "f", "resources": []}]}),
+        ("localqueues", {"pendingWorkloads": 3, "flavorUsage": [{"name": "f", "resources": []}]}),
+        ("workloads", {"conditions": [condition("QuotaReserved", "False")]}),
+    ],
+)
+def test_every_kind_with_a_short_way_comes_to_the_same(kind: str, status: Manifest) -> None:
+    async def run() -> None:
+        async with local_api() as api:
+            found = api.kind(kind)
+            for name in ("short", "long"):
+                await made(api, kind, name)
+            for more in ({}, {"conditions": [condition("Active")]}, {"conditions": None}, {"pendingWorkloads": -1}):
+                for how in (WriteOptions(manager="me"), WriteOptions(tracked=False), WriteOptions(manager="you")):
+                    body = {"status": {**status, **more}}
+                    short = await outcome(api, found, "short", body, how)
+                    assert short == await outcome(api, on_the_long_way(found), "long", body, how)
+
+    asyncio.run(run())
+
+
+def test_an_object_with_many_owners_or_on_its_way_out_goes_the_long_way() -> None:
+    async def run() -> None:
+        async with local_api() as api:
+            found = api.kind("workloads")
+            for name in ("short", "long"):
+                await made(api, "workloads", name)
+                await api.patch("workloads", name, {"metadata": {"finalizers": ["example.com/mine"]}})
+            for number in range(14):
+                if number == 12:
+                    for name in ("short", "long"):
+                        await api.delete("workloads", name)
+                api.clock.advance(1)
+                body = {"status": {"conditions": [condition("QuotaReserved", "False", message=str(number))]}}
+                how = WriteOptions(manager=f"manager-{number}")
+                short = await outcome(api, found, "short", body, how)
+                assert short == await outcome(api, on_the_long_way(found), "long", body, how)
+
+    asyncio.run(run())
+
+
+def test_the_short_way_is_only_for_kinds_whose_rules_complete_nothing() -> None:
+    kinds = default_registry().of_group("kueue.x-k8s.io", "v1beta2")
+    short = [kind for kind in kinds if kind.rules.validate_status is not None]
+
+    assert {"workloads", "clusterqueues", "localqueues"} <= {kind.plural for kind in short}
+    for kind in short:
+        assert kind.rules.default is Rules().default
+        assert kind.rules.prepare_update is Rules().prepare_update
+
+
+async def patched(api: LocalApi, name: str, message: str, **how: Any) -> Written:
+    body = {"status": {"conditions": [condition("QuotaReserved", "False", message=message)]}}
+    return await api.patch("workloads", name, body, subresource="status", **how)
+
+
+def test_a_state_that_was_never_stored_is_not_built_upon() -> None:
+    async def run() -> None:
+        log = UnreliableLog(MemoryLog())
+        async with local_api(lambda: log) as api:
+            await made(api, "workloads", "x")
+            await patched(api, "x", "stored")
+            log.failing = True
+            with pytest.raises(StorageFailed):
+                await patched(api, "x", "lost")
+            log.failing = False
+            body = {"status": {"requeueState": {"count": 1}}}
+            written = await api.patch("workloads", "x", body, subresource="status")
+
+            status = decoded(written.entry)["status"]
+            assert status["conditions"][0]["message"] == "stored"
+            assert status["requeueState"] == {"count": 1}
+
+    asyncio.run(run())
+
+
+def test_what_the_last_writes_knew_is_kept_for_so_many_bytes_and_no_more() -> None:
+    async def run() -> None:
+        async with local_api() as api:
+            entries = []
+            for number in range(60):
+                await made(api, "workloads", f"x-{number}")
+                entries.append((await patched(api, f"x-{number}", "m" * 32_000, manager="me")).entry)
+            large = (await patched(api, "x-59", "small", manager="me")).entry
+            huge = {"status": {"conditions": [condition(f"C{number}", message="m" * 32_000) for number in range(3)]}}
+            larger = (await api.patch("workloads", "x-59", huge, subresource="status")).entry
+
+            assert large.known is None
+            assert larger.known is None
+            assert entries[58].known is not None
+            for _ in range(recent.MOST_BYTES // 32_000 + 1):
+                await patched(api, "x-1", str(_) + "m" * 32_000)
+            assert all(entry.known is None for entry in entries)
+
+    asyncio.run(run())
