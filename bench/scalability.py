@@ -192,7 +192,7 @@ class Player:
         while True:
             conditions = {one.type: one.status == "True" for one in workload.newest.status.conditions}
             if conditions.get("Evicted"):
-                if not workload.releasing:
+                if conditions.get("QuotaReserved") and not workload.releasing:
                     self._let_go(workload)
                 return  # evicted in the last moment
             if await self._patch(workload, "Finished", "True", "Succeeded", "Job finished successfully"):

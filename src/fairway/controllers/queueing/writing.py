@@ -78,6 +78,7 @@ class Writes:
         self._freeing: set[str] = set()
         self._refusals: dict[str, int] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        intake.busy = self._tasks
         self._second = (datetime.min.replace(tzinfo=UTC), "")
         self.resting = False
         """Set while no write may begin."""
