@@ -191,8 +191,9 @@ class Player:
 
     def _finish(self, workload: Running) -> None:
         workload.timer = None
-        if "Evicted" in workload.is_true():  # in the last moment
-            if not workload.releasing:
+        conditions = workload.is_true()
+        if "Evicted" in conditions:  # in the last moment
+            if "QuotaReserved" in conditions and not workload.releasing:
                 self._let_go(workload)
             return
         finished = self._condition("Finished", "True", "Succeeded", "Job finished successfully")

@@ -69,18 +69,20 @@ class PodSetChoice(NamedTuple):
 class Assignment:
     """What a workload would take, and what it takes to get it. Shared by all who are told the same, so never changed.
 
-    ``usage`` is what would be taken in all, ``requests`` that without the count of pods; ``contested`` are the
-    flavor-resources others must give up first. ``tried`` says how far each pod set got through its flavors, and
-    ``unfinished`` that not all of them came to the end.
+    ``usage`` is what would be taken in all, ``taken`` that without what comes to nothing, ``requests`` that without the
+    count of pods; ``contested`` are the flavor-resources others must give up first. ``tried`` says how far each pod set
+    got through its flavors, and ``unfinished`` that not all of them came to the end.
     """
 
     __slots__ = (
+        "_parts",
         "contested",
         "level",
         "mode",
         "pod_sets",
         "reasons",
         "requests",
+        "taken",
         "tried",
         "unfinished",
         "usage",
@@ -99,13 +101,21 @@ class Assignment:
         self.level = level
         self.pod_sets = pod_sets
         self.usage = usage
-        self.requests = tuple((fr, amount) for fr, amount in usage if amount and fr.resource != PODS)
+        self.taken = tuple((fr, amount) for fr, amount in usage if amount)
+        self.requests = tuple((fr, amount) for fr, amount in self.taken if fr.resource != PODS)
         self.contested = contested
         self.tried = tried
         self.unfinished = any(index != -1 for pod_set in tried for index in pod_set.values())
         self.reasons = tuple(PodSetReasons(each.ask.name, each.reasons) for each in pod_sets if each.reasons)
+        self._parts: list[PodSetAdmission] = []
 
     def admission(self) -> tuple[PodSetAdmission, ...]:
+        """What each pod set gets: a tuple of its own each time, as two admissions are told apart by identity."""
+        if not self._parts:
+            self._parts = self._work_out_parts()
+        return tuple(self._parts)
+
+    def _work_out_parts(self) -> list[PodSetAdmission]:
         admission = []
         for each in self.pod_sets:
             amounts = dict(each.ask.requests)
@@ -117,7 +127,7 @@ class Assignment:
                     {resource: amounts[resource] for resource in each.choices},
                 )
             )
-        return tuple(admission)
+        return admission
 
 
 class Oracle(Protocol):

@@ -213,6 +213,7 @@ class QueueState:
         self.holders[record.key] = record
         self.list_holder(record)
         self._file(record)
+        self.epoch += 1
         self.leaf.add_all(record.usage)
 
     def give_back(self, record: Record) -> None:

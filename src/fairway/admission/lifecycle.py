@@ -128,7 +128,7 @@ def reserve(world: World, record: Record, queue: QueueState, assignment: Assignm
     """Give a workload what was assigned, and let it start when no check stands before it."""
     dequeue(world, record)
     record.admission = assignment.admission()
-    record.usage = tuple((fr, amount) for fr, amount in assignment.usage if amount)
+    record.usage = assignment.taken
     # The API keeps whole seconds, and a restarted engine must agree with itself.
     record.reserved_at = float(int(world.now))
     record.evicted = None
@@ -195,6 +195,8 @@ def admitted_amounts(world: World, record: Record) -> Amounts:
 
 def _sync_checks(record: Record, queue: QueueState) -> tuple[str, ...]:
     """Bring the workload's checks in line with its flavors; those that are not ready."""
+    if not queue.checks and not record.checks:
+        return ()
     flavors = {flavor for pod_set in record.admission for flavor in pod_set.flavors.values()}
     required = queue.required_checks(flavors)
     record.checks = {name: record.checks.get(name, CheckVerdict(state=CheckState.PENDING)) for name in required}

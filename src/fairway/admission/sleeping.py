@@ -10,6 +10,7 @@ workloads could not be reclaimed for it anyway and a failed try leaves no trace 
 
 from __future__ import annotations
 
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 from fairway.admission.assignment import Assignment, Mode
@@ -85,10 +86,12 @@ def _own_candidates(record: Record, queue: QueueState, fr: FlavorResource) -> in
     """At most this much could be had by preempting in the own queue."""
     if queue.within is PreemptionPolicy.NEVER:
         return 0
+    safe = record.priority + (queue.within is not PreemptionPolicy.LOWER_PRIORITY)
+    victims = queue.victims
     return sum(
         amount
-        for holder in queue.holders.values()
-        if holder.priority <= record.priority
+        for _, holder in chain(victims.evicted, takewhile(lambda filed: filed[0][0] < safe, victims.running))
+        if holder.priority < safe
         for used, amount in holder.usage
         if used is fr
     )

@@ -107,7 +107,7 @@ class QueueingController:
         happened = self._writes.outcomes()
         happened += self._surroundings.news(at)
         checks_changed = self._checks_changed(happened)
-        news, changed = self._intake.news(at, self.engine, self._writes.busy)
+        news, changed = self._intake.news(at, self.engine)
         happened += news
         told, self._told = self._told, []
         happened += told

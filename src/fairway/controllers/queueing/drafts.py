@@ -103,8 +103,9 @@ class Draft:
         }
         self._changes["resourceRequests"] = None
         self._set(QUOTA_RESERVED, "True", QUOTA_RESERVED, wording.reserved(said))
-        for kind in (EVICTED, PREEMPTED, BLOCKED_ON_GATES):
-            self._reset(kind)
+        if len(self._conditions) > 1:  # beside the one that was just set
+            for kind in (EVICTED, PREEMPTED, BLOCKED_ON_GATES):
+                self._reset(kind)
         self._drop_passed_backoff()
         self.list_checks(checks)
         self._tell(

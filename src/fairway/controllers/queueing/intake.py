@@ -20,6 +20,8 @@ class Intake:
         self._cache = cluster.cache("workloads")
         self._seen: dict[str, Seen] = {}
         self._dirty: dict[str, None] = {}
+        self.busy: Container[str] = ()
+        """The Workloads that are being written; whoever writes asks for a turn when that has ended."""
         self._cache.on_change(self._note)
 
     async def synced(self) -> None:
@@ -47,14 +49,14 @@ class Intake:
             told += self._arrived(key_of(manifest), manifest, at)
         return told
 
-    def news(self, at: float, engine: Engine, busy: Container[str]) -> tuple[list[events.Event], list[str]]:
+    def news(self, at: float, engine: Engine) -> tuple[list[events.Event], list[str]]:
         """What changed since it was last asked for, and of which Workloads.
 
         A Workload that is being written waits: whether a change is the write's own is known when that has ended.
         """
         if not self._dirty:
             return [], []
-        changed = [key for key in self._dirty if key not in busy]
+        changed = [key for key in self._dirty if key not in self.busy]
         told: list[events.Event] = []
         for key in changed:
             del self._dirty[key]
@@ -80,8 +82,10 @@ class Intake:
     def _note(self, old: Manifest | None, new: Manifest | None) -> None:
         manifest = new if new is not None else old
         if manifest is not None:
-            self._dirty[key_of(manifest)] = None
-            self._wake()
+            key = key_of(manifest)
+            self._dirty[key] = None
+            if key not in self.busy:
+                self._wake()
 
     def _changed(self, key: str, at: float, engine: Engine) -> list[events.Event]:
         manifest, before = self.manifest(key), self._seen.get(key)

@@ -11,11 +11,12 @@ from typing import Final
 
 SHORTEST_SECONDS: Final = 0.002
 LONGEST_SECONDS: Final = 0.05
-_SHARE: Final = 0.1
+_SHARE: Final = 0.05
 """Of all time, for deciding."""
 
 _WINDOW_SECONDS: Final = 0.25
-_STEP: Final = 2.0
+_STEP_UP: Final = 4.0
+_STEP_DOWN: Final = 0.5
 
 
 class Pace:
@@ -47,5 +48,5 @@ class Pace:
             self._since, self._spent = ended, 0.0
 
     def _adapt(self, change: float) -> None:
-        wanted = max(SHORTEST_SECONDS, self.seconds) * min(_STEP, max(1 / _STEP, change))
+        wanted = max(SHORTEST_SECONDS, self.seconds) * min(_STEP_UP, max(_STEP_DOWN, change))
         self.seconds = min(LONGEST_SECONDS, wanted) if wanted > SHORTEST_SECONDS else 0.0

@@ -78,6 +78,7 @@ class Writes:
         self._freeing: set[str] = set()
         self._refusals: dict[str, int] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        intake.busy = self._tasks
         self._second = (datetime.min.replace(tzinfo=UTC), "")
         self.resting = False
         """Set while no write may begin."""
@@ -187,7 +188,7 @@ class Writes:
         step = next_step(case, desk.todo, desk.explanation)
         if step is None:
             self._close(key)
-        elif self._freeing - {key} and any(isinstance(one, Admit) for one in step.done):
+        elif self._freeing and self._freeing - {key} and any(isinstance(one, Admit) for one in step.done):
             self._held.append(key)
         else:
             self._tasks[key] = asyncio.create_task(self._carry_out(key, desk, case, step))
@@ -197,8 +198,9 @@ class Writes:
         if manifest is None or seen is None or record is None or seen.finished:
             return None
         now = self._clock.now()
-        if now.replace(microsecond=0) != self._second[0]:
-            self._second = (now.replace(microsecond=0), stamp(now))
+        second = now.replace(microsecond=0)
+        if second != self._second[0]:
+            self._second = (second, stamp(now))
         required = self._engine.required_checks(record)
         return Case(manifest, seen, record, required, now, self._second[1], self._engine.record)
 
