@@ -175,7 +175,7 @@ def test_what_is_counted(
     times: dict[tuple[str, tuple[str, ...]], float],
 ) -> None:
     tally = Tally()
-    transitions.count(tally, old, new, NOW)
+    transitions.count(tally, old.conditions, old.manifest, new, NOW)
     assert {
         (name, labels): value for name, series in tally.counts.items() for labels, value in series.items()
     } == counts

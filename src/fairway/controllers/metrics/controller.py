@@ -1,6 +1,6 @@
 """Counts as Workloads change, and tells everything when it is asked."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from fairway.client.cluster import Cluster
@@ -16,6 +16,8 @@ _CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
 _LOCAL_QUEUES: Final = "localqueues.kueue.x-k8s.io"
 _WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 
+Key = tuple[str, str]
+
 
 class QueueMetrics:
     """What `prometheus_client` calls a collector, of one control plane."""
@@ -25,7 +27,13 @@ class QueueMetrics:
         self._queueing = queueing
         self._configuration = configuration
         self._tally = Tally()
-        self._finished: dict[tuple[str, str], str] = {}
+        self._true: dict[Key, Collection[str]] = {}
+        """The conditions that are true of each Workload that has some and is not finished, as last heard of.
+
+        What it was before is not looked up in its old state: nobody has touched that for long, so it takes time.
+        """
+
+        self._finished: dict[Key, str] = {}
         """The ClusterQueue of each finished Workload that is still stored, by its namespace and name."""
 
         self._finished_in: dict[str, int] = {}
@@ -39,28 +47,31 @@ class QueueMetrics:
     # Counting
 
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        after = Shown(new) if new is not None else None
-        if old is not None and after is not None:
-            before = Shown(old)
-            if before.conditions.keys() != after.conditions.keys():
-                transitions.count(self._tally, before, after, self._clock.now())
-                if "Admitted" in after.conditions and "Admitted" not in before.conditions:
-                    self._count_for_cohorts(after)
-        self._follow_finished(old, after)
+        manifest = old if new is None else new
+        if manifest is None:
+            return
+        key = (manifest["metadata"]["namespace"], manifest["metadata"]["name"])
+        shown = Shown(manifest)
+        true = shown.conditions.keys() if new is not None else frozenset()
+        if old is not None and new is not None:
+            before = Shown(old).conditions if key in self._finished else self._true.get(key, ())
+            if len(before) != len(true) or any(one not in true for one in before):
+                transitions.count(self._tally, before, old, shown, self._clock.now())
+                if "Admitted" in true and "Admitted" not in before:
+                    self._count_for_cohorts(shown)
+        finished = "Finished" in true
+        if true and not finished:
+            self._true[key] = tuple(true)
+        else:
+            self._true.pop(key, None)
+        if finished != (key in self._finished):
+            self._follow_finished(key, shown, is_finished=finished)
 
     def _count_for_cohorts(self, admitted: Shown) -> None:
         for cohort in self._queueing.engine.figures.cohorts_above(admitted.cluster_queue):
             self._tally.count("cohort_subtree_admitted_workloads", (cohort, admitted.priority_class))
 
-    def _follow_finished(self, old: Manifest | None, new: Shown | None) -> None:
-        manifest = old if new is None else new.manifest
-        if manifest is None:
-            return
-        key = (manifest["metadata"]["namespace"], manifest["metadata"]["name"])
-        is_finished = new is not None and "Finished" in new.conditions
-        if is_finished == (key in self._finished):
-            return
-        shown = new or Shown(manifest)
+    def _follow_finished(self, key: Key, shown: Shown, *, is_finished: bool) -> None:
         if is_finished:
             self._finished[key] = shown.cluster_queue
         change = 1 if is_finished else -1

@@ -5,6 +5,7 @@ we first look is no transition.
 """
 
 import re
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -71,9 +72,12 @@ class Shown:
         return str(self.manifest["metadata"]["creationTimestamp"])
 
 
-def count(tally: Tally, old: Shown, new: Shown, now: datetime) -> None:
-    """Add to the tally what happened between two states of a Workload: nothing, where the same conditions are true."""
-    before, after = old.conditions, new.conditions
+def count(tally: Tally, before: Collection[str], old: Manifest, new: Shown, now: datetime) -> None:
+    """Add to the tally what happened between two states of a Workload: nothing, where the same conditions are true.
+
+    `before` are the types of those that were.
+    """
+    after = new.conditions
     reserved = "QuotaReserved" in after and "QuotaReserved" not in before
     admitted = "Admitted" in after and "Admitted" not in before
     if reserved or admitted:
@@ -81,13 +85,11 @@ def count(tally: Tally, old: Shown, new: Shown, now: datetime) -> None:
     if "PodsReady" in after and "PodsReady" not in before and after["PodsReady"]["reason"] == "Started":
         _count_readiness(tally, new, now)
     if "Evicted" in after and "Evicted" not in before and new.cluster_queue:
-        _count_eviction(tally, old, new)
+        _count_eviction(tally, Shown(old), new)
     if "Preempted" in after and "Preempted" not in before:
         _count_preemption(tally, after["Preempted"])
-    if "QuotaReserved" in before and "QuotaReserved" not in after and "Evicted" in after and old.cluster_queue:
-        reason, _ = _reason_and_cause(after["Evicted"]["reason"])
-        waited = _seconds(after["Evicted"]["lastTransitionTime"], now)
-        tally.time("workload_eviction_latency_seconds", (old.cluster_queue, reason), waited)
+    if "QuotaReserved" in before and "QuotaReserved" not in after and "Evicted" in after:
+        _time_release(tally, Shown(old).cluster_queue, after["Evicted"], now)
     if "Finished" in after and "Finished" not in before:
         queue, local = _labels(new)
         tally.count(_FINISHED.of_queue, queue)
@@ -136,6 +138,13 @@ def _count_eviction(tally: Tally, old: Shown, new: Shown) -> None:
     if ready is not None:
         lasted = _seconds(ready["lastTransitionTime"], datetime.fromisoformat(evicted["lastTransitionTime"]))
         tally.time("pods_ready_to_evicted_time_seconds", (new.cluster_queue, reason, cause), lasted)
+
+
+def _time_release(tally: Tally, cluster_queue: str, evicted: dict[str, Any], now: datetime) -> None:
+    if cluster_queue:
+        reason, _ = _reason_and_cause(evicted["reason"])
+        waited = _seconds(evicted["lastTransitionTime"], now)
+        tally.time("workload_eviction_latency_seconds", (cluster_queue, reason), waited)
 
 
 def _count_preemption(tally: Tally, preempted: dict[str, Any]) -> None:
