@@ -37,11 +37,16 @@ class Mounts(Struct, frozen=True):
 
     def directory(self, wanted: str) -> str:
         """A working directory, taken from the volume where it lies in one."""
+        if not self.places:
+            return wanted
         path = PurePosixPath(wanted)
         for place, real in self.places:
             if path.is_relative_to(place):
                 return str(real / path.relative_to(place))
         return wanted
+
+
+_NO_MOUNTS: Final = Mounts((), ())
 
 
 def variable_of(volume: str) -> str:
@@ -61,6 +66,8 @@ def mounted(
     work: Path,
 ) -> Mounts:
     """Put the volumes of a container where they can be put; `ConfigError` where that would do harm."""
+    if not container.get("volumeMounts"):
+        return _NO_MOUNTS
     places: list[tuple[PurePosixPath, Path]] = []
     missing: list[tuple[str, str]] = []
     kinds = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}

@@ -28,7 +28,7 @@ class LogFile:
     __slots__ = ("_file", "_last", "_limit", "_path", "_size", "_told")
 
     def __init__(self, path: str, limit_bytes: int) -> None:
-        self._path = Path(path)
+        self._path = path
         self._limit = limit_bytes
         self._file: int | None = None
         self._size = 0
@@ -46,7 +46,7 @@ class LogFile:
                 self._open()
             elif self._size + len(entries) > self._limit:
                 self.close()
-                self._path.replace(f"{self._path}.1")
+                os.replace(self._path, f"{self._path}.1")  # noqa: PTH105 - no Path for a log that stays empty
                 self._open()
             self._write(entries)
         except OSError as error:
@@ -64,7 +64,7 @@ class LogFile:
         try:
             self._file = os.open(self._path, flags, 0o600)
         except FileNotFoundError:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            Path(self._path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.open(self._path, flags, 0o600)
         self._size = os.fstat(self._file).st_size
 
