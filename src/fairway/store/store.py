@@ -28,6 +28,14 @@ class History(NamedTuple):
     data_bytes: int = 64 << 20
 
 
+class _Staged(NamedTuple):
+    """Changes on their way to the disk, and everybody who waits for them: each for himself, so that whoever gives up
+    takes nothing from the others."""
+
+    changes: Sequence[Change]
+    waiting: list[asyncio.Future[None]]
+
+
 class Store:
     """Objects by resource and key, with their recent history, on a revision log."""
 
@@ -36,7 +44,7 @@ class Store:
         self._history = history or History()
         self._collections: dict[str, Collection] = {}
         self._heads: dict[tuple[str, Key], tuple[Entry | None, int]] = {}
-        self._staged: deque[tuple[Sequence[Change], asyncio.Future[None]]] = deque()
+        self._staged: deque[_Staged] = deque()
         self._remembered: deque[tuple[str, Change]] = deque()
         self._remembered_bytes = 0
         self._garbage: list[int] = []
@@ -51,6 +59,7 @@ class Store:
 
     async def start(self) -> None:
         """Begin to take writes."""
+        self._loop = asyncio.get_running_loop()
         self._writer = Writer(self._log, self._committed)
         if self._garbage:
             self._writer.submit([], self._garbage, self._floor)
@@ -123,13 +132,17 @@ class Store:
             entry = change.entry
             self._heads[entry.resource, entry.key] = (None if change.type == DELETED else entry, entry.revision)
         self._staged_revision = rows[-1].revision
-        done = asyncio.get_running_loop().create_future()
-        self._staged.append((changes, done))
+        done = self._loop.create_future()
+        self._staged.append(_Staged(changes, [done]))
         return done
 
     def settling(self) -> asyncio.Future[None] | None:
         """Done when everything staged so far is durable; its failure is raised there too. `None` if nothing is."""
-        return asyncio.shield(self._staged[-1][1]) if self._staged else None
+        if not self._staged:
+            return None
+        done = self._loop.create_future()
+        self._staged[-1].waiting.append(done)
+        return done
 
     async def settled(self) -> None:
         """Wait until everything staged so far is durable; its failure is raised here too."""
@@ -143,14 +156,14 @@ class Store:
             return
         touched: set[str] = set()
         done: list[asyncio.Future[None]] = []
-        while self._staged and self._staged[0][0][-1].revision <= last:
-            changes, future = self._staged.popleft()
+        while self._staged and self._staged[0].changes[-1].revision <= last:
+            changes, waiting = self._staged.popleft()
             for change in changes:
                 self._show(change)
                 touched.add(change.entry.resource)
                 for observer in self._observers:
                     observer(change)
-            done.append(future)
+            done += waiting
         for resource in touched:
             self._collections[resource].feed.wake()
         for future in done:
@@ -175,10 +188,11 @@ class Store:
             self._writer.give_up_waiting()
         self._heads.clear()
         staged, self._staged = self._staged, deque()
-        for _, future in staged:
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # whoever asked may be gone already
+        for _, waiting in staged:
+            for future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+                    future.exception()  # whoever asked may be gone already
 
     # History
 

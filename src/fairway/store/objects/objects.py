@@ -1,6 +1,5 @@
 """The door: one object that carries out requests on the store."""
 
-import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -203,13 +202,12 @@ class Objects:
             if one.entry.resource not in self.watched_here:
                 one.entry.shared = None
         if durable is not None:
-            await asyncio.shield(durable)
+            await durable
         return written
 
 
 async def when_durable(written: Written) -> Written:
     """Wait until others may hear of a write."""
     if written.durable is not None:
-        # Others wait for the same: they must not be cancelled together with whoever gives up here.
-        await asyncio.shield(written.durable)
+        await written.durable
     return written
