@@ -76,7 +76,7 @@ def test_a_cycle_that_nobody_needs_is_freed_with_the_first_batch(looks: Looks) -
 
     async def story() -> None:
         lost, held = lost_ring(), batch()
-        await clock.run_for(3)
+        await clock.run_for(6)
         assert lost() is None
         assert (len(held), looks.at_new) == (BATCH + 1000, 1)
 
@@ -101,7 +101,7 @@ def test_where_nothing_is_found_fewer_and_fewer_batches_are_gone_through(looks: 
     async def story() -> None:
         for _ in range(1 + 2 + 4 + 8 + 8):
             held.append(batch())
-            await clock.run_for(2)
+            await clock.run_for(6)
         assert looks.at_new == 5
         assert looks.at_all == 1  # at the start
 
@@ -115,7 +115,7 @@ def test_garbage_makes_the_next_batches_be_gone_through(looks: Looks) -> None:
         for number in range(12):
             lost = [lost_ring() for _ in range(BATCH // 10)]
             held.append(batch())
-            await clock.run_for(2)
+            await clock.run_for(6)
             assert not any(one() for one in lost), number
         assert looks.at_new == 12
 
@@ -127,12 +127,12 @@ def test_what_was_passed_over_is_gone_through_when_nothing_is_going_on(looks: Lo
 
     async def story() -> None:
         held = [batch()]
-        await clock.run_for(1)
+        await clock.run_for(6)
         lost = lost_ring()
         held.append(batch())
-        await clock.run_for(1)
+        await clock.run_for(6)
         assert lost() is not None
-        await clock.run_for(10)
+        await clock.run_for(20)
         assert lost() is None
         assert (len(held), looks.at_all) == (2, 2)
         await clock.run_for(100)
@@ -146,11 +146,11 @@ def test_one_who_is_never_idle_still_gets_rid_of_it(looks: Looks, monkeypatch: p
     clock, held, lost = BusyClock(), [batch()], []
 
     async def story() -> None:
-        await clock.run_for(2)
+        await clock.run_for(6)
         lost.append(lost_ring())
         for _ in range(3):
             held.append(batch())
-            await clock.run_for(2)
+            await clock.run_for(6)
         assert lost[0]() is None
         assert looks.at_all == 2
 

@@ -23,10 +23,13 @@ BATCH: Final = 20_000
 
 _RAREST: Final = 8
 _MUCH_GARBAGE: Final = BATCH // 100
+_MOST_AT_ONCE: Final = 5 * BATCH
+"""Going through more new objects than this would keep others waiting."""
+
 _MOST_UNSEEN: Final = 4_000_000
 _BUSY_SECONDS: Final = 0.25
-_QUIET_SECONDS: Final = 1.0
-_QUIET_LOOKS: Final = 5
+_QUIET_SECONDS: Final = 5.0
+_QUIET_LOOKS: Final = 3
 """After so many looks that found next to nothing new and were not kept waiting, nothing else is going on."""
 
 _LATE_SECONDS: Final = 0.005
@@ -75,7 +78,7 @@ class GarbageKeeper:
 
     def _take_batch(self, new: int) -> None:
         self._passed_over += 1
-        if self._passed_over >= self._every:
+        if self._passed_over >= self._every and new <= _MOST_AT_ONCE:
             self._passed_over = 0
             found = gc.collect(0)
             self._every = 1 if found > _MUCH_GARBAGE else min(self._every * 2, _RAREST)
