@@ -7,7 +7,7 @@ from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
 from fairway.errors import BadRequest
 from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Entry
-from fairway.store.objects import DeleteOptions, Objects, PatchType, WriteOptions, Written
+from fairway.store.objects import DeleteOptions, Objects, PatchType, Target, WriteOptions, Written, when_durable
 from fairway.store.objects.reading import shared
 from fairway.store.objects.writing import check_preconditions
 from fairway.store.selectors import Selection
@@ -53,14 +53,13 @@ class LocalClient:
     async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
         namespace = manifest.get("metadata", {}).get("namespace", "")
         options = self._trusted if trusted else self._options
-        written = await self._objects.create(kind, kind.stored, namespace, manifest, options)
-        return self._told(written)
+        return await self._told(self._objects.stage_create(kind, kind.stored, namespace, manifest, options))
 
     async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
         metadata = manifest["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
-        written = await self._objects.update(kind, kind.stored, key, manifest, self._options, subresource)
-        return self._told(written)
+        target = Target(kind, kind.stored, key, self._options, subresource)
+        return await self._told(self._objects.stage_update(target, manifest))
 
     async def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
@@ -68,17 +67,15 @@ class LocalClient:
         known = _PATCH_TYPES.get(patch_type)
         if known is None:
             raise BadRequest(f"there is no patch type {patch_type!r}; it is one of {', '.join(_PATCH_TYPES)}")
-        key = (namespace, name)
         options = self._for_status if subresource == "status" else self._options
-        written = await self._objects.patch(kind, kind.stored, key, known, patch, options, subresource)
-        return self._told(written)
+        target = Target(kind, kind.stored, (namespace, name), options, subresource)
+        return await self._told(self._objects.stage_patch(target, known, patch))
 
     async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
         metadata = manifest["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
-        options = self._forced if force else self._options
-        written = await self._objects.patch(kind, kind.stored, key, PatchType.APPLY, manifest, options, subresource)
-        return self._told(written)
+        target = Target(kind, kind.stored, key, self._forced if force else self._options, subresource)
+        return await self._told(self._objects.stage_patch(target, PatchType.APPLY, manifest))
 
     async def delete(
         self,
@@ -91,14 +88,16 @@ class LocalClient:
         grace_seconds: int | None = None,
     ) -> Manifest | None:
         options = DeleteOptions(uid=uid, propagation=propagation, grace_seconds=grace_seconds)
-        written = await self._objects.delete(kind, (namespace, name), options)
-        return None if written.removed else self._told(written)
+        written = self._objects.stage_delete(kind, (namespace, name), options)
+        if not written.removed:
+            return await self._told(written)
+        await when_durable(written)
+        return None
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
         key = (namespace, name)
         check_preconditions(self._pods, self._objects.get(self._pods, *key), uid, None)
-        written = await self._objects.bind(self._pods, key, node, self._options)
-        return self._told(written)
+        return await self._told(self._objects.stage_bind(self._pods, key, node, self._options))
 
     def _read(self, entry: Entry) -> Manifest:
         """A state that may be overtaken already: it stays decoded only if it is the newest."""
@@ -109,8 +108,13 @@ class LocalClient:
             entry.shared = None
         return manifest
 
-    def _told(self, written: Written) -> Manifest:
-        """What came of a write; it stays decoded only for kinds that somebody here follows, which Events are not."""
+    async def _told(self, written: Written) -> Manifest:
+        """What came of a write, when it is durable.
+
+        It stays decoded only for kinds that somebody here follows, which Events are not.
+        """
+        if written.durable is not None:
+            await written.durable
         entry = written.entry
         manifest = self._read(entry)
         if entry.resource not in self._objects.watched_here:
