@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,6 +215,72 @@ def test_every_kind_with_a_short_way_comes_to_the_same(kind: str, status: Manife
                     assert short == await outcome(api, on_the_long_way(found), "long", body, how)
 
     asyncio.run(run())
+
+
+RESERVED, ADMITTED = condition("QuotaReserved"), condition("Admitted")
+ADMISSION: Manifest = {"clusterQueue": "cq", "podSetAssignments": [ASSIGNMENT]}
+GATED = {"kueue.x-k8s.io/admission-gated-by": "no gate"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "annotations", "by_conditions"),
+    [
+        ([RESERVED, ADMITTED], [RESERVED, ADMITTED, condition("Finished")], {}, True),
+        ([RESERVED], [condition("QuotaReserved", message="again")], {"other": "one"}, True),
+        ([RESERVED], [condition("QuotaReserved", "False")], {}, True),
+        ([RESERVED], [], {}, True),
+        ([], [condition("Admitted", "False")], {}, True),
+        ([], [RESERVED], {}, False),
+        ([condition("QuotaReserved", "False")], [ADMITTED, RESERVED], {}, False),
+        ([RESERVED], [RESERVED, condition("no name!")], {}, False),
+        ([RESERVED, condition("no name!")], [RESERVED, condition("no name!")], {}, False),
+        ([RESERVED], [RESERVED, condition("Finished", observedGeneration=1.0)], {}, False),
+        ([RESERVED], [RESERVED, condition("Finished", lastTransitionTime="2026-01-01")], {}, False),
+        ([RESERVED], [RESERVED, condition("Finished")], GATED, False),
+    ],
+)
+@pytest.mark.parametrize(
+    ("rest", "is_ruled"),
+    [
+        ({"admission": ADMISSION}, False),
+        ({"admission": ADMISSION, "requeueState": {"count": 1}}, False),
+        ({}, False),
+        ({"admission": ADMISSION, "reclaimablePods": [{"name": "main", "count": 3}]}, True),
+        ({"admission": ADMISSION, "clusterName": "here", "nominatedClusterNames": ["here"]}, True),
+    ],
+)
+def test_new_conditions_alone_are_judged_as_the_whole_object_is(
+    old: list[Manifest],
+    new: list[Manifest],
+    annotations: Manifest,
+    rest: Manifest,
+    *,
+    by_conditions: bool,
+    is_ruled: bool,
+) -> None:
+    kind = default_registry().by_resource("kueue.x-k8s.io", "v1beta2", "workloads")
+    assert kind is not None
+    rules = kind.rules
+    assert rules.validate_status is not None
+    metadata = {"name": "x", "namespace": "default", "annotations": annotations}
+    spec = json.dumps(SPECS["workloads"]).encode()
+
+    def of(status: Manifest, spec: Any) -> Manifest:
+        return {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": metadata,
+            "spec": spec,
+            "status": status,
+        }
+
+    before, after = {"conditions": old, **rest}, {"conditions": new, **rest}
+    errors, reading = rules.validate_status(of(before, msgspec.Raw(spec)), of(after, msgspec.Raw(spec)), None)
+
+    whole = rules.validate_update(of(before, json.loads(spec)), of(after, json.loads(spec)))
+    assert errors == whole
+    if by_conditions and not is_ruled:
+        assert reading is None, "the whole object was read"
 
 
 def test_an_object_with_many_owners_or_on_its_way_out_goes_the_long_way() -> None:

@@ -17,13 +17,19 @@ import msgspec
 from fairway.errors import FieldError, ValidationError
 from fairway.kinds.kind import Manifest, Rules
 from fairway.model import conversion, shapes
-from fairway.model.metadata import GROUP
+from fairway.model.metadata import GROUP, Condition
 from fairway.model.objects import KINDS as TYPES
-from fairway.model.objects import AnyObject
+from fairway.model.objects import AnyObject, Workload
 from fairway.model.validation import wrong, wrong_update
 from fairway.model.validation.metadata import wrong_metadata
+from fairway.model.validation.names import key_faults
+from fairway.model.validation.workloads import GATES_ANNOTATION
 
 _TYPE_FIELDS: Final = frozenset({"apiVersion", "kind"})
+_UNRULED_PARTS: Final = ("admission", "requeueState", "resourceRequests", "schedulingStats")
+"""Parts of a Workload's status about which no rule asks anything while they stay the very same."""
+
+_UNRULED: Final = frozenset({"conditions", *_UNRULED_PARTS})
 
 
 def rules_of(kind: str) -> Rules:
@@ -90,8 +96,11 @@ def _update_validator(kind: str) -> Callable[[Manifest, Manifest], list[FieldErr
 
 def _status_validator(kind: str) -> Callable[[Manifest, Manifest, Any], tuple[list[FieldError], Any]]:
     expected, validate_update = TYPES[kind], _update_validator(kind)
+    is_clearly_right = _has_right_conditions if kind == Workload.KIND else _never
 
     def validate_status(old: Manifest, new: Manifest, reading: Any) -> tuple[list[FieldError], Any]:
+        if is_clearly_right(old, new):
+            return [], None
         before = reading or _read_stored(kind, old)
         if before is None:
             return validate_update(_decoded(old), _decoded(new)), None
@@ -104,6 +113,43 @@ def _status_validator(kind: str) -> Callable[[Manifest, Manifest, Any], tuple[li
         return wrong_update(before, after, limits=False), after
 
     return validate_status
+
+
+def _has_right_conditions(old: Manifest, new: Manifest) -> bool:
+    """Whether a Workload's conditions alone are new, and no rule has anything to say about these.
+
+    What the rest of the object must be like was asked when it was written. Of the rules that
+    `wrong_workload_update` has for a status, only those about the names of conditions and about reserving quota are
+    left then; those about gates, or parts that depend on a spec that may have changed, are for the typed way.
+    """
+    before, after = old.get("status"), new.get("status")
+    if before is None or after is None or not after.keys() <= _UNRULED or not before.keys() <= _UNRULED:
+        return False
+    for name in _UNRULED_PARTS:
+        if after.get(name) is not before.get(name):
+            return False
+    if GATES_ANNOTATION in (new["metadata"].get("annotations") or ()):
+        return False
+    earlier, reserves = before.get("conditions") or [], False
+    for position, condition in enumerate(after.get("conditions", [])):
+        if not (position < len(earlier) and condition is earlier[position]) and not _is_condition(condition):
+            return False
+        if key_faults(condition["type"]):
+            return False
+        reserves = reserves or _reserves_quota(condition)
+    return not reserves or any(map(_reserves_quota, earlier))
+
+
+def _is_condition(data: Any) -> bool:
+    return shapes.read_exact(data, Condition) is not None
+
+
+def _reserves_quota(condition: Any) -> bool:
+    return type(condition) is dict and condition.get("type") == "QuotaReserved" and condition.get("status") == "True"
+
+
+def _never(_old: Manifest, _new: Manifest) -> bool:
+    return False
 
 
 def _decoded(manifest: Manifest) -> Manifest:
