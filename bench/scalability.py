@@ -358,7 +358,7 @@ def lines(scale: int) -> list[Line]:
     """The lines of the table; at a tenth of the size the queues get a tenth of the workloads."""
     size = 1.0 if scale == 1 else 0.1
     with scratch() as directory, _pinned(), fairway(directory / "state", "--insecure", jobs=True) as server:
-        os.sched_setaffinity(server.pid, {min(os.sched_getaffinity(0))})
+        server.stay_on(min(os.sched_getaffinity(0)))
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
         found = measure(server, COHORTS, QUEUES, size)
     count = round(sum(kind.how_many for kind in CLASSES) * size) * COHORTS * QUEUES
