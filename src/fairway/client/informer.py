@@ -115,7 +115,7 @@ class Informer:
         if self._gone and new["metadata"]["uid"] in self._gone:
             return
         if known is None or int(known["metadata"]["resourceVersion"]) < int(new["metadata"]["resourceVersion"]):
-            self._tell(key, new)
+            self._tell_change(key, known, new)
 
     def _hear_gone(self, last: Manifest) -> None:
         uid = last["metadata"]["uid"]
@@ -126,10 +126,12 @@ class Informer:
 
     def _tell(self, key: Key, new: Manifest | None) -> None:
         old = self._known.get(key)
-        if _version(old) == _version(new):
-            return
+        if _version(old) != _version(new):
+            self._tell_change(key, old, new)
+
+    def _tell_change(self, key: Key, old: Manifest | None, new: Manifest | None) -> None:
         if old is not None and new is not None and old["metadata"]["uid"] != new["metadata"]["uid"]:
-            self._tell(key, None)  # another object of the same name: one went, one came
+            self._tell_change(key, old, None)  # another object of the same name: one went, one came
             old = None
         if new is None:
             del self._known[key]

@@ -4,9 +4,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from controllers.manifests import condition, workload
-from fairway.controllers.lifecycle.steps import Case, Delete, Finish, Later, LetGo, Outcome, RequestEviction, decide
+from fairway.controllers.lifecycle.steps import (
+    Case,
+    Delete,
+    Finish,
+    Later,
+    LetGo,
+    Outcome,
+    RequestEviction,
+    decide,
+    is_left_alone,
+)
 from fairway.model.configuration import Configuration, WaitForPodsReady
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -165,3 +177,52 @@ def test_orphans_end(metadata: dict[str, Any], conditions: list[dict[str, Any]],
 def test_how_long_finished_ones_are_kept(kept_for: float | None, since: float, want: Outcome) -> None:
     conditions = [is_("Admitted", 10**8), is_("Finished", since, "Succeeded")]
     assert due(workload(), conditions, Configuration(finished_retention_seconds=kept_for)) == want
+
+
+some_conditions = st.dictionaries(
+    st.sampled_from(["QuotaReserved", "Admitted", "PodsReady", "Evicted", "Finished", "DeactivationTarget"]),
+    st.sampled_from(["True", "False"]),
+)
+some_metadata = st.fixed_dictionaries(
+    {},
+    optional={
+        "ownerReferences": st.sampled_from([[], [OWNER]]),
+        "labels": st.sampled_from([{}, OF_A_JOB["labels"]]),
+        "deletionTimestamp": st.just(ago(5)),
+        "finalizers": st.just(IN_USE),
+    },
+)
+some_configurations = st.builds(
+    Configuration,
+    wait_for_pods_ready=st.sampled_from([None, WaitForPodsReady()]),
+    finished_retention_seconds=st.sampled_from([None, 60.0, 9999.0]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(some_conditions, some_metadata, st.sampled_from([None, 60]), some_configurations)
+def test_one_that_is_left_alone_is_one_for_which_nothing_is_due(
+    conditions: dict[str, str], metadata: dict[str, Any], longest: int | None, configuration: Configuration
+) -> None:
+    made = workload("w")
+    made["metadata"] |= metadata
+    if longest is not None:
+        made["spec"]["maximumExecutionTimeSeconds"] = longest
+    made["status"] = {"conditions": [condition(kind, status, "Any", ago(600)) for kind, status in conditions.items()]}
+    if is_left_alone(made, configuration):
+        assert decide(Case(made, NOW, configuration)) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("conditions", "retention", "alone"),
+    [
+        pytest.param([], 60.0, True, id="one that waits"),
+        pytest.param([is_("QuotaReserved", 5)], 60.0, True, id="one that has its quota only"),
+        pytest.param([is_("Admitted", 5)], None, False, id="one that runs"),
+        pytest.param([is_("Admitted", 5), is_("Finished", 1)], None, True, id="one that is kept for good"),
+        pytest.param([is_("Admitted", 5), is_("Finished", 1)], 60.0, False, id="one that is kept for a while"),
+    ],
+)
+def test_most_are_left_alone(conditions: list[dict[str, Any]], retention: float | None, *, alone: bool) -> None:
+    stored = {**workload("w"), "status": {"conditions": conditions}}
+    assert is_left_alone(stored, Configuration(finished_retention_seconds=retention)) is alone

@@ -9,7 +9,17 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.deciding import Queueing
 from fairway.controllers.lifecycle.priorities import WORKLOADS, PriorityClasses
-from fairway.controllers.lifecycle.steps import Case, Delete, Finish, Later, LetGo, Outcome, RequestEviction, decide
+from fairway.controllers.lifecycle.steps import (
+    Case,
+    Delete,
+    Finish,
+    Later,
+    LetGo,
+    Outcome,
+    RequestEviction,
+    decide,
+    is_left_alone,
+)
 from fairway.jobs.conditions import FINISHED, of, stamp, with_condition
 from fairway.kinds.kind import Manifest
 from fairway.model.metadata import IN_USE_FINALIZER
@@ -46,7 +56,7 @@ class WorkloadLifecycle:
 
     def _changed(self, _old: Manifest | None, new: Manifest | None) -> None:
         """Most changes bring nothing to do, so that is found out here and now."""
-        if new is None:
+        if new is None or is_left_alone(new, self._configuration.value):
             return
         found = self._due(new)
         if isinstance(found, Later) and found.seconds is None:

@@ -105,6 +105,25 @@ def decide(case: Case) -> Outcome:
     return _NOTHING if soonest is None else Later(soonest)
 
 
+def is_left_alone(workload: Manifest, configuration: Configuration) -> bool:
+    """Whether no step has anything to do for it, now or later: found out sooner than by asking them all.
+
+    So it is of nearly all that wait, and of the finished ones that are kept for good.
+    """
+    metadata = workload["metadata"]
+    if not metadata.get("ownerReferences") and (
+        "deletionTimestamp" in metadata or (metadata.get("labels") or {}).get(JOB_UID)
+    ):
+        return False
+    admitted = False
+    for one in (workload.get("status") or {}).get("conditions") or ():
+        if one["status"] == "True":
+            if one["type"] == "Finished":
+                return configuration.finished_retention_seconds is None
+            admitted = admitted or one["type"] == "Admitted"
+    return not admitted
+
+
 def finish_orphan(case: Case) -> Outcome:
     """One that belonged to a job and has no owner any more ends; one that is to be deleted is not held."""
     metadata = case.workload["metadata"]
