@@ -18,7 +18,7 @@ from typing import NamedTuple
 from bench import jobs, managed, parked, scalability, scenario, victims
 from bench.api.lines import for_fairway
 from bench.api.wire import Refused
-from bench.table import Line, isolated, show, tell
+from bench.table import Host, Line, isolated, show, tell
 from fairway.admission.config import Config
 
 
@@ -127,6 +127,7 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the size, to see that it runs")
     scale = 10 if parser.parse_args().quick else 1
+    host = Host()
     speed = calibrate()
     lines = [Line("a fixed loop, for comparison", f"{speed * 1e3:.0f} ms", "", None, 0)]
     for part in (
@@ -140,6 +141,7 @@ def main() -> int:
     ):
         lines += _told(part, scale)
         tell(lines[-1].what)
+    lines.append(host.line())
     show(lines, judged=scale == 1)
     return 0
 

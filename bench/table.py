@@ -7,6 +7,7 @@ import multiprocessing
 import resource
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 Result = TypeVar("Result")
@@ -42,6 +43,29 @@ def isolated(work: Callable[..., Result], *arguments: object) -> tuple[Result, f
     return result, memory
 
 
+class Host:
+    """How much of the time that this machine wanted its host gave to others: seconds say little without it."""
+
+    def __init__(self) -> None:
+        self._begun = _wanted_and_refused()
+
+    def line(self) -> Line:
+        """What was refused since the beginning."""
+        wanted, refused = (now - then for now, then in zip(_wanted_and_refused(), self._begun, strict=True))
+        share = refused / wanted if wanted else 0.0
+        return Line("of the time that was wanted, the host gave others", f"{share:.1%}", "", None, 0)
+
+
+def _wanted_and_refused() -> tuple[int, int]:
+    """By all cores since they were started, as Linux counts; nothing where it does not."""
+    try:
+        counts = [int(count) for count in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
+    except OSError:
+        return 0, 0
+    user, nice, system, _idle, _waiting, irq, softirq, stolen = counts
+    return user + nice + system + irq + softirq + stolen, stolen
+
+
 def tell(what: str) -> None:
     """Show that it goes on, beside the table."""
     print(f"measured: {what.strip()}", file=sys.stderr, flush=True)
@@ -64,7 +88,9 @@ def main(prog: str, description: str | None, lines: Callable[[int], list[Line]])
     parser = argparse.ArgumentParser(prog=f"python -m {prog}", description=description)
     parser.add_argument("--quick", action="store_true", help="a tenth of the size, to see that it runs")
     scale = 10 if parser.parse_args().quick else 1
+    host = Host()
     found = lines(scale)
     tell(found[0].what)
+    found.append(host.line())
     show(found, judged=scale == 1)
     return 0
