@@ -29,8 +29,8 @@ def after(seconds: float, *, fixed: float, each: float = 0.0, every: float = 0.0
     [
         pytest.param(0.00002, 0.0, 0.001, 0.0, 0.0, id="decisions that cost next to nothing are not kept apart"),
         pytest.param(0.002, 0.0, 0.1, 0.0, 0.0, id="nor are those that are seldom"),
-        pytest.param(0.001, 0.0, 0.001, 0.012, 0.028, id="those of a millisecond are twenty apart"),
-        pytest.param(0.001, 0.00002, 0.001, 0.028, LONGEST_SECONDS, id="further if there is more to decide"),
+        pytest.param(0.001, 0.0, 0.001, 0.008, 0.018, id="those of a millisecond are a dozen apart"),
+        pytest.param(0.001, 0.00002, 0.001, 0.013, LONGEST_SECONDS, id="further if there is more to decide"),
         pytest.param(0.050, 0.0, 0.001, LONGEST_SECONDS, LONGEST_SECONDS, id="nobody waits longer than the longest"),
     ],
 )

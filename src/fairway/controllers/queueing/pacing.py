@@ -11,7 +11,7 @@ from typing import Final
 
 SHORTEST_SECONDS: Final = 0.002
 LONGEST_SECONDS: Final = 0.05
-_SHARE: Final = 0.05
+_SHARE: Final = 0.08
 """Of all time, for deciding."""
 
 _WINDOW_SECONDS: Final = 0.25
