@@ -25,6 +25,7 @@ from fairway.server.limits import Limits
 from fairway.server.requests import CUT_OFF
 from fairway.server.responses import Response
 from fairway.store.keeping import Collector, EventExpiry, NamespaceKeeper
+from fairway.store.log import Log
 from fairway.store.memory import MemoryLog
 from fairway.store.objects import Objects
 from fairway.store.store import History, Store
@@ -182,7 +183,7 @@ class World:
         *,
         limits: Limits | None = None,
         history: History | None = None,
-        log: MemoryLog | None = None,
+        log: Log | None = None,
     ) -> None:
         self.state = state
         self._log = log or MemoryLog()

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ from typing import Any
 import pytest
 
 from fairway.server import connections
-from fairway.store.log import Batch
 from fairway.store.memory import MemoryLog
 from fuzz.network import Streams, connected, listening
 from fuzz.world import World
+from store.harbour import HeldLog
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -177,34 +176,19 @@ def test_whoever_asks_before_sending_the_body_is_told_to_go_on(world: World) -> 
     world.run(story())
 
 
-class HeldLog(MemoryLog):
-    """A disk that takes its time: it commits when it is let."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.free = threading.Event()
-        self.free.set()
-
-    def append(self, batch: Batch) -> None:
-        assert self.free.wait(20)
-        super().append(batch)
-
-
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[tuple[World, HeldLog]]:
-    log = HeldLog()
+    log = HeldLog(MemoryLog())
     with World(tmp_path, log=log) as world:
         yield world, log
-        log.free.set()
+        log.release()
 
 
-async def sent_and_staged(world: World, streams: Streams, name: str) -> None:
-    """Send a create, and wait until it is on its way to the disk."""
-    before = world.store.next_revision
+async def send_held(world: World, log: HeldLog, streams: Streams, name: str) -> None:
+    """Send a create, and wait until it is on its way to the disk, and held there."""
+    log.hold()
     streams[1].write(request(world, "POST", MAPS, {"metadata": {"name": name}}))
-    async with asyncio.timeout(10):
-        while world.store.next_revision == before:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.001)
+    await log.arrival()
 
 
 def test_nobody_is_answered_before_the_write_is_durable(held: tuple[World, HeldLog]) -> None:
@@ -212,14 +196,13 @@ def test_nobody_is_answered_before_the_write_is_durable(held: tuple[World, HeldL
 
     async def story() -> None:
         async with listening(world) as port, connected(port) as streams:
-            log.free.clear()
-            await sent_and_staged(world, streams, "a")
+            await send_held(world, log, streams, "a")
             first = asyncio.create_task(answer(streams[0]))
             streams[1].write(request(world, "GET", f"{MAPS}/a"))  # it waits for its turn
             await asyncio.sleep(0.05)
             assert not first.done()
             assert world.api.metrics.in_flight == 1
-            log.free.set()
+            log.release()
             assert (await first)[0] == b"HTTP/1.1 201 Created"
             assert name_in((await answer(streams[0]))[2]) == "a"
             assert world.api.metrics.in_flight == 0
@@ -234,9 +217,8 @@ def test_whoever_hangs_up_meanwhile_does_not_undo_the_write(held: tuple[World, H
     async def story() -> None:
         async with listening(world) as port:
             async with connected(port) as streams:
-                log.free.clear()
-                await sent_and_staged(world, streams, "a")
-            log.free.set()
+                await send_held(world, log, streams, "a")
+            log.release()
             await world.store.settled()
             assert (await world.answer("GET", f"{MAPS}/a")).code == 200
 
@@ -250,11 +232,10 @@ def test_a_server_that_goes_down_answers_first(held: tuple[World, HeldLog]) -> N
     async def story() -> None:
         connected_to: list[connections.GuardedProtocol] = []
         async with listening(world, connected_to) as port, connected(port) as streams:
-            log.free.clear()
-            await sent_and_staged(world, streams, "a")
+            await send_held(world, log, streams, "a")
             for connection in connected_to:
                 connection.shutdown()
-            log.free.set()
+            log.release()
             status, headers, _ = await answer(streams[0])
             assert status == b"HTTP/1.1 201 Created"
             assert headers[b"connection"] == b"close"

@@ -32,7 +32,7 @@ from fairway.server.limits import Limits
 from fairway.server.metrics import Metrics
 from fairway.server.plain import Plain
 from fairway.server.podlogs import Logs
-from fairway.server.requests import OpenRequest, Receive, Request, Scope, Send, too_large
+from fairway.server.requests import Head, OpenRequest, Receive, Request, Scope, Send, too_large
 from fairway.server.responses import Response, encode, failure, ok, status_of
 from fairway.server.routes import Place, Route, attempted, place, route
 from fairway.server.transactions import Transactions
@@ -120,13 +120,10 @@ class Api:
         await self._respond(scope, response, exchange, send)
         self._note(exchange)
 
-    def take(
-        self, head: tuple[str, bytes, bytes, dict[bytes, bytes], str], body: bytes, respond: Callable[[Response], None]
-    ) -> bool:
+    def take(self, head: Head, body: bytes, respond: Callable[[Response], None]) -> bool:
         """Answer a write whose body is here at once, by calling `respond`; false if the request is of another sort.
 
-        It takes no task and waits for nothing but the disk, which is most of what keeps a busy server busy. `head` is
-        what a `Request` is made of.
+        It takes no task and waits for nothing but the disk: such writes are most of what keeps a busy server busy.
         """
         exchange = _Exchange(head[0])
         try:
@@ -168,11 +165,14 @@ class Api:
     def _refusal(self, error: Exception, method: str, path: str) -> Response:
         """The answer to a request that failed."""
         if isinstance(error, ApiError | ValidationError | OperationRefused):
-            return _refusal(status_of(error, self.objects.registry))
-        if isinstance(error, FairwayError):
-            return _refusal(failure(500, "InternalError", str(error)))
-        _log.error("%s %s failed", method, path, exc_info=error)
-        return _refusal(failure(500, "InternalError", "an internal error occurred; the server's log has it"))
+            status = status_of(error, self.objects.registry)
+        elif isinstance(error, FairwayError):
+            status = failure(500, "InternalError", str(error))
+        else:
+            _log.error("%s %s failed", method, path, exc_info=error)
+            status = failure(500, "InternalError", "an internal error occurred; the server's log has it")
+        headers = ((b"retry-after", b"1"),) if status["code"] == 429 else ()
+        return Response(status["code"], encode(status), headers=headers)
 
     def end_streams(self) -> None:
         """End watches and followed logs: the server is going down, and clients will find the next one."""
@@ -370,8 +370,3 @@ class Api:
                 duration=round(seconds, 6),
             )
         )
-
-
-def _refusal(status: dict[str, Any]) -> Response:
-    headers = ((b"retry-after", b"1"),) if status["code"] == 429 else ()
-    return Response(status["code"], encode(status), headers=headers)

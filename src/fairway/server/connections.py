@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from fairway.server.requests import CUT_OFF
+from fairway.server.requests import CUT_OFF, Head
 from fairway.server.responses import Response, encode, failure
 
 HEADER_BYTES: Final = 64 << 10
@@ -66,9 +66,7 @@ class _Whole:
 class Application(Protocol):
     """What answers requests: an ASGI application that can also take some of them without a task."""
 
-    def take(
-        self, head: tuple[str, bytes, bytes, dict[bytes, bytes], str], body: bytes, respond: Callable[[Response], None]
-    ) -> bool:
+    def take(self, head: Head, body: bytes, respond: Callable[[Response], None]) -> bool:
         """Answer a request that is here as a whole by calling `respond`; false if it has to go the usual way."""
 
 

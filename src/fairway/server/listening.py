@@ -87,9 +87,10 @@ class _Gathering:
 
 class _Protocol(GuardedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        gathering = _Gathering(transport)
-        self.send = gathering.write_now  # type: ignore[method-assign]
-        super().connection_made(cast("asyncio.Transport", gathering))
+        super().connection_made(cast("asyncio.Transport", _Gathering(transport)))
+
+    def send(self, data: bytes) -> None:
+        cast("_Gathering", self.transport).write_now(data)
 
 
 class _Server(uvicorn.Server):

@@ -11,6 +11,9 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+Head = tuple[str, bytes, bytes, dict[bytes, bytes], str]
+"""What a `Request` is made of: method, path, query, headers, the client's address."""
+
 CUT_OFF: Final = "fairway.cut_off"
 """The extension by which the web server lets a connection be ended at once."""
 

@@ -59,13 +59,11 @@ class WorkloadLifecycle:
         if new is None or is_left_alone(new, self._configuration.value):
             return
         found = self._due(new)
-        if isinstance(found, Later) and found.seconds is None:
-            return
         key = (new["metadata"]["namespace"], new["metadata"]["name"])
-        if isinstance(found, Later) and found.seconds is not None:
-            self._worker.add_after(key, found.seconds)
-        else:
+        if not isinstance(found, Later):
             self._worker.add(key)
+        elif found.seconds is not None:
+            self._worker.add_after(key, found.seconds)
 
     def _look_at_all(self) -> None:
         for workload in self._workloads.items():

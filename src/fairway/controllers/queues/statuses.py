@@ -99,17 +99,15 @@ def _flavors(found: Iterable[FlavorAmounts], *, with_borrowed: bool) -> Iterable
 
 
 def _conditions(queue: Manifest, readiness: wording.Readiness, now: datetime) -> list[Status]:
-    status, generation = "True" if readiness.active else "False", queue["metadata"].get("generation")
-    conditions: list[Status] = (queue.get("status") or {}).get("conditions") or []
-    for one in conditions:
-        if one["type"] == ACTIVE and (one["status"], one["reason"], one["message"], one.get("observedGeneration")) == (
-            status,
-            readiness.reason,
-            readiness.message,
-            generation,
-        ):
-            return conditions  # as nearly always: there is nothing to set
-    return with_condition(conditions, ACTIVE, status, readiness.reason, readiness.message, stamp(now), generation)
+    return with_condition(
+        (queue.get("status") or {}).get("conditions") or (),
+        ACTIVE,
+        "True" if readiness.active else "False",
+        readiness.reason,
+        readiness.message,
+        stamp(now),
+        queue["metadata"].get("generation"),
+    )
 
 
 def _local_readiness(local_queue: Manifest, activity: Activity | None) -> wording.Readiness:
