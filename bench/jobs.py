@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import uvloop
@@ -32,6 +32,7 @@ _JOBS: Final = "/apis/batch/v1/namespaces/default/jobs"
 _PODS: Final = "/api/v1/namespaces/default/pods"
 _KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
 _SUBMITTERS: Final = 8
+_ROUNDS: Final = 3
 _PATIENCE_SECONDS: Final = 120.0
 
 _encode = msgspec.json.Encoder().encode
@@ -204,8 +205,33 @@ def _wait_for_end(session: Session, name: str) -> None:
 
 @contextmanager
 def _server(directory: Path) -> Iterator[Server]:
-    with fairway(directory / "state", "--cpus", str(SLOTS), "--gpus", "0", jobs=True) as server:
+    with fairway(directory, "--cpus", str(SLOTS), "--gpus", "0", jobs=True) as server:
         yield server
+
+
+class _Rounds(NamedTuple):
+    """No-ops on servers of their own, one after the other: what one minute of a shared machine says may be far off."""
+
+    jobs: list[float]
+    pods: list[float]
+    cpu_ms: float
+    memory_mb: float
+
+
+def _play_rounds(directory: Path, count: int) -> _Rounds:
+    jobs, pods, cpu_ms, memory = [], [], [], []
+    for number in range(_ROUNDS):
+        with _server(directory / f"round-{number}") as server:
+            used = server.cpu_seconds
+            jobs.append(no_ops(server.target, count))
+            cpu_ms.append((server.cpu_seconds - used) / count * 1e3)
+            memory.append(server.memory_mb)
+            pods.append(no_op_pods(server.target, count))
+    return _Rounds(jobs, pods, statistics.median(cpu_ms), max(memory))
+
+
+def _middle_and_all(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds):.2f} s of {', '.join(f'{one:.2f}' for one in sorted(seconds))}"
 
 
 def lines(scale: int) -> list[Line]:
@@ -213,29 +239,27 @@ def lines(scale: int) -> list[Line]:
     count, rounds = (1000, 20) if scale == 1 else (100, 3)
     with scratch() as place:
         directory = place.absolute()
-        with _server(directory) as server:
+        with _server(directory / "state") as server:
             idle = server.memory_mb
             starting = starts(server.target, directory, rounds)
             preempting = preemptions(server.target, directory, max(3, rounds // 2))
-            used = server.cpu_seconds
-            seconds = no_ops(server.target, count)
-            memory, cpu_seconds = server.memory_mb, server.cpu_seconds - used
-            with_pods = no_op_pods(server.target, count)
+        played = _play_rounds(directory, count)
         beside = peers.lines(directory, count, SLOTS)
     start, preemption = statistics.median(starting), statistics.median(preempting)
     return [
         Line(
             f"{count} no-op jobs on {SLOTS} slots, first submit to last end",
-            f"{seconds:.2f} s, {cpu_seconds / count * 1e3:.1f} ms CPU of the server each",
+            _middle_and_all(played.jobs),
             f"{GOAL_SECONDS:.0f} s",
-            seconds <= GOAL_SECONDS,
-            memory,
+            statistics.median(played.jobs) <= GOAL_SECONDS,
+            played.memory_mb,
         ),
+        Line("  CPU of the server for each", f"{played.cpu_ms:.1f} ms", "", None, 0),
         Line(
             "  the same with plain pods",
-            f"{with_pods:.2f} s",
+            _middle_and_all(played.pods),
             f"{GOAL_SECONDS:.0f} s",
-            with_pods <= GOAL_SECONDS,
+            statistics.median(played.pods) <= GOAL_SECONDS,
             0,
         ),
         Line(
