@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from fairway.errors import BadRequest
 from fairway.kinds.kind import Manifest
 from fairway.kinds.schemas.schema import Schema
+from fairway.model.familiar import Familiar, written
 from fairway.store.patching.comparing import compare
 from fairway.store.patching.fieldsets import FieldSet, difference, parse, union, without_prefixes
 
@@ -44,6 +45,9 @@ _FRESH: Final[Mapping[str, Mapping[str, Any]]] = {
 }  # fmt: skip
 """What an object of a kind of Kubernetes has before anybody writes to it, so that nobody owns these parts as such.
 Custom kinds begin with nothing."""
+
+_specs: Final[dict[Schema, Familiar[FieldSet]]] = {}
+"""By the schema of a kind: the fields of new objects' specs."""
 
 
 @dataclass(slots=True)
@@ -127,6 +131,10 @@ def after_write(  # noqa: PLR0913 - one write, described
     The list is the one of `old` itself if nothing changes. An object whose ownership was reset stays without, until
     somebody applies to it.
     """
+    if old is None and not reset and versions is None:
+        taken = _fields_of_new(new, schema)
+        entry = new_entry(manager, "Update", api_version, now, subresource)
+        return [{**entry, "fieldsV1": taken}] if taken else []
     before = _entries_to_start_from(old, new, subresource)
     if old is None:
         old = fresh(schema)
@@ -146,6 +154,23 @@ def after_write(  # noqa: PLR0913 - one write, described
 def fresh(schema: Schema) -> Manifest:
     """An object of this kind before the first write."""
     return dict(_FRESH.get(schema.name, {}))
+
+
+def _fields_of_new(new: Manifest, schema: Schema) -> FieldSet:
+    """The fields of a new object that are its creator's; those of a spec that came before are known."""
+    before, spec = fresh(schema), new.get("spec")
+    data = written(spec) if type(spec) is dict else None
+    if data is None:
+        return compare_objects(before, new, schema)[0]
+    known = _specs.setdefault(schema, Familiar())
+    of_spec = known.get(data, spec)
+    if of_spec is None:
+        only = {"spec": before["spec"]} if "spec" in before else {}
+        of_spec = compare(only, {"spec": spec}, schema)[0]
+        known.keep(data, spec, of_spec)
+    before.pop("spec", None)
+    rest = compare_objects(before, {name: part for name, part in new.items() if name != "spec"}, schema)[0]
+    return {f"f:{name}": node for name in new if (node := of_spec.get(f"f:{name}", rest.get(f"f:{name}"))) is not None}
 
 
 def compare_objects(old: Manifest, new: Manifest, schema: Schema) -> tuple[FieldSet, FieldSet]:
