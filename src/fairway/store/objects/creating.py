@@ -15,6 +15,7 @@ from fairway.store.objects.writing import Context, drafted, owned, put, refuse_i
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Without vowels and look-alikes, so that no word comes out."""
 
+_PAIRS: Final = tuple(one + other for one in _SUFFIX_LETTERS for other in _SUFFIX_LETTERS)
 _SUFFIX_LENGTH: Final = 5
 _SUFFIXES: Final = len(_SUFFIX_LETTERS) ** _SUFFIX_LENGTH
 _BYTES_OF_ONE: Final = 3
@@ -40,11 +41,9 @@ def _draw() -> None:
         number = int.from_bytes(data[start : start + _BYTES_OF_ONE])
         if number >= _SUFFIXES:  # the rest of it would make some of them likelier
             continue
-        letters = []
-        for _ in range(_SUFFIX_LENGTH):
-            number, letter = divmod(number, len(_SUFFIX_LETTERS))
-            letters.append(_SUFFIX_LETTERS[letter])
-        _drawn.append("".join(letters))
+        rest, first = divmod(number, len(_PAIRS))
+        last, second = divmod(rest, len(_PAIRS))
+        _drawn.append(_PAIRS[first] + _PAIRS[second] + _SUFFIX_LETTERS[last])
 
 
 def create(context: Context, kind: Kind, version: str, namespace: str, body: object, options: WriteOptions) -> Written:

@@ -15,7 +15,7 @@ from fairway.errors import BadRequest
 from fairway.kinds.kind import Manifest
 from fairway.kinds.schemas.schema import Schema
 from fairway.model.familiar import Familiar, written
-from fairway.store.patching.comparing import compare
+from fairway.store.patching.comparing import all_fields, child_schema, compare
 from fairway.store.patching.fieldsets import FieldSet, difference, parse, union, without_prefixes
 
 Entry: TypeAlias = dict[str, Any]
@@ -45,6 +45,8 @@ _FRESH: Final[Mapping[str, Mapping[str, Any]]] = {
 }  # fmt: skip
 """What an object of a kind of Kubernetes has before anybody writes to it, so that nobody owns these parts as such.
 Custom kinds begin with nothing."""
+
+_TYPE_FIELDS: Final = frozenset({"apiVersion", "kind"})
 
 _specs: Final[dict[Schema, Familiar[FieldSet]]] = {}
 """By the schema of a kind: the fields of new objects' specs."""
@@ -165,12 +167,32 @@ def _fields_of_new(new: Manifest, schema: Schema) -> FieldSet:
     known = _specs.setdefault(schema, Familiar())
     of_spec = known.get(data, spec)
     if of_spec is None:
-        only = {"spec": before["spec"]} if "spec" in before else {}
-        of_spec = compare(only, {"spec": spec}, schema)[0]
+        of_spec = _fields_of_part("spec", spec, before, schema)
         known.keep(data, spec, of_spec)
-    before.pop("spec", None)
-    rest = compare_objects(before, {name: part for name, part in new.items() if name != "spec"}, schema)[0]
-    return {f"f:{name}": node for name in new if (node := of_spec.get(f"f:{name}", rest.get(f"f:{name}"))) is not None}
+    taken: FieldSet = {}
+    for name, part in new.items():
+        if name == "spec":
+            taken |= of_spec
+        elif name == "metadata":
+            taken |= fields_of_metadata(part, schema)
+        elif name not in _TYPE_FIELDS:
+            taken |= _fields_of_part(name, part, before, schema)
+    return taken
+
+
+def _fields_of_part(name: str, part: Any, before: Manifest, schema: Schema) -> FieldSet:
+    return compare({name: before[name]} if name in before else {}, {name: part}, schema)[0]
+
+
+def fields_of_metadata(metadata: dict[str, Any], schema: Schema) -> FieldSet:
+    """The fields of a new object's metadata that are its creator's; `schema` is that of the whole object."""
+    described = child_schema(schema, "metadata")
+    owned = {
+        f"f:{name}": all_fields(part, child_schema(described, name))
+        for name, part in metadata.items()
+        if name not in UNTRACKED_METADATA
+    }
+    return {"f:metadata": owned} if owned else {}
 
 
 def compare_objects(old: Manifest, new: Manifest, schema: Schema) -> tuple[FieldSet, FieldSet]:
