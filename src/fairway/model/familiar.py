@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-MOST_BYTES: Final = 512 << 10
+MOST_BYTES: Final = 256 << 10
 """Of the values as they are written; those that were asked for longest ago go first."""
 
 LARGEST: Final = 16 << 10
