@@ -147,6 +147,11 @@ def test_an_object_may_be_replaced_by_itself(kind: str) -> None:
             id="annotations together are limited",
         ),
         pytest.param(
+            changed(cohort(), "metadata.annotations", {"a": "ü" * 131072}),
+            ["metadata.annotations: Too long: may not be more than 262144 bytes"],
+            id="by bytes, not by characters",
+        ),
+        pytest.param(
             changed(cohort(), "metadata.generation", -1),
             ["metadata.generation: Invalid value: -1: must be greater than or equal to 0"],
             id="generations are counted up",

@@ -1,10 +1,14 @@
 """Ownership after plain writes, beyond what is recorded: versions, subresources, times, and what is shared."""
 
 import copy
+import json
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from fairway.kinds.schemas.definitions import definition
+from fairway.store.patching import managed
 from fairway.store.patching.managed import MAX_UPDATE_MANAGERS, Versions, after_write
 
 from .widgets import LATER, NOW, V1, V2, convert, schema_for, widget
@@ -127,3 +131,37 @@ def test_oldest_updaters_of_one_second_become_one_and_lose_nothing() -> None:
         name for entry in current["metadata"]["managedFields"] for name in entry["fieldsV1"]["f:spec"]["f:labels"]
     ]
     assert sorted(set(labels) - {"."}) == sorted(f"f:k{index}" for index in range(30))
+
+
+JOB = definition("io.k8s.api.batch.v1.Job")
+CONFIG_MAP = definition("io.k8s.api.core.v1.ConfigMap")
+SPECS: list[Any] = [
+    {"template": {"spec": {"containers": [{"name": "a", "args": ["x"]}]}}},
+    {"template": {"spec": {"containers": [{"name": "a", "args": ["y"]}]}}, "suspend": True},
+    {"template": {"spec": {"containers": []}}},
+    {"template": {}},
+    {},
+    None,
+]
+PARTS: list[Any] = [
+    {},
+    {"status": {}},
+    {"status": {"active": 1}},
+    {"data": {"a": "b"}},
+]
+METADATA: list[Any] = [{"name": "x"}, {"name": "x", "labels": {"a": "b"}, "annotations": {}}]
+
+
+@pytest.mark.parametrize("schema", [JOB, CONFIG_MAP], ids=["jobs", "config maps"])
+@pytest.mark.parametrize("metadata", METADATA)
+@pytest.mark.parametrize("parts", PARTS)
+def test_fields_of_a_spec_that_came_before_are_owned_as_if_it_had_not(schema: Any, metadata: Any, parts: Any) -> None:
+    def created(spec: Any) -> str:
+        new = {"apiVersion": "v1", "kind": "X", "metadata": metadata, "spec": spec, **parts}
+        entries = after_write(None, new, schema=schema, manager="A", subresource="", api_version="v1", now=NOW)
+        return json.dumps(entries)
+
+    for spec in [*SPECS, *SPECS]:
+        with patch.object(managed, "written", lambda _value: None):
+            wanted = created(spec)
+        assert created(spec) == wanted

@@ -138,14 +138,15 @@ class Kind:
 
     rules: Rules = Rules()
 
+    resource: str = field(init=False)
+    """`jobs.batch`, or `pods` in the core group: what messages call it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
+
     def api_version(self, version: str) -> str:
         """`v1` or `batch/v1`."""
         return f"{self.group}/{version}" if self.group else version
-
-    @property
-    def resource(self) -> str:
-        """`jobs.batch`, or `pods` in the core group: what messages call it."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def singular_name(self) -> str:

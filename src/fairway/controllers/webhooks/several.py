@@ -13,7 +13,11 @@ class Gatekeepers:
 
     def name_for(self, kind: Kind, manifest: Manifest) -> str:
         """The first name that one of them has."""
-        return next(filter(None, (one.name_for(kind, manifest) for one in self._gatekeepers)), "")
+        for one in self._gatekeepers:
+            name = one.name_for(kind, manifest)
+            if name:
+                return name
+        return ""
 
     def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:
         return [error for one in self._gatekeepers for error in one.on_create(kind, manifest, author)]

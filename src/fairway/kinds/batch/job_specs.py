@@ -7,7 +7,7 @@ from typing import Any, Final
 from fairway.errors import FieldError
 from fairway.kinds import metadata
 from fairway.kinds.batch.indexes import IndexesFault, read_indexes
-from fairway.kinds.batch.labels import GENERATED_LABELS
+from fairway.kinds.batch.labels import CONTROLLER_UID, GENERATED_LABELS
 from fairway.kinds.core import checks
 from fairway.kinds.core.checks import Part
 from fairway.kinds.core.pod_specs import wrong_template
@@ -37,10 +37,12 @@ def wrong_job(manifest: Manifest) -> list[FieldError]:
     """What is wrong with a job, its status aside."""
     spec = manifest["spec"]
     errors = metadata.wrong_metadata(manifest)
-    if not spec.get("manualSelector") and spec.get("selector"):
+    is_as_made = _is_as_made(manifest)
+    if not is_as_made and not spec.get("manualSelector") and spec.get("selector"):
         errors += _wrong_generated(manifest)
     errors += _wrong_spec(spec)
-    errors += _wrong_selector(spec)
+    if not is_as_made:
+        errors += _wrong_selector(spec)
     name = manifest["metadata"].get("name") or ""
     if spec.get("completionMode") == "Indexed" and (spec.get("completions") or 0) > 0:
         longest = f"{name}-{spec['completions'] - 1}"
@@ -48,6 +50,18 @@ def wrong_job(manifest: Manifest) -> list[FieldError]:
             rule = f"will not able to create pod with invalid DNS label: {longest}"
             errors.append(problems.invalid("metadata.name", name, rule))
     return errors
+
+
+def _is_as_made(manifest: Manifest) -> bool:
+    """Whether selector and labels are just what the server makes, as nearly everybody has them: nothing to ask then."""
+    spec, own = manifest["spec"], manifest["metadata"]
+    uid = own.get("uid") or ""
+    labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+    return (
+        spec.get("selector") == {"matchLabels": {CONTROLLER_UID: uid}}
+        and all(labels.get(label) == (own.get(field) or "") for label, field in GENERATED_LABELS.items())
+        and not names.value_faults(uid)
+    )
 
 
 def _wrong_generated(manifest: Manifest) -> list[FieldError]:

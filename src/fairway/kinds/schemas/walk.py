@@ -19,6 +19,7 @@ from fairway.errors import FieldError
 from fairway.kinds.schemas.scalars import Check, Instead, Outcome, scalar, wrong_type, zero
 from fairway.kinds.schemas.schema import Schema
 from fairway.model import problems
+from fairway.model.familiar import Familiar, written
 
 DEEPEST: Final = 100
 """How deep maps and lists may be nested inside an open part."""
@@ -30,6 +31,9 @@ _UNKNOWN: Final = "FieldUnknown"
 _BUILTIN: Final = "io.k8s."
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _IMMEDIATE: Final = {"string": str, "boolean": bool}
+
+_OFTEN_THE_SAME: Final = frozenset({"io.k8s.api.core.v1.PodSpec"})
+"""What is large and comes again and again in one object after another; what was fine once is not walked again."""
 
 _checks: dict[tuple[Schema, bool], Check] = {}
 _changes: dict[tuple[Schema, bool], Callable[[Any, Any], Outcome]] = {}
@@ -81,7 +85,8 @@ def _compile(schema: Schema, *, builtin: bool) -> Check:
         return _array(schema, builtin=builtin)
     if schema.type == "object":
         if schema.properties or (schema.values is None and not schema.open):
-            return _object(schema, builtin=builtin)
+            check = _object(schema, builtin=builtin)
+            return _remembering(check) if schema.name in _OFTEN_THE_SAME else check
         return _map(schema, schema.values, builtin=builtin) if schema.values is not None else _any_object
     if not schema.type and not schema.format:
         return _anything
@@ -135,6 +140,22 @@ def _object(schema: Schema, *, builtin: bool) -> Check:
 
     _changes[schema, builtin] = check_change
     return check
+
+
+def _remembering(check: Check) -> Check:
+    """The same check, where values that were fine as they are come again and again."""
+    fine: Familiar[bool] = Familiar()
+
+    def check_once(value: Any) -> Outcome:
+        before = written(value)
+        if before is not None and fine.get(before, value):
+            return None
+        outcome = check(value)
+        if before is not None and outcome is None and written(value) == before:
+            fine.keep(before, value, found=True)
+        return outcome
+
+    return check_once
 
 
 def _completer(

@@ -14,7 +14,7 @@ _fixed = attrgetter("name", "namespace", "uid", "creation_timestamp", "deletion_
 
 def wrong_metadata(value: Object) -> list[FieldError]:
     metadata = value.metadata
-    errors = [*_wrong_name(metadata), *_wrong_namespace(value)]
+    errors = _wrong_name(metadata) + _wrong_namespace(value)
     if metadata.generation < 0:
         path = "metadata.generation"
         errors.append(problems.invalid(path, metadata.generation, "must be greater than or equal to 0"))
@@ -73,6 +73,8 @@ def _wrong_owners(owners: tuple[OwnerReference, ...]) -> list[FieldError]:
     path = "metadata.ownerReferences"
     errors = []
     for position, owner in enumerate(owners):
+        if owner.kind and owner.name and owner.uid and owner.api_version.rpartition("/")[2]:
+            continue
         where = problems.index(path, position)
         if not owner.api_version.rpartition("/")[2]:
             errors.append(
@@ -81,6 +83,8 @@ def _wrong_owners(owners: tuple[OwnerReference, ...]) -> list[FieldError]:
         for field, text in (("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)):
             if not text:
                 errors.append(problems.invalid(problems.child(where, field), text, "must not be empty"))
+    if len(owners) == 1:
+        return errors
     controllers = [f"{owner.kind}/{owner.name}" for owner in owners if owner.controller]
     if len(controllers) > 1:
         rule = 'Only one reference can have Controller set to true. Found "true" in references for'

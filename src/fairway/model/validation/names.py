@@ -36,6 +36,9 @@ _is_subdomain = re.compile(_SUBDOMAIN).fullmatch
 _is_qualified = re.compile(_QUALIFIED).fullmatch
 _is_value = re.compile(_VALUE).fullmatch
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
+_MOST_BYTES_OF_ONE: Final = 4
+"""Of a character in UTF-8."""
+
 _MOST_GATE_CHARACTERS: Final = 63
 
 
@@ -94,13 +97,21 @@ def wrong_key(key: str, path: str) -> list[FieldError]:
 def wrong_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
     errors = []
     for key, value in labels.items():
-        errors += wrong_key(key, path)
-        errors += [problems.invalid(path, value, fault) for fault in value_faults(value)]
+        if key_faults(key) or value_faults(value):
+            errors += wrong_key(key, path)
+            errors += [problems.invalid(path, value, fault) for fault in value_faults(value)]
     return errors
 
 
 def wrong_annotations(annotations: Mapping[str, str], path: str) -> list[FieldError]:
-    errors = [error for key in annotations for error in wrong_key(key.lower(), path)]
+    errors = []
+    characters = 0
+    for key, value in annotations.items():
+        characters += len(key) + len(value)
+        if key_faults(key.lower()):
+            errors += wrong_key(key.lower(), path)
+    if characters * _MOST_BYTES_OF_ONE <= _MOST_ANNOTATION_BYTES:
+        return errors
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > _MOST_ANNOTATION_BYTES:
         errors.append(problems.too_long(path, f"{size} bytes", _MOST_ANNOTATION_BYTES))

@@ -19,9 +19,7 @@ from fairway.store.objects.options import WriteOptions, Written
 from fairway.store.objects.recent import Known
 from fairway.store.objects.writing import Context, put
 from fairway.store.patching.claims import Claims
-from fairway.store.patching.comparing import all_fields, child_schema
-from fairway.store.patching.fieldsets import FieldSet
-from fairway.store.patching.managed import UNTRACKED_METADATA, new_entry
+from fairway.store.patching.managed import fields_of_metadata, new_entry
 
 _LARGEST: Final = 64 << 10
 _MOST: Final = 512
@@ -88,7 +86,8 @@ class Alike:
         entries: list[dict[str, Any]] = []
         if options.tracked:
             owner = new_entry(options.manager, "Update", parts.api_version, context.stamp(), "")
-            entries.append({**owner, "fieldsV1": _owned(kind, manifest["metadata"]) | {"f:spec": known.owned}})
+            fields = fields_of_metadata(manifest["metadata"], kind.schemas[kind.stored]())
+            entries.append({**owner, "fieldsV1": fields | {"f:spec": known.owned}})
             manifest["metadata"]["managedFields"] = entries
         manifest["spec"] = known.spec
         written = put(context, kind, key, manifest, None)
@@ -108,17 +107,6 @@ class Alike:
         self._known[kind.resource, options.field_validation, spec] = known
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
-
-
-def _owned(kind: Kind, metadata: dict[str, Any]) -> FieldSet:
-    """What whoever creates an object owns of its metadata."""
-    schema = kind.schemas[kind.stored]().properties["metadata"]
-    owned = {
-        f"f:{name}": all_fields(part, child_schema(schema, name))
-        for name, part in metadata.items()
-        if name not in UNTRACKED_METADATA
-    }
-    return {"f:metadata": owned} if owned else {}
 
 
 def _is_plain(kind: Kind, manifest: Manifest, namespace: str) -> bool:

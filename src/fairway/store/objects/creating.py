@@ -15,20 +15,35 @@ from fairway.store.objects.writing import Context, drafted, owned, put, refuse_i
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Without vowels and look-alikes, so that no word comes out."""
 
+_PAIRS: Final = tuple(one + other for one in _SUFFIX_LETTERS for other in _SUFFIX_LETTERS)
 _SUFFIX_LENGTH: Final = 5
 _SUFFIXES: Final = len(_SUFFIX_LETTERS) ** _SUFFIX_LENGTH
+_BYTES_OF_ONE: Final = 3
+"""Enough for the number of a suffix, with one left over in seven."""
+
+_DRAWN_TOGETHER: Final = 256
+_drawn: Final[list[str]] = []
 _LONGEST_GENERATED: Final = 63
 _TRIES: Final = 8
 
 
 def random_suffix() -> str:
-    """As likely as any other; the system is asked for randomness once for all letters."""
-    number = secrets.randbelow(_SUFFIXES)
-    letters = []
-    for _ in range(_SUFFIX_LENGTH):
-        number, letter = divmod(number, len(_SUFFIX_LETTERS))
-        letters.append(_SUFFIX_LETTERS[letter])
-    return "".join(letters)
+    """As likely as any other."""
+    while not _drawn:
+        _draw()
+    return _drawn.pop()
+
+
+def _draw() -> None:
+    """Suffixes for later: the system is asked for randomness once for many."""
+    data = secrets.token_bytes(_DRAWN_TOGETHER * _BYTES_OF_ONE)
+    for start in range(0, len(data), _BYTES_OF_ONE):
+        number = int.from_bytes(data[start : start + _BYTES_OF_ONE])
+        if number >= _SUFFIXES:  # the rest of it would make some of them likelier
+            continue
+        rest, first = divmod(number, len(_PAIRS))
+        last, second = divmod(rest, len(_PAIRS))
+        _drawn.append(_PAIRS[first] + _PAIRS[second] + _SUFFIX_LETTERS[last])
 
 
 def create(context: Context, kind: Kind, version: str, namespace: str, body: object, options: WriteOptions) -> Written:

@@ -81,9 +81,9 @@ class Target(NamedTuple):
     subresource: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Written:
-    """The object after a write."""
+    """The object after a write. Nobody changes it; not frozen, because one is made for every write."""
 
     entry: Entry
     warnings: tuple[str, ...] = ()

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 from fairway.errors import BadRequest
 from fairway.kinds.kind import Manifest
 from fairway.kinds.schemas.schema import Schema
-from fairway.store.patching.comparing import compare
+from fairway.model.familiar import Familiar, written
+from fairway.store.patching.comparing import all_fields, child_schema, compare
 from fairway.store.patching.fieldsets import FieldSet, difference, parse, union, without_prefixes
 
 Entry: TypeAlias = dict[str, Any]
@@ -44,6 +45,11 @@ _FRESH: Final[Mapping[str, Mapping[str, Any]]] = {
 }  # fmt: skip
 """What an object of a kind of Kubernetes has before anybody writes to it, so that nobody owns these parts as such.
 Custom kinds begin with nothing."""
+
+_TYPE_FIELDS: Final = frozenset({"apiVersion", "kind"})
+
+_specs: Final[dict[Schema, Familiar[FieldSet]]] = {}
+"""By the schema of a kind: the fields of new objects' specs."""
 
 
 @dataclass(slots=True)
@@ -127,6 +133,10 @@ def after_write(  # noqa: PLR0913 - one write, described
     The list is the one of `old` itself if nothing changes. An object whose ownership was reset stays without, until
     somebody applies to it.
     """
+    if old is None and not reset and versions is None:
+        taken = _fields_of_new(new, schema)
+        entry = new_entry(manager, "Update", api_version, now, subresource)
+        return [{**entry, "fieldsV1": taken}] if taken else []
     before = _entries_to_start_from(old, new, subresource)
     if old is None:
         old = fresh(schema)
@@ -146,6 +156,43 @@ def after_write(  # noqa: PLR0913 - one write, described
 def fresh(schema: Schema) -> Manifest:
     """An object of this kind before the first write."""
     return dict(_FRESH.get(schema.name, {}))
+
+
+def _fields_of_new(new: Manifest, schema: Schema) -> FieldSet:
+    """The fields of a new object that are its creator's; those of a spec that came before are known."""
+    before, spec = fresh(schema), new.get("spec")
+    data = written(spec) if type(spec) is dict else None
+    if data is None:
+        return compare_objects(before, new, schema)[0]
+    known = _specs.setdefault(schema, Familiar())
+    of_spec = known.get(data, spec)
+    if of_spec is None:
+        of_spec = _fields_of_part("spec", spec, before, schema)
+        known.keep(data, spec, of_spec)
+    taken: FieldSet = {}
+    for name, part in new.items():
+        if name == "spec":
+            taken |= of_spec
+        elif name == "metadata":
+            taken |= fields_of_metadata(part, schema)
+        elif name not in _TYPE_FIELDS:
+            taken |= _fields_of_part(name, part, before, schema)
+    return taken
+
+
+def _fields_of_part(name: str, part: Any, before: Manifest, schema: Schema) -> FieldSet:
+    return compare({name: before[name]} if name in before else {}, {name: part}, schema)[0]
+
+
+def fields_of_metadata(metadata: dict[str, Any], schema: Schema) -> FieldSet:
+    """The fields of a new object's metadata that are its creator's; `schema` is that of the whole object."""
+    described = child_schema(schema, "metadata")
+    owned = {
+        f"f:{name}": all_fields(part, child_schema(described, name))
+        for name, part in metadata.items()
+        if name not in UNTRACKED_METADATA
+    }
+    return {"f:metadata": owned} if owned else {}
 
 
 def compare_objects(old: Manifest, new: Manifest, schema: Schema) -> tuple[FieldSet, FieldSet]:
