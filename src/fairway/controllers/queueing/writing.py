@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -80,7 +80,6 @@ class Writes:
         self._refusals: dict[str, int] = {}
         self._busy: dict[str, asyncio.Future[Any]] = {}
         intake.busy = self._busy
-        self._second = (datetime.min.replace(tzinfo=UTC), "")
         self.resting = False
         """Set while no write may begin."""
 
@@ -161,8 +160,12 @@ class Writes:
         """Begin as many writes as there is room for."""
         for key, explanation in self._explanations.due(idle=not self._ready and not self._busy):
             self._desk(key).explanation = explanation
+        if not self._ready:
+            return
+        now = self._clock.now()
+        now_text = stamp(now)
         while self._ready and len(self._busy) < _MOST_AT_ONCE and not self.resting:
-            self._begin(self._ready.popleft())
+            self._begin(self._ready.popleft(), now, now_text)
 
     def _desk(self, key: str) -> Desk:
         desk = self._desks.get(key)
@@ -178,11 +181,11 @@ class Writes:
 
     # Writing
 
-    def _begin(self, key: str) -> None:
+    def _begin(self, key: str, now: datetime, now_text: str) -> None:
         desk = self._desks.get(key)
         if desk is None or desk.retry is not None or key in self._busy or self._intake.is_behind(key):
             return
-        case = self._case(key)
+        case = self._case(key, now, now_text)
         if case is None:
             self._close(key)
             return
@@ -198,16 +201,12 @@ class Writes:
                 "workloads", case.manifest, step.patch, ended, subresource=step.subresource
             )
 
-    def _case(self, key: str) -> Case | None:
+    def _case(self, key: str, now: datetime, now_text: str) -> Case | None:
         manifest, seen, record = self._intake.manifest(key), self._intake.seen(key), self._engine.record(key)
         if manifest is None or seen is None or record is None or seen.finished:
             return None
-        now = self._clock.now()
-        second = now.replace(microsecond=0)
-        if second != self._second[0]:
-            self._second = (second, stamp(now))
         required = self._engine.required_checks(record)
-        return Case(manifest, seen, record, required, now, self._second[1], self._engine.record)
+        return Case(manifest, seen, record, required, now, now_text, self._engine.record)
 
     def _drop_overtaken(self, desk: Desk, record: Record, seen: Seen) -> None:
         kept = [one for one in desk.todo if holds(one, record, seen)]
