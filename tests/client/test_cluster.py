@@ -1,13 +1,18 @@
 """Clusters: caches that show own writes at once, and never go back."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from fairway.errors import AlreadyExists, Conflict
+from fairway.client.cluster import Cluster, Writer
+from fairway.client.local import LocalClient
+from fairway.client.protocol import Client
+from fairway.errors import AlreadyExists, Conflict, NotFound, ValidationError
 from fairway.kinds.kind import Manifest
-from fairway.testing.clusters import LocalCluster, local_cluster
+from fairway.testing.clusters import LocalCluster, local_cluster, plain
 
 Told = tuple[str, str | None]
 
@@ -150,5 +155,87 @@ def test_a_pod_is_bound_once_and_only_the_one_that_was_meant() -> None:
                 assert bound["spec"]["nodeName"] == "node"
                 with pytest.raises(Conflict):
                     await writer.bind(made, "elsewhere")
+
+    asyncio.run(story())
+
+
+# Writes that are begun, and told of when they have ended
+
+
+@pytest.fixture(params=[True, False], ids=["staging", "waiting"])
+def client(request: pytest.FixtureRequest) -> Callable[[Client], Client]:
+    """What the client is able to do; whoever writes cannot tell."""
+    return (lambda client: client) if request.param else plain
+
+
+Begin = Callable[[Manifest, Manifest], Awaitable[Manifest]]
+
+
+@asynccontextmanager
+async def beginning(client: Callable[[Client], Client]) -> AsyncIterator[tuple[LocalCluster, Writer, Begin]]:
+    async with local_cluster() as local:
+        cluster = Cluster(
+            lambda manager: client(LocalClient(local.api.objects, manager)), local.api.objects.registry, local.clock
+        )
+        world = LocalCluster(local.api, cluster, local.clock)
+        writer = cluster.writer("tester")
+
+        async def begin(of: Manifest, patch: Manifest) -> Manifest:
+            """How a write ended, which is never told before it was begun."""
+            results: list[Callable[[], Manifest]] = []
+            ended = asyncio.Event()
+
+            def note(result: Callable[[], Manifest]) -> None:
+                results.append(result)
+                ended.set()
+
+            writer.begin_patch("configmaps", of, patch, note)
+            assert results == []
+            await ended.wait()
+            (result,) = results
+            return result()
+
+        cluster.cache("configmaps")
+        async with world.running():
+            yield world, writer, begin
+
+
+def test_a_write_that_was_begun_is_in_the_cache_when_it_is_told_of(client: Callable[[Client], Client]) -> None:
+    async def story() -> None:
+        async with beginning(client) as (world, writer, begin):
+            made = await writer.create("configmaps", config_map("a", key="1"))
+            changed = await begin(made, {"data": {"key": "2"}})
+            assert changed["data"] == {"key": "2"}
+            assert world.seen("configmaps", "a", "default") is changed
+            assert await begin(changed, {"data": {"key": "2"}}) == changed  # which changes nothing
+
+    asyncio.run(story())
+
+
+def test_a_write_that_was_begun_is_refused_like_any_other(client: Callable[[Client], Client]) -> None:
+    async def story() -> None:
+        async with beginning(client) as (_, writer, begin):
+            made = await writer.create("configmaps", config_map("a", key="1"))
+            changed = await begin(made, {"data": {"key": "2"}})
+            with pytest.raises(Conflict):
+                await begin(made, {"data": {"key": "3"}})
+            with pytest.raises(NotFound):
+                await begin({"metadata": {**made["metadata"], "name": "b"}}, {"data": {"key": "3"}})
+            with pytest.raises(ValidationError):
+                await begin(changed, {"metadata": {"labels": {"not a label": ""}}})
+
+    asyncio.run(story())
+
+
+def test_who_gives_up_a_write_hears_no_more_of_it(client: Callable[[Client], Client]) -> None:
+    async def story() -> None:
+        async with beginning(client) as (world, writer, begin):
+            made = await writer.create("configmaps", config_map("a", key="1"))
+            other = await writer.create("configmaps", config_map("b", key="1"))
+            told: list[object] = []
+            writer.begin_patch("configmaps", made, {"data": {"key": "2"}}, told.append).cancel()
+            await begin(other, {"data": {"key": "2"}})
+            await world.api.store.settled()
+            assert told == []
 
     asyncio.run(story())

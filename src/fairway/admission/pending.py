@@ -14,9 +14,10 @@ room it made; a StrictFIFO queue never parks, so that its head blocks what is be
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -30,16 +31,23 @@ if TYPE_CHECKING:
 _BY_ORDER = attrgetter("order_key")
 _tokens = count(1)
 
+_Member = tuple[OrderKey, int, Record]
+"""A workload's place, the token of its coming, which no two share, and itself."""
+
 
 class Lane:
-    """Alike workloads, oldest first. Members that left are skipped when they surface."""
+    """Alike workloads, oldest first. Members that left are skipped when they surface.
 
-    __slots__ = ("explanation", "heap", "key", "local_queue", "overslept", "parked", "size", "sleep")
+    Most come in their order, and stand in line; those that come before somebody who is there already form a heap.
+    """
+
+    __slots__ = ("_late", "_line", "explanation", "key", "local_queue", "overslept", "parked", "size", "sleep")
 
     def __init__(self, key: object, local_queue: str) -> None:
         self.key = key
         self.local_queue = local_queue
-        self.heap: list[tuple[OrderKey, int, Record]] = []
+        self._line: deque[_Member] = deque()
+        self._late: list[_Member] = []
         self.size = 0
         self.parked = False
         self.explanation: Explanation | None = None
@@ -51,7 +59,11 @@ class Lane:
         record.lane = self
         record.place = Place.QUEUED
         self.size += 1
-        heappush(self.heap, (record.order_key, record.token, record))
+        member = (record.order_key, record.token, record)
+        if self._line and member < self._line[-1]:
+            heappush(self._late, member)
+        else:
+            self._line.append(member)
 
     def drop(self, record: Record) -> None:
         record.token = 0
@@ -59,23 +71,25 @@ class Lane:
         record.place = Place.NOWHERE
         self.size -= 1
         if self.size == 0:
-            self.heap.clear()
+            self._line.clear()
+            self._late.clear()
 
     def top(self) -> Record | None:
-        heap = self.heap
-        while heap:
-            _, token, record = heap[0]
-            if record.token == token:
-                return record
-            heappop(heap)
-        return None
+        line, late = self._line, self._late
+        while line and line[0][2].token != line[0][1]:
+            line.popleft()
+        while late and late[0][2].token != late[0][1]:
+            heappop(late)
+        if late and (not line or late[0] < line[0]):
+            return late[0][2]
+        return line[0][2] if line else None
 
     def sleeps(self, queue: QueueState) -> bool:
         """Whether a try is certain to end as the last one did."""
         return self.sleep is not None and self.sleep.holds(queue)
 
     def members(self) -> Iterator[Record]:
-        return (record for _, token, record in self.heap if record.token == token)
+        return (record for _, token, record in chain(self._line, self._late) if record.token == token)
 
 
 class PendingQueue:

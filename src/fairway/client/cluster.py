@@ -10,14 +10,17 @@ Controllers and the runner take a `Cluster` and nothing else of the outside worl
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from fairway.client.informer import Informer
-from fairway.client.protocol import Client
+from fairway.client.protocol import Client, StagingClient
 from fairway.errors import NotFound
 from fairway.kinds.kind import Kind, Manifest
 from fairway.kinds.registry import Registry
 from fairway.runtime.clock import Clock
+
+Ended: TypeAlias = Callable[[Callable[[], Manifest]], None]
+"""Called with how a write ended: a function that gives the object after it, or raises what it was refused with."""
 
 
 class Cluster:
@@ -86,6 +89,7 @@ class Writer:
     def __init__(self, cluster: Cluster, client: Client) -> None:
         self._cluster = cluster
         self._client = client
+        self._staging = client if isinstance(client, StagingClient) else None
 
     async def create(self, resource: str, manifest: Manifest, *, trusted: bool = False) -> Manifest:
         """A new object; a `trusted` one is right by construction."""
@@ -110,7 +114,7 @@ class Writer:
         kind = self._cluster.kind(resource)
         metadata = of["metadata"]
         if locked:
-            patch = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": metadata["resourceVersion"]}}
+            patch = _locked(patch, metadata)
         written = await self._client.patch(
             kind,
             metadata.get("namespace", ""),
@@ -121,6 +125,33 @@ class Writer:
         )
         self._cluster.note(kind, written)
         return written
+
+    def begin_patch(
+        self, resource: str, of: Manifest, patch: Any, ended: Ended, *, subresource: str = ""
+    ) -> asyncio.Future[Any]:
+        """Begin what `patch` does, locked, and be told how it ended, never before this returns.
+
+        Who has many to begin saves a task for each, where the client can do without. Who cancels what is given back
+        hears no more of it, unless it had ended already.
+        """
+        if self._staging is None:
+            task = asyncio.create_task(self.patch(resource, of, patch, subresource=subresource, locked=True))
+            return _told(task, ended, task.result)
+        kind, metadata = self._cluster.kind(resource), of["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        try:
+            staged = self._staging.stage_patch(kind, namespace, name, _locked(patch, metadata), subresource=subresource)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told like one that comes later
+            return _refused(error, ended)
+        done = staged.durable or _done()
+
+        def written() -> Manifest:
+            done.result()
+            manifest = staged.manifest()
+            self._cluster.note(kind, manifest)
+            return manifest
+
+        return _told(done, ended, written)
 
     async def delete(
         self, resource: str, of: Manifest, *, propagation: str = "", grace_seconds: int | None = None
@@ -146,6 +177,31 @@ class Writer:
         bound = await self._client.bind(metadata["namespace"], metadata["name"], metadata["uid"], node)
         self._cluster.note(self._cluster.kind("pods"), bound)
         return bound
+
+
+def _locked(patch: Manifest, metadata: Manifest) -> Manifest:
+    """The patch, for this very state alone."""
+    return {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": metadata["resourceVersion"]}}
+
+
+def _told(write: asyncio.Future[Any], ended: Ended, result: Callable[[], Manifest]) -> asyncio.Future[Any]:
+    """The write, and whoever began it is told of its end."""
+    write.add_done_callback(lambda write: None if write.cancelled() else ended(result))
+    return write
+
+
+def _refused(error: Exception, ended: Ended) -> asyncio.Future[Any]:
+    refused = _done(error)
+    return _told(refused, ended, refused.result)
+
+
+def _done(error: Exception | None = None) -> asyncio.Future[Any]:
+    done = asyncio.get_running_loop().create_future()
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
+    return done
 
 
 def _is_gone(manifest: Manifest) -> bool:

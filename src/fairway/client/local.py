@@ -1,9 +1,10 @@
 """The client of a controller that runs in the same process as the store: the same verbs, without the wire."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, Final
 
-from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
+from fairway.client.protocol import EVERYTHING, Listed, Scope, Staged, WatchEvent
 from fairway.errors import BadRequest
 from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Entry
@@ -16,7 +17,7 @@ _PATCH_TYPES: Final = {"merge": PatchType.MERGE, "json": PatchType.JSON, "strate
 
 
 class LocalClient:
-    """Keeps the contract of `protocol.Client` on a store in this process.
+    """Keeps the contracts of `protocol.Client` and `protocol.StagingClient` on a store in this process.
 
     Manifests given to it are its to change. Those that it gives are shared by all who read: not to be changed.
     """
@@ -64,12 +65,23 @@ class LocalClient:
     async def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
     ) -> Manifest:
+        durable, manifest = self.stage_patch(
+            kind, namespace, name, patch, patch_type=patch_type, subresource=subresource
+        )
+        if durable is not None:
+            await durable
+        return manifest()
+
+    def stage_patch(
+        self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
+    ) -> Staged:
         known = _PATCH_TYPES.get(patch_type)
         if known is None:
             raise BadRequest(f"there is no patch type {patch_type!r}; it is one of {', '.join(_PATCH_TYPES)}")
         options = self._for_status if subresource == "status" else self._options
         target = Target(kind, kind.stored, (namespace, name), options, subresource)
-        return await self._told(self._objects.stage_patch(target, known, patch))
+        written = self._objects.stage_patch(target, known, patch)
+        return Staged(written.durable, partial(self._told_of, written.entry))
 
     async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
         metadata = manifest["metadata"]
@@ -109,13 +121,13 @@ class LocalClient:
         return manifest
 
     async def _told(self, written: Written) -> Manifest:
-        """What came of a write, when it is durable.
-
-        It stays decoded only for kinds that somebody here follows, which Events are not.
-        """
+        """What came of a write, when it is durable."""
         if written.durable is not None:
             await written.durable
-        entry = written.entry
+        return self._told_of(written.entry)
+
+    def _told_of(self, entry: Entry) -> Manifest:
+        """What came of a write; it stays decoded only for kinds that somebody here follows, which Events are not."""
         manifest = self._read(entry)
         if entry.resource not in self._objects.watched_here:
             entry.shared = None

@@ -4,8 +4,9 @@ Objects are manifests in the stored version of their kind, shared by all readers
 `ApiError`s that the server would send. A controller cannot tell which implementation it has.
 """
 
-from collections.abc import AsyncIterator
-from typing import Any, NamedTuple, Protocol
+from asyncio import Future
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from fairway.kinds.kind import Kind, Manifest
 
@@ -83,3 +84,23 @@ class Client(Protocol):
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
         """Give this very pod to a node; the pod as it is then. `Conflict` if it has one."""
+
+
+class Staged(NamedTuple):
+    """A write that is decided, and counts for the writes after it."""
+
+    durable: Future[None] | None
+    """Done when others may hear of it, or with what kept it from being stored; `None` where nothing is to be stored."""
+
+    manifest: Callable[[], Manifest]
+    """The object after the write; to be asked for when that is durable."""
+
+
+@runtime_checkable
+class StagingClient(Protocol):
+    """What a client may do besides: decide a write in the call that asks for it, so that no task is needed."""
+
+    def stage_patch(
+        self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
+    ) -> Staged:
+        """The same as `Client.patch`; a refusal is raised at once."""

@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
+from fairway.client.protocol import Client
 from fairway.kinds.kind import Manifest
 from fairway.runtime.clock import Clock
 from fairway.store.objects.reading import decoded
@@ -77,6 +78,23 @@ async def local_cluster(
     clock = clock or VirtualClock()
     async with local_api(open_log, keepers=keepers, clock=clock) as api:
         yield LocalCluster(api, cluster_on(api, clock), clock)
+
+
+class PlainClient:
+    """A client that can do no more than every client must, like one over the wire."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Client.__dict__:
+            raise AttributeError(name)
+        return getattr(self._client, name)
+
+
+def plain(client: Client) -> Client:
+    """The same client, without what it can do besides."""
+    return cast("Client", PlainClient(client))
 
 
 def cluster_on(api: LocalApi, clock: Clock) -> Cluster:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
+from fairway.client.protocol import Client, Staged
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.frameworks.eviction import release_patch
@@ -23,7 +24,7 @@ from fairway.model.manifests import encode
 from fairway.model.objects import AdmissionCheck, Workload
 from fairway.store.objects import Objects
 from fairway.testing.clock import settle
-from fairway.testing.clusters import LocalCluster, local_cluster
+from fairway.testing.clusters import LocalCluster, local_cluster, plain
 from fairway.testing.stores import LocalApi, OpenLog
 
 NAMESPACE = "default"
@@ -56,10 +57,10 @@ class _Picky(LocalClient):
         super().__init__(objects, manager)
         self._refuses = refuses
 
-    async def patch(self, kind: Kind, namespace: str, name: str, patch: Any, **options: Any) -> Manifest:
+    def stage_patch(self, kind: Kind, namespace: str, name: str, patch: Any, **options: Any) -> Staged:
         if name in self._refuses:
             raise Invalid(f"{name} is refused")
-        return await super().patch(kind, namespace, name, patch, **options)
+        return super().stage_patch(kind, namespace, name, patch, **options)
 
 
 class Play:
@@ -71,7 +72,10 @@ class Play:
         configuration: FixedConfiguration,
         batch_seconds: float = BATCH_SECONDS,
         pace: Pace | None = None,
+        *,
+        staging: bool = True,
     ) -> None:
+        self.staging = staging
         self.batch_seconds = batch_seconds if pace is None else None
         self.pace = pace
         self.world = world
@@ -89,9 +93,7 @@ class Play:
 
     async def start(self) -> None:
         """A controller begins, with caches of its own, as a new process would."""
-        cluster = Cluster(
-            lambda manager: _Picky(self.api.objects, manager, self.refuses), self.api.objects.registry, self.clock
-        )
+        cluster = Cluster(self._client, self.api.objects.registry, self.clock)
         self.recorder = Recorder(cluster, "kueue-admission")
         self.queueing = QueueingController(
             cluster, self.configuration, self.recorder, requeue_batch_seconds=self.batch_seconds, pace=self.pace
@@ -100,6 +102,10 @@ class Play:
         place = LocalCluster(self.api, cluster, self.clock)
         await self._running.enter_async_context(place.running(self.queueing))
         await self.rest()
+
+    def _client(self, manager: str) -> Client:
+        client = _Picky(self.api.objects, manager, self.refuses)
+        return client if self.staging else plain(client)
 
     async def kill(self) -> None:
         """The controller ends, whatever it was about to do."""
@@ -232,10 +238,14 @@ async def play(
     open_log: OpenLog | None = None,
     batch_seconds: float = BATCH_SECONDS,
     pace: Pace | None = None,
+    staging: bool = True,
 ) -> AsyncIterator[Play]:
-    """A controller at work, with these objects; in batches of so many seconds, or at a pace."""
+    """A controller at work, with these objects; in batches of so many seconds, or at a pace.
+
+    Its client is able to stage writes, or not.
+    """
     async with local_cluster(open_log, keepers=False) as world:
-        made = Play(world, FixedConfiguration(configuration), batch_seconds, pace)
+        made = Play(world, FixedConfiguration(configuration), batch_seconds, pace, staging=staging)
         for each in objects:
             await made.apply(each)
         await made.start()

@@ -18,15 +18,21 @@ from .plays import Play, play
 QUEUES = (flavor(), cluster_queue("cq", cpu=4, within="LowerPriority"), local_queue("lq", "cq"))
 
 
+@pytest.fixture(params=[True, False], ids=["staging", "waiting"])
+def staging(request: pytest.FixtureRequest) -> bool:
+    """Whether writes are decided at once, or each is waited for, as over the wire."""
+    return bool(request.param)
+
+
 def asking(name: str = "w", **given: Any) -> Workload:
     given.setdefault("cpu", 4)
     return workload(name, queue="lq", **given)
 
 
-def test_while_the_disk_is_full_nothing_is_given_away_and_then_the_decision_is_written() -> None:
+def test_while_the_disk_is_full_nothing_is_given_away_and_then_the_decision_is_written(*, staging: bool) -> None:
     async def scenario() -> None:
         log = UnreliableLog(MemoryLog())
-        async with play(*QUEUES, open_log=lambda: log) as on_stage:
+        async with play(*QUEUES, open_log=lambda: log, staging=staging) as on_stage:
             await on_stage.submit(asking("holder", cpu=4))
             await on_stage.submit(asking(), asking("next"))
             await on_stage.finish("holder")
@@ -42,9 +48,9 @@ def test_while_the_disk_is_full_nothing_is_given_away_and_then_the_decision_is_w
     asyncio.run(scenario())
 
 
-def test_a_workload_that_the_api_refuses_to_admit_stands_in_nobodys_way_and_is_tried_again() -> None:
+def test_a_workload_that_the_api_refuses_to_admit_stands_in_nobodys_way_and_is_tried_again(*, staging: bool) -> None:
     async def scenario() -> None:
-        async with play(*QUEUES) as on_stage:
+        async with play(*QUEUES, staging=staging) as on_stage:
             on_stage.refuses.add("w")
             await on_stage.submit(asking(priority=9))
             await on_stage.submit(asking("next"))
@@ -60,9 +66,9 @@ def test_a_workload_that_the_api_refuses_to_admit_stands_in_nobodys_way_and_is_t
     asyncio.run(scenario())
 
 
-def test_an_eviction_that_the_api_refuses_is_tried_again_and_its_quota_stays_taken() -> None:
+def test_an_eviction_that_the_api_refuses_is_tried_again_and_its_quota_stays_taken(*, staging: bool) -> None:
     async def scenario() -> None:
-        async with play(*QUEUES) as on_stage:
+        async with play(*QUEUES, staging=staging) as on_stage:
             await on_stage.submit(asking())
             on_stage.refuses.add("w")
             await on_stage.submit(asking("high", priority=5))
@@ -77,9 +83,9 @@ def test_an_eviction_that_the_api_refuses_is_tried_again_and_its_quota_stays_tak
     asyncio.run(scenario())
 
 
-def test_a_workload_that_is_deleted_while_it_is_admitted_frees_its_quota() -> None:
+def test_a_workload_that_is_deleted_while_it_is_admitted_frees_its_quota(*, staging: bool) -> None:
     async def scenario() -> None:
-        async with play(*QUEUES) as on_stage:
+        async with play(*QUEUES, staging=staging) as on_stage:
             await asyncio.gather(
                 on_stage.api.create("workloads", _manifest("w")), on_stage.api.create("workloads", _manifest("next"))
             )
@@ -99,9 +105,9 @@ def _manifest(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}, "spec": {"queueName": "lq", "podSets": [pod_set]}}
 
 
-def test_a_workload_that_asks_for_more_while_it_is_admitted_is_not_admitted_for_less() -> None:
+def test_a_workload_that_asks_for_more_while_it_is_admitted_is_not_admitted_for_less(*, staging: bool) -> None:
     async def scenario() -> None:
-        async with play(*QUEUES) as on_stage:
+        async with play(*QUEUES, staging=staging) as on_stage:
             made = _manifest("w")
             made["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
             await on_stage.api.create("workloads", made)
@@ -131,9 +137,9 @@ async def _inactive(on_stage: Play) -> None:
 @pytest.mark.parametrize(
     "written", [pytest.param(_marked, id="after the first write"), pytest.param(_inactive, id="after the second")]
 )
-def test_a_deactivation_goes_on_where_the_last_controller_left_it(written: Any) -> None:
+def test_a_deactivation_goes_on_where_the_last_controller_left_it(written: Any, *, staging: bool) -> None:
     async def scenario() -> None:
-        async with play(*QUEUES) as on_stage:
+        async with play(*QUEUES, staging=staging) as on_stage:
             await on_stage.submit(asking())
             await on_stage.kill()
             await written(on_stage)
@@ -153,12 +159,14 @@ def test_a_deactivation_goes_on_where_the_last_controller_left_it(written: Any) 
     asyncio.run(scenario())
 
 
-def test_no_admission_is_written_before_the_quota_it_uses_is_free_in_the_store() -> None:
+def test_no_admission_is_written_before_the_quota_it_uses_is_free_in_the_store(*, staging: bool) -> None:
     """A rejected workload is to be inactive, which takes two writes; one of them does not come through for a while."""
 
     async def scenario() -> None:
         queue = cluster_queue("cq", cpu=4, checks=["check"])
-        async with play(flavor(), admission_check("check"), queue, local_queue("lq", "cq")) as on_stage:
+        async with play(
+            flavor(), admission_check("check"), queue, local_queue("lq", "cq"), staging=staging
+        ) as on_stage:
             await on_stage.submit(asking(), asking("next"))
             on_stage.refuses.add("w")
             await on_stage.report("w", "check", "Rejected")

@@ -222,14 +222,17 @@ DEEDS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
+@pytest.mark.parametrize("staging", [True, False])
 @given(deeds=DEEDS)
-def test_whatever_happens_quota_is_given_once_and_nobody_is_lost(deeds: list[tuple[str, int, bool]]) -> None:
+def test_whatever_happens_quota_is_given_once_and_nobody_is_lost(
+    deeds: list[tuple[str, int, bool]], *, staging: bool
+) -> None:
     """Between two deeds all may come to rest, or only a few turns pass, so that ends and failures meet writes."""
 
     async def scenario() -> None:
         log = UnreliableLog(MemoryLog())
-        async with play(*QUEUES, open_log=lambda: log) as on_stage:
+        async with play(*QUEUES, open_log=lambda: log, staging=staging) as on_stage:
             books = Books(on_stage)
             troupe = Troupe(on_stage, log)
             for deed, number, at_rest in deeds:

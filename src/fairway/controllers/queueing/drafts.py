@@ -54,6 +54,7 @@ _REASONS: Final = {
 _NOT_SHOWN: Final = frozenset({Outcome.BACKING_OFF, Outcome.DEACTIVATED, Outcome.GATED, Outcome.NOT_TRIED})
 """What no condition of its own tells: other conditions do, or nothing is to be told yet."""
 
+_IS_ADMITTED: Final = "The workload is admitted"
 _PLACED_ELSEWHERE: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
 
 
@@ -124,7 +125,7 @@ class Draft:
     def _admitted(self, cluster_queue: str, waited: float) -> None:
         # One that was admitted before and lost its quota since begins anew.
         self._conditions = [one for one in self._conditions if one["type"] != ADMITTED or one["status"] != "True"]
-        self._set(ADMITTED, "True", ADMITTED, "The workload is admitted")
+        self._set(ADMITTED, "True", ADMITTED, _IS_ADMITTED)
         self._tell(ADMITTED, f"Admitted by ClusterQueue {cluster_queue}, wait time since reservation was {waited:.0f}s")
 
     def list_checks(self, required: Iterable[str]) -> None:
@@ -331,6 +332,38 @@ class Draft:
 
     def _tell(self, reason: str, message: str, *, warning: bool = False) -> None:
         self.notices.append(Notice(reason, message, warning))
+
+
+def first_admission(
+    said: Admit, manifest: Manifest, now: datetime, now_text: str
+) -> tuple[Manifest, tuple[Notice, ...]]:
+    """What a draft comes to for a Workload that has no status yet and needs no check: the patch, and what to tell."""
+    metadata, queue = manifest["metadata"], said.cluster_queue
+    message = wording.reserved(said)
+    reserved = {
+        "type": QUOTA_RESERVED,
+        "status": "True",
+        "reason": QUOTA_RESERVED,
+        "message": message,
+        "lastTransitionTime": now_text,
+    }
+    admitted = {
+        "type": ADMITTED,
+        "status": "True",
+        "reason": ADMITTED,
+        "message": _IS_ADMITTED,
+        "lastTransitionTime": now_text,
+    }
+    if "generation" in metadata:
+        reserved["observedGeneration"] = admitted["observedGeneration"] = metadata["generation"]
+    assignments = [_assignment(given) for given in said.pod_sets]
+    admission = {"clusterQueue": queue, "podSetAssignments": assignments}
+    waited = (now - datetime.fromisoformat(metadata["creationTimestamp"])).total_seconds()
+    notices = (
+        Notice(QUOTA_RESERVED, f"{message}, wait time since queued was {waited:.0f}s"),
+        Notice(ADMITTED, f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"),
+    )
+    return {"status": {"admission": admission, "conditions": [reserved, admitted]}}, notices
 
 
 def _due_to(what: str, cause: str) -> str:

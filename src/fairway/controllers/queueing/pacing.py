@@ -3,14 +3,15 @@
 A decision on one finished workload costs nearly as much as one on six in the same cohort: the heads of all its queues
 are tried, and tried again until nothing fits any more. But to decide late leaves quota unused. So nobody waits while
 deciding takes a small share of the time, and the first news after a pause are decided on at once, always. When it
-takes more, decisions are kept apart, by a few milliseconds at first and by 50 at most, which thirty busy queues come to
-on one core. (Kueue gathers what was freed for a second.)
+takes more, decisions are kept apart, by a few milliseconds at first and by 100 at most. Thirty busy queues on one core
+come to that: there is more to write than it keeps up with, and nobody gets on sooner by being decided on sooner.
+(Kueue gathers what was freed for a second.)
 """
 
 from typing import Final
 
 SHORTEST_SECONDS: Final = 0.002
-LONGEST_SECONDS: Final = 0.05
+LONGEST_SECONDS: Final = 0.1
 _SHARE: Final = 0.08
 """Of all time, for deciding."""
 

@@ -21,7 +21,7 @@ from fairway.admission.instructions import (
 )
 from fairway.admission.reasons import Explanation
 from fairway.admission.records import Record, Stage
-from fairway.controllers.queueing.drafts import Draft, Notice
+from fairway.controllers.queueing.drafts import Draft, Notice, first_admission
 from fairway.controllers.queueing.observing import GATE_ANNOTATION, Seen
 from fairway.kinds.kind import Manifest
 
@@ -85,7 +85,7 @@ def has_chores(seen: Seen, record: Record, required: tuple[str, ...] | None) -> 
 def next_step(case: Case, todo: Iterable[Instruction], explanation: Explanation | None = None) -> Step | None:
     """The next write, or `None` when all is as it should be."""
     todo = tuple(todo)
-    step = _deactivation(case, todo)
+    step = _first_admission(case, todo) or _deactivation(case, todo)
     if step is not None:
         return step
     draft = Draft(case.manifest, case.now, case.now_text)
@@ -103,6 +103,17 @@ def next_step(case: Case, todo: Iterable[Instruction], explanation: Explanation 
         draft.explain(explanation, case.record)
     step = _step(draft, done)
     return step._replace(read_again=evicted) if step is not None else None
+
+
+def _first_admission(case: Case, todo: tuple[Instruction, ...]) -> Step | None:
+    """The commonest step, without a draft: a Workload that nothing was written of is admitted, and that is all."""
+    if len(todo) != 1 or case.required or case.manifest.get("status") or not case.seen.active or case.seen.deactivating:
+        return None
+    said = todo[0]
+    if not isinstance(said, Admit) or not said.admitted:
+        return None
+    patch, notices = first_admission(said, case.manifest, case.now, case.now_text)
+    return Step(patch, "status", notices, todo)
 
 
 def _step(draft: Draft, done: Iterable[Instruction]) -> Step | None:

@@ -11,9 +11,10 @@ no admission is written, lest a crash between the two leaves both in the store.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
-from typing import Final
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
 
 from fairway.admission import events
 from fairway.admission.engine import Engine
@@ -77,16 +78,15 @@ class Writes:
         """Admissions that wait until freed quota is free in the store, too."""
         self._freeing: set[str] = set()
         self._refusals: dict[str, int] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        intake.busy = self._tasks
-        self._second = (datetime.min.replace(tzinfo=UTC), "")
+        self._busy: dict[str, asyncio.Future[Any]] = {}
+        intake.busy = self._busy
         self.resting = False
         """Set while no write may begin."""
 
     @property
-    def busy(self) -> dict[str, asyncio.Task[None]]:
+    def busy(self) -> Collection[str]:
         """The Workloads that are being written."""
-        return self._tasks
+        return self._busy
 
     def serve(self, engine: Engine) -> list[events.Event]:
         """Write for another engine from now on; what others had asked of the old one and was not written."""
@@ -110,10 +110,11 @@ class Writes:
     async def stop(self) -> None:
         """Let go of everything; what was not written is decided again by whoever comes next."""
         self.serve(Engine())
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        under_way = list(self._busy.values())
+        self._busy.clear()
+        for write in under_way:
+            write.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
 
     def outcomes(self) -> list[events.Event]:
         """What the engine has to hear of how writes ended, before anything else."""
@@ -157,10 +158,14 @@ class Writes:
 
     def begin(self) -> None:
         """Begin as many writes as there is room for."""
-        for key, explanation in self._explanations.due(idle=not self._ready and not self._tasks):
+        for key, explanation in self._explanations.due(idle=not self._ready and not self._busy):
             self._desk(key).explanation = explanation
-        while self._ready and len(self._tasks) < _MOST_AT_ONCE and not self.resting:
-            self._begin(self._ready.popleft())
+        if not self._ready:
+            return
+        now = self._clock.now()
+        now_text = stamp(now)
+        while self._ready and len(self._busy) < _MOST_AT_ONCE and not self.resting:
+            self._begin(self._ready.popleft(), now, now_text)
 
     def _desk(self, key: str) -> Desk:
         desk = self._desks.get(key)
@@ -171,16 +176,16 @@ class Writes:
 
     def _resume(self, key: str, desk: Desk) -> None:
         _cancel(desk)
-        if key not in self._tasks:
+        if key not in self._busy:
             self._ready.append(key)
 
     # Writing
 
-    def _begin(self, key: str) -> None:
+    def _begin(self, key: str, now: datetime, now_text: str) -> None:
         desk = self._desks.get(key)
-        if desk is None or desk.retry is not None or key in self._tasks or self._intake.is_behind(key):
+        if desk is None or desk.retry is not None or key in self._busy or self._intake.is_behind(key):
             return
-        case = self._case(key)
+        case = self._case(key, now, now_text)
         if case is None:
             self._close(key)
             return
@@ -191,18 +196,17 @@ class Writes:
         elif self._freeing and self._freeing - {key} and any(isinstance(one, Admit) for one in step.done):
             self._held.append(key)
         else:
-            self._tasks[key] = asyncio.create_task(self._carry_out(key, desk, case, step))
+            ended = partial(self._ended, key, desk, case, step)
+            self._busy[key] = self._writer.begin_patch(
+                "workloads", case.manifest, step.patch, ended, subresource=step.subresource
+            )
 
-    def _case(self, key: str) -> Case | None:
+    def _case(self, key: str, now: datetime, now_text: str) -> Case | None:
         manifest, seen, record = self._intake.manifest(key), self._intake.seen(key), self._engine.record(key)
         if manifest is None or seen is None or record is None or seen.finished:
             return None
-        now = self._clock.now()
-        second = now.replace(microsecond=0)
-        if second != self._second[0]:
-            self._second = (second, stamp(now))
         required = self._engine.required_checks(record)
-        return Case(manifest, seen, record, required, now, self._second[1], self._engine.record)
+        return Case(manifest, seen, record, required, now, now_text, self._engine.record)
 
     def _drop_overtaken(self, desk: Desk, record: Record, seen: Seen) -> None:
         kept = [one for one in desk.todo if holds(one, record, seen)]
@@ -214,11 +218,11 @@ class Writes:
                 self._tell(events.WriteFailed(at=self._now(), key=record.key))
         desk.todo = kept
 
-    async def _carry_out(self, key: str, desk: Desk, case: Case, step: Step) -> None:
+    def _ended(self, key: str, desk: Desk, case: Case, step: Step, result: Callable[[], Manifest]) -> None:
+        if key not in self._busy:
+            return  # it was let go of
         try:
-            written = await self._writer.patch(
-                "workloads", case.manifest, step.patch, subresource=step.subresource, locked=True
-            )
+            written = result()
         except NotFound:
             self._tell(*self._intake.gone(key, self._now()))
             desk.todo.clear()
@@ -236,7 +240,7 @@ class Writes:
         else:
             self._wrote(key, desk, case, step, written)
         finally:
-            del self._tasks[key]
+            del self._busy[key]
             if self._desks.get(key) is desk and desk.retry is None:
                 if self._is_done(key, desk):
                     self._close(key)
