@@ -1,5 +1,7 @@
 """Workloads made for jobs and kept in step with them."""
 
+from collections.abc import Sequence
+
 from fairway.controllers.frameworks.tools import WORKLOADS, Tools
 from fairway.jobs import conditions, following, names, priorities, webhooks
 from fairway.jobs import workloads as new
@@ -19,6 +21,7 @@ class Maker:
     async def create(self, job: Manifest) -> None:
         """A workload for a job that has none."""
         framework, metadata = self._framework, job["metadata"]
+        pod_sets = framework.pod_sets(job)
         copied = self._tools.configuration.value.label_keys_to_copy
         given = webhooks.labels_of(job)
         labels = {key: given[key] for key in copied if key in given}
@@ -27,9 +30,9 @@ class Maker:
             new.workload_name(framework.kind, framework.group, metadata["name"], metadata["uid"]),
             metadata["namespace"],
             [new.owner_reference(job)],
-            self._pod_sets(job),
+            [_pod_set(one) for one in pod_sets],
             webhooks.queue_name(job),
-            self._priority(job),
+            self._priority(job, pod_sets),
             labels=labels,
             annotations=following.passed_on(webhooks.annotations_of(job)),
             maximum_execution_seconds=webhooks.maximum_seconds(job),
@@ -39,9 +42,10 @@ class Maker:
 
     async def update(self, job: Manifest, workload: Manifest) -> Manifest:
         """Make a workload that waits what a new one would be."""
-        priority = self._priority(job)
+        pod_sets = self._framework.pod_sets(job)
+        priority = self._priority(job, pod_sets)
         spec = {
-            "podSets": self._pod_sets(job),
+            "podSets": [_pod_set(one) for one in pod_sets],
             "queueName": webhooks.queue_name(job) or None,
             "priority": priority.value,
             "priorityClassRef": priority.class_ref,
@@ -57,7 +61,9 @@ class Maker:
         """Pass on what may change while the workload stays the same one: gates, priority, queue."""
         patch = following.gates_patch(job, workload)
         spec: Manifest = {}
-        moved = self._priority(job) if following.names_another_class(job, workload) else None
+        moved = None
+        if following.names_another_class(job, workload):
+            moved = self._priority(job, self._framework.pod_sets(job))
         if moved is not None:
             spec |= {"priority": moved.value, "priorityClassRef": moved.class_ref}
         queue = webhooks.queue_name(job)
@@ -92,17 +98,15 @@ class Maker:
         }
         return await self._tools.writer.patch(WORKLOADS, workload, patch, locked=True)
 
-    def _pod_sets(self, job: Manifest) -> list[Manifest]:
-        return [
-            new.pod_set(one["name"], one["template"], one["count"], one.get("minCount"), one.get("topologyRequest"))
-            for one in self._framework.pod_sets(job)
-        ]
-
-    def _priority(self, job: Manifest) -> Priority:
+    def _priority(self, job: Manifest, pod_sets: Sequence[Manifest]) -> Priority:
         return priorities.resolve(
             webhooks.labels_of(job),
-            (one["template"] for one in self._framework.pod_sets(job)),
+            (one["template"] for one in pod_sets),
             self._tools.workload_classes,
             self._tools.priority_classes,
             own_class=None if self._named_by is None else self._named_by.priority_class(job),
         )
+
+
+def _pod_set(one: Manifest) -> Manifest:
+    return new.pod_set(one["name"], one["template"], one["count"], one.get("minCount"), one.get("topologyRequest"))

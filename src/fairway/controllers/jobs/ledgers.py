@@ -21,7 +21,7 @@ not ended before it was told to go. A failure may be forgiven by this, and a job
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -98,6 +98,10 @@ class Ledger(Struct, frozen=True, kw_only=True):
             forgiven=self.forgiven + settlement.forgiven,
             streak=settlement.streak,
         )
+
+
+NOTHING_YET: Final = Ledger()
+"""What `opened` gives for a job without pods."""
 
 
 def opened(spec: JobSpec, status: Mapping[str, Any], pods: Iterable[Manifest], *, failing: bool) -> Ledger:
