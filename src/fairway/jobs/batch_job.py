@@ -138,6 +138,8 @@ class BatchJob:
     def wrong_on_update(self, old: Manifest, new: Manifest) -> list[FieldError]:
         errors: list[FieldError] = []
         before, after = webhooks.annotations_of(old), webhooks.annotations_of(new)
+        if not before and not after:
+            return _wrong_topology(new)  # all the rest is about annotations
         if before.get(MIN_PARALLELISM, "") != after.get(MIN_PARALLELISM, ""):
             errors += _wrong_minimum(new)
         errors += _wrong_equality(new)
