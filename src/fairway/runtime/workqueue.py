@@ -102,7 +102,13 @@ class WorkQueue(Generic[K]):
         while not self._ready:
             if self._shut_down:
                 raise QueueShutDown("the queue was shut down")
-            await self._wait_for_offer()
+            getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                self._leave(getter)
+                raise
         return self.take()
 
     def take(self) -> K:
@@ -160,15 +166,10 @@ class WorkQueue(Generic[K]):
                 getter.set_result(None)
                 return
 
-    async def _wait_for_offer(self) -> None:
-        getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._getters.append(getter)
-        try:
-            await getter
-        except asyncio.CancelledError:
-            if getter.cancelled():
-                if getter in self._getters:  # unless a key came in the same turn and found it cancelled
-                    self._getters.remove(getter)
-            elif self._ready:  # woken and cancelled in the same turn: somebody else has to take the key
-                self._wake_getter()
-            raise
+    def _leave(self, getter: asyncio.Future[None]) -> None:
+        """Whoever waited for a key was cancelled."""
+        if getter.cancelled():
+            if getter in self._getters:  # unless a key came in the same turn and found it cancelled
+                self._getters.remove(getter)
+        elif self._ready:  # woken and cancelled in the same turn: somebody else has to take the key
+            self._wake_getter()

@@ -24,7 +24,7 @@ from fairway.controllers.jobs import pods as facts
 from fairway.controllers.jobs import statuses, verdicts
 from fairway.controllers.jobs.deciding import MOST_AT_ONCE, NewPod, Plan, decide, is_at_rest
 from fairway.controllers.jobs.ledgers import NOTHING_YET, Ledger, opened
-from fairway.controllers.jobs.owned import OwnedPods, owner_key
+from fairway.controllers.jobs.owned import OwnedPods, is_with_the_same, owner_key
 from fairway.controllers.jobs.specs import JobSpec, is_ours, ttl_seconds
 from fairway.controllers.jobs.templates import controller_reference, pod_of
 from fairway.errors import ApiError, FairwayError, ValidationError
@@ -112,7 +112,8 @@ class JobController:
         pod = new or old
         if pod is None or (new is not None and not self._matters(old, new)):
             return
-        for key in {owner_key(one) for one in (old, new) if one is not None}:
+        owned = (pod,) if is_with_the_same(old, new) else (old, new)
+        for key in {owner_key(one) for one in owned if one is not None}:
             if key is not None:
                 self._worker.add(key)
         if self._choosing and not facts.has_controller(pod):

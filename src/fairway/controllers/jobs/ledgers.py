@@ -41,8 +41,10 @@ class Streak(Struct, frozen=True):
     def grown(self, successes: Collection[Manifest], failures: Collection[Failure]) -> "Streak":
         """With pods that ended meanwhile. What the machine took is nobody's failure."""
         ends = sorted(facts.finished_at(one.pod) for one in failures if one.weight is not Weight.FORGIVEN)
+        if not ends:
+            return Streak() if successes else self
         if not successes:
-            return Streak(self.failures + len(ends), ends[-1]) if ends else self
+            return Streak(self.failures + len(ends), ends[-1])
         last_success = max(facts.finished_at(pod) for pod in successes)
         since = [end for end in ends if end > last_success]
         return Streak(len(since), since[-1]) if since else Streak()

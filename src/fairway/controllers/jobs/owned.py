@@ -27,7 +27,7 @@ class OwnedPods:
     def note(self, old: Manifest | None, new: Manifest | None) -> None:
         """Take in a change."""
         before = None if old is None else _shelf(old)
-        after = None if new is None else _shelf(new)
+        after = before if is_with_the_same(old, new) else None if new is None else _shelf(new)
         if old is not None and before is not None and before != after:
             self._take(before, old)
         if new is not None and after is not None:
@@ -42,6 +42,13 @@ class OwnedPods:
 
     def _shelves(self, kind: str) -> dict[str, dict[str, Manifest]]:
         return self._by_owner if kind == "owner" else self._orphans
+
+
+def is_with_the_same(old: Manifest | None, new: Manifest | None) -> bool:
+    """Whether a pod that changed has the owners that it had."""
+    if old is None or new is None:
+        return False
+    return bool(old["metadata"].get("ownerReferences") == new["metadata"].get("ownerReferences"))
 
 
 def owner_key(pod: Manifest) -> Key | None:
