@@ -110,6 +110,27 @@ def test_while_it_runs(job: Manifest, conditions: list[str], count: int, change:
     assert is_equivalent(running, JOBS.pod_sets(running), workload, flavor, suspended=False) is want
 
 
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(stored_job(suspend=True), id="plain"),
+        pytest.param(stored_job(suspend=True, parallelism=3, completions=2), id="with several pods"),
+        pytest.param(stored_job(suspend=True, template=TOLERANT), id="with tolerations of its own"),
+        pytest.param(stored_job(suspend=True, template=env(("A", "1"), ("A", "2"))), id="with a variable set twice"),
+        pytest.param(stored_job(suspend=True, labels={"kueue.x-k8s.io/max-exec-time-seconds": "5"}), id="limited"),
+        pytest.param(stored_job(suspend=True, template=container(image="other")), id="not what was admitted"),
+    ],
+)
+def test_a_start_makes_no_difference_where_all_pods_are_needed(job: Manifest) -> None:
+    """So what was found out before it need not be found out again."""
+    for made_for in (job, stored_job(suspend=True)):
+        workload = workload_of(made_for, "QuotaReserved", "Admitted")
+        running = _run(job, workload)
+        assert is_equivalent(job, JOBS.pod_sets(job), workload, flavor, suspended=True) is is_equivalent(
+            running, JOBS.pod_sets(running), workload, flavor, suspended=False
+        )
+
+
 def test_a_job_that_is_about_to_start_is_still_as_it_waited() -> None:
     job = stored_job(parallelism=5, annotations=PARTIAL, suspend=True)
     workload = workload_of(job, "QuotaReserved", "Admitted", count=3)

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.jobs.injection import FlavorMissing, InjectionConflict, PodSetInfo, difference, infos_of, inject, restore
+from fairway.jobs.injection import (
+    FlavorMissing,
+    InjectionConflict,
+    PodSetInfo,
+    difference,
+    infos_of,
+    inject,
+    injected,
+    restore,
+)
 from fairway.kinds.kind import Manifest
 from fairway.store.patching.merge import merge_patch
 
@@ -154,7 +163,12 @@ def test_what_was_injected_can_be_taken_away(template: Manifest, other: Manifest
         inject(template, info)
     except InjectionConflict:
         assert template == original
+        with pytest.raises(InjectionConflict):
+            injected(original, info)
         return
+    untouched = copy.deepcopy(original)
+    assert injected(original, info) == template
+    assert original == untouched
     assert _plain(merge_patch(original, difference(original, template))) == _plain(template)
     restored = restore(template, original)
     assert _plain(restored) == _plain(original)

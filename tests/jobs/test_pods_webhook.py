@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairway.jobs import pod_webhook
 from fairway.jobs.pods import is_gated
@@ -258,3 +260,22 @@ def test_a_change_of_anything_else_is_not_looked_at() -> None:
     old: Any = running({MANAGED: "no"})
     new = {**old, "spec": {"containers": []}}
     assert pod_webhook.on_update(old, new, around()) == []
+
+
+_KEYS = [
+    MANAGED,
+    GROUP,
+    TOTAL,
+    "other",
+    "kueue.x-k8s.io/podset-required-topology",
+    "kueue.x-k8s.io/prebuilt-workload-name",
+]
+_TEXTS = st.dictionaries(st.sampled_from(_KEYS), st.sampled_from(["", "a", "B!", "2", "true"]), max_size=3)
+
+
+@given(labels=_TEXTS, annotations=_TEXTS)
+def test_what_a_pod_does_not_have_need_not_be_asked_about(labels: dict[str, str], annotations: dict[str, str]) -> None:
+    pod: Manifest = {"metadata": {"labels": labels, "annotations": annotations}, "spec": {}}
+    asked = {**pod, "metadata": {"labels": {MANAGED: "true", **labels}, "annotations": annotations}}
+
+    assert pod_webhook._wrong(pod) == pod_webhook._wrong(asked)

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fairway.errors import FieldError
 from fairway.jobs import webhooks
 from fairway.jobs.batch_job import BatchJob
 from fairway.kinds.kind import Manifest
@@ -453,3 +456,52 @@ def test_a_workload_made_beforehand(labels: dict[str, str], annotations: dict[st
 )
 def test_time_limits(text: str, want: int | None) -> None:
     assert webhooks.maximum_seconds(labelled(max_exec_time_seconds=text)) == want
+
+
+_KEYS = st.sampled_from(
+    ["other", *(f"kueue.x-k8s.io/{name}" for name in ("queue-name", "priority-class", "prebuilt-workload-name",
+        "max-exec-time-seconds", "elastic-job", "admission-gated-by"))]
+)  # fmt: skip
+_TEXTS = st.dictionaries(_KEYS, st.sampled_from(["", "a", "B!", "0", "7", "true", "a.b/c"]), max_size=3)
+_UNASKED: dict[str, str] = {"kueue.x-k8s.io/elastic-job": "no"}
+"""Wrong in nobody's eyes, and enough for everything to be asked."""
+
+
+@given(labels=_TEXTS, annotations=_TEXTS)
+def test_what_is_not_there_need_not_be_asked_about(labels: dict[str, str], annotations: dict[str, str]) -> None:
+    job, asked = stored_job(), stored_job()
+    job["metadata"] |= {"labels": labels, "annotations": annotations}
+    asked["metadata"] |= {"labels": labels, "annotations": _UNASKED | annotations}
+
+    assert webhooks.wrong_on_create(job) == webhooks.wrong_on_create(asked)
+
+
+@pytest.mark.parametrize("suspended", [(False, False), (False, True), (True, False), (True, True)])
+@given(labels=_TEXTS, annotations=_TEXTS)
+def test_what_did_not_change_need_not_be_compared(
+    suspended: tuple[bool, bool], labels: dict[str, str], annotations: dict[str, str]
+) -> None:
+    was_suspended, is_suspended = suspended
+    old, new, changed = stored_job(), stored_job(parallelism=2), stored_job()
+    for one in (old, new, changed):
+        one["metadata"] |= {"labels": labels, "annotations": annotations}
+    changed["metadata"]["labels"] = {**labels, "unheard-of": "x"}
+
+    def wrong(after: Manifest) -> list[FieldError]:
+        around = Around(default_queue=True)
+        return webhooks.wrong_on_update(old, after, around, was_suspended=was_suspended, is_suspended=is_suspended)
+
+    assert wrong(new) == wrong(changed)
+
+
+@pytest.mark.parametrize("asked", [{}, {"kueue.x-k8s.io/podset-required-topology": "Not A Key!"}])
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_job_without_annotations_is_told_what_one_with_others_is(asked: dict[str, str], parallelism: int) -> None:
+    template = {"metadata": {"annotations": asked}}
+    old, new = stored_job(template=template), stored_job(template=template, parallelism=parallelism, suspend=True)
+    plain = JOBS.wrong_on_update(old, new)
+    for one in (old, new):
+        one["metadata"]["annotations"] = {"unheard-of": "x"}
+
+    assert plain == JOBS.wrong_on_update(old, new)
+    assert bool(plain) is bool(asked)

@@ -74,6 +74,25 @@ def test_a_key_that_wants_to_be_looked_at_later_is() -> None:
     asyncio.run(story())
 
 
+def test_a_look_that_was_wished_for_later_can_be_taken_back() -> None:
+    async def story() -> None:
+        clock = VirtualClock()
+        log = Log(clock)
+        log.again["a"] = 30.0
+        worker = Worker("tester", clock, log.reconcile)
+        task = asyncio.create_task(worker.run())
+        worker.add("a")
+        worker.add_after("b", 10.0)
+        await clock.run_for(5)
+        worker.withdraw("a")
+        await clock.run_for(60)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert log.looked == [("a", 0.0), ("b", 10.0)]
+
+    asyncio.run(story())
+
+
 def test_no_key_is_with_two_workers() -> None:
     async def story() -> None:
         clock = VirtualClock()

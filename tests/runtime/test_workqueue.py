@@ -130,6 +130,23 @@ def test_of_several_delays_the_earliest_counts() -> None:
     on_loop(scenario)
 
 
+def test_a_delay_can_be_taken_back_and_leaves_nothing_behind() -> None:
+    async def scenario(queue: Queue, clock: VirtualClock) -> None:
+        for key in range(500):
+            queue.add_after(str(key), 10)
+            queue.withdraw(str(key))
+        queue.add_after("other", 20)
+        queue.withdraw("never wished for")
+        assert len(queue._due) < 100
+        clock.advance(10)
+        assert len(queue) == 0
+        clock.advance(10)
+        assert await queue.get() == "other"
+        assert clock.next_due() is None
+
+    on_loop(scenario)
+
+
 def test_no_delay_is_now() -> None:
     async def scenario(queue: Queue, clock: VirtualClock) -> None:
         queue.add_after("a", 0)
@@ -215,6 +232,7 @@ STEPS = st.one_of(
     st.tuples(st.just("add"), st.sampled_from("abc")),
     st.tuples(st.just("fail"), st.sampled_from("abc")),
     st.tuples(st.just("later"), st.sampled_from("abc"), st.integers(0, 4)),
+    st.tuples(st.just("withdraw"), st.sampled_from("abc")),
     st.tuples(st.just("take")),
     st.tuples(st.just("finish"), st.integers(0, 2)),
     st.tuples(st.just("wait"), st.integers(0, 3)),
@@ -249,6 +267,10 @@ class Checked:
     def want_after(self, key: str, seconds: float) -> None:
         due = self.clock.monotonic() + seconds
         self.wanted_later[key] = min(self.wanted_later.get(key, due), due)
+
+    def withdraw(self, key: str) -> None:
+        self.wanted_later.pop(key, None)
+        self.queue.withdraw(key)
 
     def collect_due(self) -> None:
         due = {key for key, at in self.wanted_later.items() if at <= self.clock.monotonic()}

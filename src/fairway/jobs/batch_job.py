@@ -6,7 +6,7 @@ from typing import Any, Final
 from fairway.errors import FieldError
 from fairway.jobs import injection, names, topology, webhooks
 from fairway.jobs.framework import Stage, Step
-from fairway.jobs.workloads import MAIN, copied
+from fairway.jobs.workloads import MAIN
 from fairway.kinds.kind import Manifest
 from fairway.model import problems
 from fairway.model.validation.immutability import IMMUTABLE
@@ -77,10 +77,8 @@ class BatchJob:
         if len(infos) != 1:
             raise injection.InjectionConflict(f"invalid podset infos: expecting 1 podset, got {len(infos)}")
         template = job["spec"]["template"]
-        injected = copied(template)
-        injection.inject(injected, infos[0])
         spec: Manifest = {"suspend": False}
-        changes = injection.difference(template, injected)
+        changes = injection.difference(template, injection.injected(template, infos[0]))
         if changes:
             spec["template"] = changes
         if _fewest_pods(job) is not None:
@@ -140,6 +138,8 @@ class BatchJob:
     def wrong_on_update(self, old: Manifest, new: Manifest) -> list[FieldError]:
         errors: list[FieldError] = []
         before, after = webhooks.annotations_of(old), webhooks.annotations_of(new)
+        if not before and not after:
+            return _wrong_topology(new)  # all the rest is about annotations
         if before.get(MIN_PARALLELISM, "") != after.get(MIN_PARALLELISM, ""):
             errors += _wrong_minimum(new)
         errors += _wrong_equality(new)

@@ -54,10 +54,8 @@ def _running(
 
 
 def _with(pod_set: Manifest, info: injection.PodSetInfo) -> Manifest:
-    template = copied(pod_set["template"])
-    injection.inject(template, info)
     count = pod_set["count"] if pod_set.get("minCount") is None else info.count
-    return {**pod_set, "template": template, "count": count}
+    return {**pod_set, "template": injection.injected(pod_set["template"], info), "count": count}
 
 
 def _are_alike(ones: Sequence[Manifest], others: Sequence[Manifest], *, tolerations: bool) -> bool:

@@ -70,6 +70,13 @@ def inject(template: Manifest, info: PodSetInfo) -> None:
     _put(metadata, spec, held)
 
 
+def injected(template: Manifest, info: PodSetInfo) -> Manifest:
+    """A pod template with what admission adds; what admission never touches is shared with the one given."""
+    other = {**template, "metadata": dict(template.get("metadata") or {}), "spec": dict(template.get("spec") or {})}
+    inject(other, info)
+    return other
+
+
 def restore(template: Manifest, pod_set_template: Manifest) -> Manifest:
     """A copy of a pod template with what admission may add as it is in the workload's template."""
     parts = {part: dict(template.get(part) or {}) for part, _ in _FIELDS}

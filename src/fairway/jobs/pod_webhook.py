@@ -11,7 +11,7 @@ from fairway.jobs.pod_groups import RETRIABLE, ROLE_HASH, TOTAL_COUNT, Uncomposa
 from fairway.jobs.pods import FRAMEWORK, GATE, GROUP, MANAGED, SUSPENDING_PARENT, group_name, is_gated, is_suspended
 from fairway.jobs.role_hash import role_hash
 from fairway.jobs.surroundings import Surroundings
-from fairway.jobs.topology import wrong_topology
+from fairway.jobs.topology import ASKED, wrong_topology
 from fairway.jobs.webhooks import (
     ANNOTATIONS,
     LABELS,
@@ -32,6 +32,8 @@ _ANY_COUNT: Final = 2**31
 _MANAGED_PATH: Final = problems.key(LABELS, MANAGED)
 _COUNT_PATH: Final = problems.key(ANNOTATIONS, TOTAL_COUNT)
 _RETRIABLE_PATH: Final = problems.key(ANNOTATIONS, RETRIABLE)
+_RARE: Final = ASKED | {MANAGED, GROUP, TOTAL_COUNT}
+"""Labels and annotations that something is asked about; the pods of jobs have none of them."""
 
 
 def on_create(pod: Manifest, surroundings: Surroundings) -> list[FieldError]:
@@ -91,6 +93,8 @@ def _hold_back(pod: Manifest) -> None:
 
 
 def _wrong(pod: Manifest) -> list[FieldError]:
+    if _RARE.isdisjoint(labels_of(pod)) and _RARE.isdisjoint(annotations_of(pod)):
+        return []
     topology = wrong_topology({"metadata": pod["metadata"]}, "metadata", count=_ANY_COUNT)
     return [*_wrong_label(pod), *_wrong_group(pod), *topology, *_wrong_prebuilt(pod)]
 

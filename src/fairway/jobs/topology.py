@@ -48,7 +48,7 @@ def topology_request(template: Mapping[str, Any], pod_index_label: str | None = 
 def wrong_topology(template: Mapping[str, Any], path: str, count: int) -> list[FieldError]:
     """What is wrong with the annotations of a template whose metadata is at `path`, for a pod set of `count` pods."""
     asked = (template.get("metadata") or {}).get("annotations") or {}
-    if not any(key in asked for key in _ALL):
+    if ASKED.isdisjoint(asked):
         return []
     where = problems.child(path, "annotations")
     errors = [
@@ -61,7 +61,8 @@ def wrong_topology(template: Mapping[str, Any], path: str, count: int) -> list[F
 
 
 _LEVELS: Final = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)
-_ALL: Final = (*_LEVELS, names.SLICE_TOPOLOGY, names.SLICE_SIZE, names.GROUP_NAME)
+ASKED: Final = frozenset({*_LEVELS, names.SLICE_TOPOLOGY, names.SLICE_SIZE, names.GROUP_NAME})
+"""All annotations that say something about it."""
 
 
 def _wrong_levels(asked: Mapping[str, str], where: str) -> list[FieldError]:

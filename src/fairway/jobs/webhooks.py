@@ -22,6 +22,8 @@ _MAXIMUM_PATH: Final = problems.key(LABELS, names.MAXIMUM_SECONDS)
 _CLASS_PATH: Final = problems.key(LABELS, names.PRIORITY_CLASS)
 _GATES_PATH: Final = problems.key(ANNOTATIONS, names.ADMISSION_GATED_BY)
 _ELASTIC_PATH: Final = problems.key(ANNOTATIONS, names.ELASTIC)
+_RARE: Final = frozenset({names.PREBUILT_WORKLOAD, names.MAXIMUM_SECONDS, names.ELASTIC, names.ADMISSION_GATED_BY})
+"""Labels and annotations that something is asked about and that hardly any job has."""
 
 
 def labels_of(manifest: Manifest) -> Mapping[str, str]:
@@ -72,12 +74,16 @@ def apply_default_queue(manifest: Manifest, surroundings: Surroundings) -> None:
 
 def wrong_on_create(manifest: Manifest) -> list[FieldError]:
     """What is wrong with a new object of any job kind; also asked of changed ones."""
+    labels, annotations = labels_of(manifest), annotations_of(manifest)
+    wrong_queue = _wrong_subdomain(labels, names.QUEUE_NAME, LABELS)
+    if _RARE.isdisjoint(labels) and _RARE.isdisjoint(annotations):
+        return wrong_queue
     return [
-        *_wrong_subdomain(labels_of(manifest), names.QUEUE_NAME, LABELS),
+        *wrong_queue,
         *wrong_prebuilt(manifest),
         *_wrong_maximum(manifest),
         *_wrong_elastic(manifest),
-        *wrong_gates(annotations_of(manifest).get(names.ADMISSION_GATED_BY, ""), _GATES_PATH),
+        *wrong_gates(annotations.get(names.ADMISSION_GATED_BY, ""), _GATES_PATH),
     ]
 
 
@@ -85,6 +91,8 @@ def wrong_on_update(
     old: Manifest, new: Manifest, surroundings: Surroundings, *, was_suspended: bool, is_suspended: bool
 ) -> list[FieldError]:
     """What may not have changed, and when."""
+    if labels_of(old) == labels_of(new) and annotations_of(old) == annotations_of(new):
+        return wrong_prebuilt(new) if is_suspended else []
     errors: list[FieldError] = []
     before, after = queue_name(old), queue_name(new)
     if not is_suspended:

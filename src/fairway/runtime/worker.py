@@ -50,6 +50,10 @@ class Worker(Generic[K]):
         """Look at this key then; of several such wishes the earliest counts."""
         self._queue.add_after(key, seconds)
 
+    def withdraw(self, key: K) -> None:
+        """There will be nothing to see of this key later on, whoever wished to look at it then."""
+        self._queue.withdraw(key)
+
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -57,32 +61,31 @@ class Worker(Generic[K]):
                 group.create_task(self._work())
 
     async def _work(self) -> None:
+        queue, reconcile = self._queue, self._reconcile
         while True:
             try:
-                key = await self._queue.get()
+                key = queue.take() if queue else await queue.get()
             except QueueShutDown:
                 return
             try:
-                await self._look_at(key)
+                again = await reconcile(key)
+            except Exception as error:  # noqa: BLE001 - a mistake in one object's case must not stop the work on all others
+                self._try_again(key, error)
+            else:
+                queue.forget(key)
+                if again is not None:
+                    queue.add_after(key, again)
             finally:
-                self._queue.done(key)
+                queue.done(key)
 
-    async def _look_at(self, key: K) -> None:
-        queue = self._queue
-        try:
-            again = await self._reconcile(key)
-        except Conflict:
-            queue.add_after(key, _SOON_SECONDS)
-        except NotFound as error:
+    def _try_again(self, key: K, error: Exception) -> None:
+        if isinstance(error, Conflict):
+            self._queue.add_after(key, _SOON_SECONDS)
+            return
+        if isinstance(error, NotFound):
             _log.debug("%s %s: %s; looking again", self._name, key, error)
-            queue.add_rate_limited(key)
-        except FairwayError as error:
+        elif isinstance(error, FairwayError):
             _log.warning("%s %s: %s; trying again", self._name, key, error)
-            queue.add_rate_limited(key)
-        except Exception:  # noqa: BLE001 - a mistake in one object's case must not stop the work on all others
-            _log.exception("%s %s: failed; trying again", self._name, key)
-            queue.add_rate_limited(key)
         else:
-            queue.forget(key)
-            if again is not None:
-                queue.add_after(key, again)
+            _log.error("%s %s: failed; trying again", self._name, key, exc_info=error)
+        self._queue.add_rate_limited(key)

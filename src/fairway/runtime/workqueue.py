@@ -8,7 +8,7 @@ done:
   again, because the worker may have looked before the change.
 - A key whose work failed is added with `add_rate_limited`, which waits longer after each failure until `forget`.
 - A key that is to be looked at again later is added with `add_after`; of several such wishes the earliest counts.
-  A wish for now leaves the one for later as it is.
+  A wish for now leaves the one for later as it is; `withdraw` takes it back.
 
 All delayed keys share one timer, which rings for the earliest: thousands of them are wishes for a far future.
 Memory is bounded by the number of keys. All methods belong to the one event loop that the workers run on.
@@ -81,6 +81,10 @@ class WorkQueue(Generic[K]):
         if self._timer is None or due < self._timer[0]:
             self._wind(due, seconds)
 
+    def withdraw(self, key: K) -> None:
+        """Nothing is to be looked at later any more; a wish for now stays."""
+        self._delayed.pop(key, None)
+
     def add_rate_limited(self, key: K) -> None:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
@@ -98,7 +102,17 @@ class WorkQueue(Generic[K]):
         while not self._ready:
             if self._shut_down:
                 raise QueueShutDown("the queue was shut down")
-            await self._wait_for_offer()
+            getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                self._leave(getter)
+                raise
+        return self.take()
+
+    def take(self) -> K:
+        """The same where there is a key to be handed out."""
         key = self._ready.popleft()
         self._waiting.discard(key)
         self._processing.add(key)
@@ -152,15 +166,10 @@ class WorkQueue(Generic[K]):
                 getter.set_result(None)
                 return
 
-    async def _wait_for_offer(self) -> None:
-        getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._getters.append(getter)
-        try:
-            await getter
-        except asyncio.CancelledError:
-            if getter.cancelled():
-                if getter in self._getters:  # unless a key came in the same turn and found it cancelled
-                    self._getters.remove(getter)
-            elif self._ready:  # woken and cancelled in the same turn: somebody else has to take the key
-                self._wake_getter()
-            raise
+    def _leave(self, getter: asyncio.Future[None]) -> None:
+        """Whoever waited for a key was cancelled."""
+        if getter.cancelled():
+            if getter in self._getters:  # unless a key came in the same turn and found it cancelled
+                self._getters.remove(getter)
+        elif self._ready:  # woken and cancelled in the same turn: somebody else has to take the key
+            self._wake_getter()

@@ -55,6 +55,8 @@ def test_a_job_is_looked_at_once_for_each_thing_that_happens_to_it(monkeypatch: 
             assert len(looks) == 2
             await scene.complete()
             assert len(looks) == 3
+            await scene.clock.run_for(60)
+            assert len(looks) == 3
 
     asyncio.run(play())
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairway.controllers.jobs import JobController
 from fairway.controllers.jobs.pods import COMPLETION_INDEX, LOST
 from fairway.store.memory import MemoryLog
 from fairway.testing.stores import PATIENCE_SECONDS, UnreliableLog
@@ -41,6 +42,31 @@ def test_a_short_job_costs_one_pod_and_one_status() -> None:
                 ("Normal", "SuccessfulCreate", f"Created pod: {pod}"),
                 ("Normal", "Completed", "Job completed"),
             ]
+
+    run(play())
+
+
+def test_a_job_that_is_over_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    reconcile = JobController._reconcile
+
+    async def counted(self: JobController, key: tuple[str, str]) -> float | None:
+        looks.append(key[1])
+        return await reconcile(self, key)
+
+    async def play() -> None:
+        monkeypatch.setattr(JobController, "_reconcile", counted)
+        async with a_running_world() as world:
+            await world.submit()
+            [pod] = await world.until_pods(1)
+            await world.start(pod)
+            await world.end(pod)
+            await world.until(lambda: world.says("Complete"))
+            before = looks.count("job")
+            await world.cluster.clock.run_for(60)
+            await world.nothing_else_happens()
+
+            assert looks.count("job") == before
 
     run(play())
 

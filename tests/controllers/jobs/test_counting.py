@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from fairway.controllers.jobs import pods as facts
-from fairway.controllers.jobs.ledgers import Ledger
+from fairway.controllers.jobs.ledgers import NOTHING_YET, Ledger, opened
+from fairway.controllers.jobs.specs import JobSpec
 from fairway.kinds.kind import Manifest
 
 from .things import (
@@ -219,3 +220,17 @@ def test_what_can_wait(manifest: Manifest, pods: list[Manifest], want: bool) -> 
 
     assert plan.status is not None
     assert plan.urgent is want
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        pytest.param(job(), id="new"),
+        pytest.param(job({"succeeded": 2, "failed": 1}, completions=3), id="pods were counted and are gone"),
+        pytest.param(indexed({"completedIndexes": "0,2", "failed": 3}), id="indexes were counted"),
+        pytest.param(job({"failed": 1}, podFailurePolicy={"rules": [{"action": "Ignore"}]}), id="with rules"),
+    ],
+)
+def test_there_is_nothing_in_the_ledger_of_a_job_without_pods(manifest: Manifest) -> None:
+    for failing in (False, True):
+        assert opened(JobSpec.of(manifest), manifest.get("status") or {}, [], failing=failing) == NOTHING_YET

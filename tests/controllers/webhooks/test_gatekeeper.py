@@ -16,6 +16,7 @@ from fairway.errors import ValidationError
 from fairway.jobs.workloads import owner_reference
 from fairway.kinds.kind import Manifest
 from fairway.model.configuration import Configuration
+from fairway.model.selectors import LabelSelector
 from fairway.testing.clock import settle
 from fairway.testing.clusters import LocalCluster, local_cluster
 
@@ -93,6 +94,28 @@ def test_namespaces_that_are_left_out() -> None:
                 await world.api.create("jobs", job, "kube-system")  # by Kubernetes' own rules
             job = await made(world, "jobs", a_job({QUEUE: "Upper"}, namespace="kube-system"), "kube-system")
             assert job["spec"]["suspend"] is False
+
+    asyncio.run(play())
+
+
+def test_a_namespace_and_a_configuration_that_change_are_followed() -> None:
+    chosen = LabelSelector(match_labels={"team": "a"})
+
+    async def play() -> None:
+        async with local_cluster() as world:
+            configuration = FixedConfiguration(Configuration(namespace_selector=chosen))
+            world.api.objects.ask(QueueGatekeeper(world.cluster, configuration))
+            async with world.running():
+                suspended = []
+                for number, change in enumerate(("", "labels", "configuration")):
+                    if change == "labels":
+                        await world.api.patch("namespaces", "default", {"metadata": {"labels": {"team": "a"}}})
+                    if change == "configuration":
+                        configuration.set(Configuration(namespace_selector=LabelSelector(match_labels={"team": "b"})))
+                    await settle()
+                    job = await made(world, "jobs", a_job({QUEUE: "q"}, name=f"train-{number}"))
+                    suspended.append(job["spec"]["suspend"])
+                assert suspended == [False, True, False]
 
     asyncio.run(play())
 

@@ -106,8 +106,8 @@ class FrameworkController:
         if manifest is None:
             return
         metadata = manifest["metadata"]
-        for key in self._awaiting.get((metadata["namespace"], metadata["name"]), ()):
-            self._worker.add(key)
+        for waiting in self._awaiting.get((metadata["namespace"], metadata["name"]), ()):
+            self._worker.add(waiting)
         reference = controller_of(manifest)
         if reference is None:
             return
@@ -116,8 +116,11 @@ class FrameworkController:
             return
         if new is None:
             self._reconcilers[index].note_departed(manifest)
+        key = (index, metadata["namespace"], reference["name"])
         if new is None or not self._reconcilers[index].needs_no_look(old, new, reference):
-            self._worker.add((index, metadata["namespace"], reference["name"]))
+            self._worker.add(key)
+        elif old is not None:  # both are over, so there is nothing to wait for
+            self._worker.withdraw(key)
         for kind, children in enumerate(self._children):
             for child in children.of(reference["uid"]):
                 self._worker.add(_key(kind, child))

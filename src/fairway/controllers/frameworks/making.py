@@ -1,5 +1,8 @@
 """Workloads made for jobs and kept in step with them."""
 
+from collections.abc import Sequence
+
+from fairway.controllers.frameworks.accepted import AcceptedSpecs
 from fairway.controllers.frameworks.tools import WORKLOADS, Tools
 from fairway.jobs import conditions, following, names, priorities, webhooks
 from fairway.jobs import workloads as new
@@ -15,10 +18,12 @@ class Maker:
         self._tools = tools
         self._framework = framework
         self._named_by = framework if isinstance(framework, HasPriorityClass) else None
+        self._accepted = AcceptedSpecs(tools.writer)
 
     async def create(self, job: Manifest) -> None:
         """A workload for a job that has none."""
         framework, metadata = self._framework, job["metadata"]
+        pod_sets = framework.pod_sets(job)
         copied = self._tools.configuration.value.label_keys_to_copy
         given = webhooks.labels_of(job)
         labels = {key: given[key] for key in copied if key in given}
@@ -27,21 +32,22 @@ class Maker:
             new.workload_name(framework.kind, framework.group, metadata["name"], metadata["uid"]),
             metadata["namespace"],
             [new.owner_reference(job)],
-            self._pod_sets(job),
+            [_pod_set(one) for one in pod_sets],
             webhooks.queue_name(job),
-            self._priority(job),
+            self._priority(job, pod_sets),
             labels=labels,
             annotations=following.passed_on(webhooks.annotations_of(job)),
             maximum_execution_seconds=webhooks.maximum_seconds(job),
         )
-        made = await self._tools.writer.create(WORKLOADS, workload)
+        made = await self._accepted.create(workload)
         self._tools.recorder.normal(job, "CreatedWorkload", f"Created Workload: {new.place_of(made)}")
 
     async def update(self, job: Manifest, workload: Manifest) -> Manifest:
         """Make a workload that waits what a new one would be."""
-        priority = self._priority(job)
+        pod_sets = self._framework.pod_sets(job)
+        priority = self._priority(job, pod_sets)
         spec = {
-            "podSets": self._pod_sets(job),
+            "podSets": [_pod_set(one) for one in pod_sets],
             "queueName": webhooks.queue_name(job) or None,
             "priority": priority.value,
             "priorityClassRef": priority.class_ref,
@@ -57,7 +63,9 @@ class Maker:
         """Pass on what may change while the workload stays the same one: gates, priority, queue."""
         patch = following.gates_patch(job, workload)
         spec: Manifest = {}
-        moved = self._priority(job) if following.names_another_class(job, workload) else None
+        moved = None
+        if following.names_another_class(job, workload):
+            moved = self._priority(job, self._framework.pod_sets(job))
         if moved is not None:
             spec |= {"priority": moved.value, "priorityClassRef": moved.class_ref}
         queue = webhooks.queue_name(job)
@@ -92,17 +100,15 @@ class Maker:
         }
         return await self._tools.writer.patch(WORKLOADS, workload, patch, locked=True)
 
-    def _pod_sets(self, job: Manifest) -> list[Manifest]:
-        return [
-            new.pod_set(one["name"], one["template"], one["count"], one.get("minCount"), one.get("topologyRequest"))
-            for one in self._framework.pod_sets(job)
-        ]
-
-    def _priority(self, job: Manifest) -> Priority:
+    def _priority(self, job: Manifest, pod_sets: Sequence[Manifest]) -> Priority:
         return priorities.resolve(
             webhooks.labels_of(job),
-            (one["template"] for one in self._framework.pod_sets(job)),
+            (one["template"] for one in pod_sets),
             self._tools.workload_classes,
             self._tools.priority_classes,
             own_class=None if self._named_by is None else self._named_by.priority_class(job),
         )
+
+
+def _pod_set(one: Manifest) -> Manifest:
+    return new.pod_set(one["name"], one["template"], one["count"], one.get("minCount"), one.get("topologyRequest"))

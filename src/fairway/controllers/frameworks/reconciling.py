@@ -193,14 +193,7 @@ class Reconciler:
 
     def _matches(self, job: Manifest, workload: Manifest, *, suspended: bool) -> bool:
         """Whether a workload stands for a job; most of the time neither has changed in a way that matters."""
-        state = (
-            job["metadata"].get("generation"),
-            webhooks.labels_of(job).get(names.MAXIMUM_SECONDS),
-            workload["metadata"].get("generation"),
-            conditions.is_true(workload, conditions.QUOTA_RESERVED),
-            conditions.is_true(workload, conditions.ADMITTED),
-            suspended,
-        )
+        state = _state(job, workload, suspended=suspended)
         uid = workload["metadata"]["uid"]
         if self._matched.get(uid) == state:
             return True
@@ -314,9 +307,12 @@ class Reconciler:
         uid = job["metadata"]["uid"]
         self._started.add(uid)
         try:
-            await self._tools.writer.patch(self.framework.resource, job, patch, locked=True)
+            started = await self._tools.writer.patch(self.framework.resource, job, patch, locked=True)
         finally:
             self._started.discard(uid)
+        if all(pod_set.get("minCount") is None for pod_set in workload["spec"]["podSets"]):
+            # It had the pods of its workload before, and nothing is added to them that counts.
+            self._matched[workload["metadata"]["uid"]] = _state(started, workload, suspended=False)
         queue = workload["status"]["admission"]["clusterQueue"]
         self._tools.recorder.normal(job, "Started", f"Admitted by clusterQueue {queue}")
 
@@ -357,3 +353,15 @@ class Reconciler:
         await self._tools.finish(workload, reason, message)
         self._settling.forget(workload["metadata"]["uid"])
         self._tools.recorder.normal(job, "FinishedWorkload", f"Workload '{place_of(workload)}' is declared finished")
+
+
+def _state(job: Manifest, workload: Manifest, *, suspended: bool) -> tuple[Any, ...]:
+    """All that decides whether a workload stands for a job, as far as it can change."""
+    return (
+        job["metadata"].get("generation"),
+        webhooks.labels_of(job).get(names.MAXIMUM_SECONDS),
+        workload["metadata"].get("generation"),
+        conditions.is_true(workload, conditions.QUOTA_RESERVED),
+        conditions.is_true(workload, conditions.ADMITTED),
+        suspended,
+    )

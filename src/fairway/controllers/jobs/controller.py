@@ -12,8 +12,8 @@ moment is written once. One that others act on does not wait.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -23,8 +23,8 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.jobs import pods as facts
 from fairway.controllers.jobs import statuses, verdicts
 from fairway.controllers.jobs.deciding import MOST_AT_ONCE, NewPod, Plan, decide, is_at_rest
-from fairway.controllers.jobs.ledgers import Ledger, opened
-from fairway.controllers.jobs.owned import OwnedPods, owner_key
+from fairway.controllers.jobs.ledgers import NOTHING_YET, Ledger, opened
+from fairway.controllers.jobs.owned import OwnedPods, is_with_the_same, owner_key
 from fairway.controllers.jobs.specs import JobSpec, is_ours, ttl_seconds
 from fairway.controllers.jobs.templates import controller_reference, pod_of
 from fairway.errors import ApiError, FairwayError, ValidationError
@@ -39,6 +39,8 @@ _SOONEST_SECONDS: Final = 0.001
 """No timer is set for less: a clock may not be able to tell such a moment from now."""
 
 _PARALLEL: Final = 64
+
+T = TypeVar("T")
 
 
 class Places(Protocol):
@@ -94,6 +96,7 @@ class JobController:
         if verdicts.is_over(new.get("status") or {}):
             self._forget(new)
             if ttl_seconds(new) is None:
+                self._worker.withdraw(_key(new))
                 return
         elif new["spec"].get("manualSelector"):
             self._choosing[_key(new)] = new["metadata"]["uid"]
@@ -109,7 +112,8 @@ class JobController:
         pod = new or old
         if pod is None or (new is not None and not self._matters(old, new)):
             return
-        for key in {owner_key(one) for one in (old, new) if one is not None}:
+        owned = (pod,) if is_with_the_same(old, new) else (old, new)
+        for key in {owner_key(one) for one in owned if one is not None}:
             if key is not None:
                 self._worker.add(key)
         if self._choosing and not facts.has_controller(pod):
@@ -145,10 +149,14 @@ class JobController:
         uid = job["metadata"]["uid"]
         ledger = self._ledgers.get(uid)
         if ledger is None:
-            status = job.get("status") or {}
-            failing = verdicts.holds(status, verdicts.FAILURE)
-            ledger = self._ledgers[uid] = opened(JobSpec.of(job), status, self._owned.of(uid), failing=failing)
+            ledger = self._ledgers[uid] = self._opened(job)
         return ledger
+
+    def _opened(self, job: Manifest) -> Ledger:
+        pods, status = self._owned.of(job["metadata"]["uid"]), job.get("status") or {}
+        if not pods:
+            return NOTHING_YET
+        return opened(JobSpec.of(job), status, pods, failing=verdicts.holds(status, verdicts.FAILURE))
 
     async def _reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(*key)
@@ -189,7 +197,7 @@ class JobController:
         tried = new[:1] if uid in self._refused else new
         self._making.add(uid)
         try:
-            made = await asyncio.gather(*(self._made(job, one) for one in tried), return_exceptions=True)
+            made = await _all_of([self._made(job, one) for one in tried])
         finally:
             self._making.discard(uid)
         self._refused.discard(uid)
@@ -228,7 +236,7 @@ class JobController:
         uid = job["metadata"]["uid"]
         if plan.excuses:
             self._ledgers[uid] = self._ledger(job).excusing(facts.uid(pod) for pod in plan.delete)
-        gone = await asyncio.gather(*(self._writer.delete("pods", pod) for pod in plan.delete), return_exceptions=True)
+        gone = await _all_of([self._writer.delete("pods", pod) for pod in plan.delete])
         for pod, result in zip(plan.delete, gone, strict=True):
             if result is None:
                 self._recorder.normal(job, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
@@ -279,6 +287,16 @@ class JobController:
             return max(left, _SOONEST_SECONDS)
         await self._writer.delete("jobs.batch", job, propagation="Background")
         return None
+
+
+async def _all_of(writes: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
+    """What comes of writes that are begun together; a single one, as most jobs have, needs no task of its own."""
+    if len(writes) > 1:
+        return await asyncio.gather(*writes, return_exceptions=True)
+    try:
+        return [await write for write in writes]
+    except Exception as error:  # noqa: BLE001 - handed to whoever asked, as `gather` does
+        return [error]
 
 
 def _key(job: Manifest) -> Key:

@@ -21,7 +21,7 @@ not ended before it was told to go. A failure may be forgiven by this, and a job
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,8 +41,10 @@ class Streak(Struct, frozen=True):
     def grown(self, successes: Collection[Manifest], failures: Collection[Failure]) -> "Streak":
         """With pods that ended meanwhile. What the machine took is nobody's failure."""
         ends = sorted(facts.finished_at(one.pod) for one in failures if one.weight is not Weight.FORGIVEN)
+        if not ends:
+            return Streak() if successes else self
         if not successes:
-            return Streak(self.failures + len(ends), ends[-1]) if ends else self
+            return Streak(self.failures + len(ends), ends[-1])
         last_success = max(facts.finished_at(pod) for pod in successes)
         since = [end for end in ends if end > last_success]
         return Streak(len(since), since[-1]) if since else Streak()
@@ -98,6 +100,10 @@ class Ledger(Struct, frozen=True, kw_only=True):
             forgiven=self.forgiven + settlement.forgiven,
             streak=settlement.streak,
         )
+
+
+NOTHING_YET: Final = Ledger()
+"""What `opened` gives for a job without pods."""
 
 
 def opened(spec: JobSpec, status: Mapping[str, Any], pods: Iterable[Manifest], *, failing: bool) -> Ledger:

@@ -26,17 +26,14 @@ class OwnedPods:
 
     def note(self, old: Manifest | None, new: Manifest | None) -> None:
         """Take in a change."""
-        if old is not None and (new is None or _shelf(old) != _shelf(new)):
-            self._take(old)
-        if new is not None:
-            shelf = _shelf(new)
-            if shelf is not None:
-                self._shelves(shelf[0]).setdefault(shelf[1], {})[facts.uid(new)] = new
+        before = None if old is None else _shelf(old)
+        after = before if is_with_the_same(old, new) else None if new is None else _shelf(new)
+        if old is not None and before is not None and before != after:
+            self._take(before, old)
+        if new is not None and after is not None:
+            self._shelves(after[0]).setdefault(after[1], {})[facts.uid(new)] = new
 
-    def _take(self, pod: Manifest) -> None:
-        shelf = _shelf(pod)
-        if shelf is None:
-            return
+    def _take(self, shelf: tuple[str, str], pod: Manifest) -> None:
         shelves = self._shelves(shelf[0])
         pods = shelves.get(shelf[1], {})
         pods.pop(facts.uid(pod), None)
@@ -47,12 +44,17 @@ class OwnedPods:
         return self._by_owner if kind == "owner" else self._orphans
 
 
+def is_with_the_same(old: Manifest | None, new: Manifest | None) -> bool:
+    """Whether a pod that changed has the owners that it had."""
+    if old is None or new is None:
+        return False
+    return bool(old["metadata"].get("ownerReferences") == new["metadata"].get("ownerReferences"))
+
+
 def owner_key(pod: Manifest) -> Key | None:
     """The namespace and name of the job that controls a pod."""
-    for reference in pod["metadata"].get("ownerReferences") or ():
-        if reference.get("controller") and facts.owner_uid(pod) is not None:
-            return pod["metadata"].get("namespace", ""), reference["name"]
-    return None
+    owner = facts.owner(pod)
+    return None if owner is None else (pod["metadata"].get("namespace", ""), owner["name"])
 
 
 def _shelf(pod: Manifest) -> tuple[str, str] | None:

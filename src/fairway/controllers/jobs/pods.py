@@ -79,13 +79,20 @@ def conditions(pod: Manifest) -> list[dict[str, Any]]:
     return (pod.get("status") or {}).get("conditions") or []
 
 
-def owner_uid(pod: Manifest) -> str | None:
-    """The job that a pod belongs to; nothing if somebody else controls it, or nobody."""
+def owner(pod: Manifest) -> dict[str, Any] | None:
+    """The reference to the job that a pod belongs to; nothing if somebody else controls it, or nobody."""
     for reference in pod["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
-            group = str(reference.get("apiVersion") or "").partition("/")[0]
-            return str(reference["uid"]) if (group, reference.get("kind")) == ("batch", "Job") else None
+            found: dict[str, Any] = reference
+            is_job = found.get("kind") == "Job" and str(found.get("apiVersion") or "").partition("/")[0] == "batch"
+            return found if is_job else None
     return None
+
+
+def owner_uid(pod: Manifest) -> str | None:
+    """The job that a pod belongs to."""
+    reference = owner(pod)
+    return None if reference is None else str(reference["uid"])
 
 
 def has_controller(pod: Manifest) -> bool:

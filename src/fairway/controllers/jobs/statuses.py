@@ -46,14 +46,14 @@ def start_of(spec: JobSpec, status: Mapping[str, Any], pods: Iterable[Manifest],
 
 def going_on(spec: JobSpec, status: Mapping[str, Any], count: Count, started: datetime | None, now: datetime) -> Report:
     """Of a job that has not ended."""
-    written = _counters(spec, status, count)
+    written, now_text = _counters(spec, status, count), stamp(now)
     notices = []
     if spec.suspended:
         written.pop("startTime", None)
-        if _set(written, "Suspended", ("True", "JobSuspended", "Job suspended"), now):
+        if _set(written, "Suspended", ("True", "JobSuspended", "Job suspended"), now_text):
             notices.append(Notice("Suspended", "Job suspended"))
     else:
-        notices += _resumed(written, started, now)
+        notices += _resumed(written, started, now_text)
     return Report(written, tuple(notices))
 
 
@@ -66,19 +66,19 @@ def ending(
     now: datetime,
 ) -> Report:
     """Of a job that has its verdict, and is over when no pod of it is left."""
-    written = _counters(spec, status, count)
-    notices = [] if spec.suspended else _resumed(written, started, now)
-    _set(written, verdict.condition, ("True", verdict.reason, verdict.message), now)
+    written, now_text = _counters(spec, status, count), stamp(now)
+    notices = [] if spec.suspended else _resumed(written, started, now_text)
+    _set(written, verdict.condition, ("True", verdict.reason, verdict.message), now_text)
     if count.active or count.terminating:
         return Report(written, tuple(notices))
-    _set(written, verdict.end, ("True", verdict.reason, verdict.message), now)
+    _set(written, verdict.end, ("True", verdict.reason, verdict.message), now_text)
     if "startTime" not in written and not (spec.suspended and spec.completions == 0):
-        written["startTime"] = stamp(now)
+        written["startTime"] = now_text
     if verdict.is_failure:
         notices.append(Notice(verdict.reason, verdict.message, warning=True))
     else:
         # A clock that was set back must not make a job end before it began.
-        written["completionTime"] = max(stamp(now), str(written.get("startTime", "")))
+        written["completionTime"] = max(now_text, str(written.get("startTime", "")))
         if spec.completions is not None and count.succeeded > spec.completions:
             too_many = "Too many succeeded pods running after completion count reached"
             notices.append(Notice("TooManySucceededPods", too_many, warning=True))
@@ -123,17 +123,17 @@ def _counters(spec: JobSpec, status: Mapping[str, Any], count: Count) -> Status:
     return written
 
 
-def _resumed(written: Status, started: datetime | None, now: datetime) -> list[Notice]:
+def _resumed(written: Status, started: datetime | None, now_text: str) -> list[Notice]:
     """Note since when it runs, and that it does so again if it was suspended."""
     if started is not None:
         written["startTime"] = stamp(started)
     if verdicts.find(written, "Suspended") is None:
         return []
-    changed = _set(written, "Suspended", ("False", "JobResumed", "Job resumed"), now)
+    changed = _set(written, "Suspended", ("False", "JobResumed", "Job resumed"), now_text)
     return [Notice("Resumed", "Job resumed")] if changed else []
 
 
-def _set(written: Status, kind: str, wanted: tuple[str, str, str], now: datetime) -> bool:
+def _set(written: Status, kind: str, wanted: tuple[str, str, str], now_text: str) -> bool:
     """Set a condition; whether it is new or says something else than before."""
     found = verdicts.find(written, kind)
     if found is not None and (found.get("status"), found.get("reason") or "", found.get("message") or "") == wanted:
@@ -142,8 +142,8 @@ def _set(written: Status, kind: str, wanted: tuple[str, str, str], now: datetime
     condition = {
         "type": kind,
         "status": status,
-        "lastProbeTime": stamp(now),
-        "lastTransitionTime": stamp(now),
+        "lastProbeTime": now_text,
+        "lastTransitionTime": now_text,
         "reason": reason,
         "message": message,
     }

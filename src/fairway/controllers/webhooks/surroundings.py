@@ -1,6 +1,7 @@
 """The surroundings of a job as the caches know them."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from fairway.client.cluster import Cluster
 from fairway.controllers.configuration import ConfigurationSource
@@ -11,6 +12,7 @@ from fairway.kinds.kind import Manifest
 from fairway.model.configuration import Configuration
 
 _NONE: Mapping[str, str] = {}
+_MOST_REMEMBERED: Final = 1024
 
 
 class CachedSurroundings:
@@ -21,6 +23,8 @@ class CachedSurroundings:
         self._owners = Owners(cluster, configuration, frameworks)
         self._namespaces = cluster.cache("namespaces")
         self._queues = cluster.cache("localqueues.kueue.x-k8s.io")
+        self._selected: dict[tuple[str, str], tuple[Configuration, Manifest | None, bool]] = {}
+        """By framework and namespace, what was found out and from which states of both."""
 
     @property
     def configuration(self) -> Configuration:
@@ -52,8 +56,17 @@ class CachedSurroundings:
         )
 
     def is_selected(self, manifest: Manifest, framework: str) -> bool:
-        """Whether jobs of this kind in the object's namespace are the queue's business."""
-        configuration = self._source.value
-        labels = self.namespace_labels(manifest["metadata"].get("namespace", ""))
-        selector = configuration.pod_namespace_selector if framework == pods.FRAMEWORK else None
-        return configuration.namespace_selector.matches(labels) and (selector is None or selector.matches(labels))
+        """Whether jobs of this kind in the object's namespace are the queue's business; worked out once a state."""
+        configuration, namespace = self._source.value, manifest["metadata"].get("namespace", "")
+        found, place = self._namespaces.get("", namespace), (framework, namespace)
+        known = self._selected.get(place)
+        if known is None or known[0] is not configuration or known[1] is not found:
+            labels = self.namespace_labels(namespace)
+            selector = configuration.pod_namespace_selector if framework == pods.FRAMEWORK else None
+            selected = configuration.namespace_selector.matches(labels) and (
+                selector is None or selector.matches(labels)
+            )
+            if len(self._selected) >= _MOST_REMEMBERED:
+                self._selected.clear()
+            known = self._selected[place] = configuration, found, selected
+        return known[2]
