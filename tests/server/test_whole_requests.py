@@ -163,6 +163,30 @@ def test_whoever_wants_the_connection_to_end_has_it_ended(world: World, header: 
     world.run(story())
 
 
+def test_whoever_speaks_an_older_version_has_the_connection_ended_though_they_would_keep_it(world: World) -> None:
+    async def story() -> None:
+        async with listening(world) as port, connected(port) as (reader, writer):
+            data = request(world, "POST", MAPS, {"metadata": {"name": "old"}}, "Connection: keep-alive")
+            writer.write(data.replace(b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", 1))
+            status, headers, _ = await answer(reader)
+            assert (status.split()[1], headers[b"connection"]) == (b"201", b"close")
+            assert await reader.read() == b""
+
+    world.run(story())
+
+
+def test_whoever_asks_for_the_connection_to_be_kept_has_it_kept(world: World) -> None:
+    async def story() -> None:
+        async with listening(world) as port, connected(port) as (reader, writer):
+            for name in ("a", "b"):
+                writer.write(request(world, "POST", MAPS, {"metadata": {"name": name}}, "Connection: keep-alive"))
+                status, headers, body = await answer(reader)
+                assert (status, name_in(body)) == (b"HTTP/1.1 201 Created", name)
+                assert b"connection" not in headers
+
+    world.run(story())
+
+
 def test_whoever_asks_before_sending_the_body_is_told_to_go_on(world: World) -> None:
     async def story() -> None:
         async with listening(world) as port, connected(port) as (reader, writer):

@@ -99,6 +99,15 @@ def test_dropped_rows_go_and_the_others_stay(open_log: OpenLog) -> None:
         assert (revisions(log), log.floor(), log.last()) == ([2, 5, 6, 7], 4, 7)
 
 
+@pytest.mark.parametrize("count", [1, 499, 500, 501, 1000, 1201])
+def test_however_many_are_dropped_only_those_go(open_log: OpenLog, count: int) -> None:
+    dropped = list(range(1, 2 * count, 2))
+    with opened(open_log) as log:
+        log.append(Batch(rows(1, 2 * count)))
+        log.append(Batch([row(2 * count + 1)], dropped, 2 * count))
+        assert revisions(log) == [*range(2, 2 * count + 1, 2), 2 * count + 1]
+
+
 def test_dropping_what_is_not_there_changes_nothing(open_log: OpenLog) -> None:
     with opened(open_log) as log:
         log.append(Batch(rows(1, 3)))

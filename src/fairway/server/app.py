@@ -25,6 +25,7 @@ from fairway.server import reading, reviewing, visibility, watching, writing
 from fairway.server.access.audit import AuditEntry, AuditLog
 from fairway.server.access.authentication import Authentication
 from fairway.server.access.authorization import authorize, authorize_path
+from fairway.server.access.roles import User
 from fairway.server.access.users import Users
 from fairway.server.archives import Archives
 from fairway.server.joblogs import TELLERS
@@ -46,6 +47,14 @@ _REVIEWS: Final = {"authentication.k8s.io", "authorization.k8s.io"}
 _METHODS: Final = frozenset({"get", "head", "post", "put", "patch", "delete", "options"})
 _AUDITED: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _WRITES: Final = frozenset({"create", "update", "patch", "delete"})
+_WRITE_METHODS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_MOST_KNOWN: Final = 1024
+
+
+def _told(method: str) -> str:
+    """What metrics call a request that was not understood: not what clients make up."""
+    method = method.lower()
+    return method if method in _METHODS else "other"
 
 
 class _Exchange:
@@ -97,6 +106,9 @@ class Api:
             {kind.plural for kind in objects.registry.kinds} | {resource for _, _, resource in self._virtual}
         )
         """What metrics are told by: not by whatever clients make up."""
+
+        self._known: dict[tuple[User, str, tuple[str, ...], str, bool], Route] = {}
+        """What was allowed before, by whom, how and where it was asked for. With other roles a user is another one."""
 
         self._streams: set[asyncio.Task[Any]] = set()
         self._ending = False
@@ -224,11 +236,26 @@ class Api:
     def _admitted(self, request: Request, where: Place, exchange: _Exchange) -> Route:
         """What a request for stored objects asks for, if whoever sends it may."""
         self._identify(request)
+        asked = self._routed(request, where, exchange)
+        if asked.verb == "patch" and not where.subresource and self._would_create(request, asked):
+            self._authorize(request, "create", where)
+        return asked
+
+    def _routed(self, request: Request, where: Place, exchange: _Exchange) -> Route:
+        """The same, remembered: neither what a write in a namespace is nor whether it is allowed hangs on a name."""
+        may_be_known = bool(where.namespace) and request.method in _WRITE_METHODS
+        asking = (request.user, request.method, where[:4], where.subresource, bool(where.name))
+        known = self._known.get(asking) if may_be_known else None
+        if known is not None:
+            exchange.verb = known.verb
+            return Route(known.verb, known.kind, where.version, where.namespace, where.name, where.subresource)
         asked = route(self.objects.registry, request, where)
         exchange.verb = asked.verb
         self._authorize(request, asked.verb, where)
-        if asked.verb == "patch" and not where.subresource and self._would_create(request, asked):
-            self._authorize(request, "create", where)
+        if may_be_known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[asking] = asked
         return asked
 
     def _would_create(self, request: Request, asked: Route) -> bool:
@@ -342,8 +369,7 @@ class Api:
         seconds = time.perf_counter() - exchange.started
         where, verb = exchange.route, exchange.verb
         resource = where.resource if where is not None and verb and where.resource in self._resources else ""
-        method = exchange.method.lower()
-        self.metrics.count(verb or (method if method in _METHODS else "other"), resource, exchange.code, seconds)
+        self.metrics.count(verb or _told(exchange.method), resource, exchange.code, seconds)
         request = exchange.request
         if where is None or request is None or where.group in _REVIEWS:
             return

@@ -157,10 +157,17 @@ class GuardedProtocol(HttpToolsProtocol):
             and not self.pipeline
             and self._is_idle()
             and not self.flow.write_paused
-            and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
             and not parser.should_upgrade()
+            and self._is_of_this_version()
         )
+
+    def _is_of_this_version(self) -> bool:
+        """Whether a request to be kept alive is one of HTTP/1.1: under 1.0 it would have to ask for that."""
+        for name, _ in self.headers:
+            if name == b"connection":
+                return bool(self.parser.get_http_version() == "1.1")
+        return True
 
     def _is_idle(self) -> bool:
         """Whether no request is being answered."""

@@ -49,10 +49,11 @@ class _Gathering:
     Whatever else is asked of it, the transport itself answers.
     """
 
-    __slots__ = ("_loop", "_parts", "_size", "_transport")
+    __slots__ = ("_loop", "_parts", "_size", "_transport", "is_closing")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
+        self.is_closing = transport.is_closing  # asked several times a request
         self._loop = asyncio.get_running_loop()
         self._parts: list[bytes] = []
         self._size = 0

@@ -3,6 +3,7 @@
 Counting is a few additions on plain numbers; the exposition format is written only when somebody asks.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
@@ -54,10 +55,9 @@ class Metrics:
             series = self._durations[verb, resource] = _Series()
         series.count += 1
         series.seconds += seconds
-        for position, bound in enumerate(_BUCKETS):
-            if seconds <= bound:
-                series.buckets[position] += 1
-                break
+        position = bisect_left(_BUCKETS, seconds)
+        if position < len(_BUCKETS):
+            series.buckets[position] += 1
 
     def exposition(self) -> bytes:
         """Everything in Prometheus' text format."""

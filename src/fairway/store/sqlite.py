@@ -28,6 +28,9 @@ _CHECKPOINT_PAGES: Final = 8000
 _AT_ONCE: Final = 64
 """Rows to one statement."""
 
+_DROPPED_AT_ONCE: Final = 500
+"""Revisions to one statement that drops them: well below the least that SQLite allows."""
+
 
 def _create_log(db: sqlite3.Connection) -> None:
     db.execute(
@@ -111,7 +114,7 @@ class SqliteLog:
             for start in range(0, len(rows), _AT_ONCE):
                 self._insert(rows[start : start + _AT_ONCE])
             if batch.dropped:
-                db.executemany("DELETE FROM revisions WHERE revision = ?", ((one,) for one in batch.dropped))
+                self._drop(batch.dropped)
                 # The newest row may be among them, and its revision must not be given out again.
                 last = rows[-1].revision if rows else max(batch.dropped)
                 db.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'last'", (last,))
@@ -127,6 +130,13 @@ class SqliteLog:
         """Insert rows by one statement: Python's interpreter lock is let go of and waited for once, not once a row."""
         self._db.execute(_insertion(len(rows)), list(chain.from_iterable(rows)))
 
+    def _drop(self, revisions: Sequence[int]) -> None:
+        """Delete rows by as few statements as possible, for the same reason, and by one text, so that it is kept."""
+        for start in range(0, len(revisions), _DROPPED_AT_ONCE):
+            some = list(revisions[start : start + _DROPPED_AT_ONCE])
+            some += some[:1] * (_DROPPED_AT_ONCE - len(some))
+            self._db.execute(_DELETION, some)
+
     def _is_there(self, batch: Batch) -> bool:
         if not batch.rows or self._db.in_transaction:
             return False
@@ -136,6 +146,9 @@ class SqliteLog:
         except sqlite3.Error:
             return False
         return bool(found == batch.rows[-1])
+
+
+_DELETION: Final = f"DELETE FROM revisions WHERE revision IN ({', '.join('?' * _DROPPED_AT_ONCE)})"  # noqa: S608
 
 
 @cache
@@ -182,6 +195,8 @@ def _opened(path: Path) -> sqlite3.Connection:
         _upgrade(db, path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
+        # Pages that are free are not written once more only to be blank, as some builds of SQLite would by default.
+        db.execute("PRAGMA secure_delete = FAST")
         db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         db.execute("PRAGMA journal_size_limit = 67108864")
     except BaseException:

@@ -156,12 +156,13 @@ class Store:
             return
         touched: set[str] = set()
         done: list[asyncio.Future[None]] = []
-        while self._staged and self._staged[0].changes[-1].revision <= last:
-            changes, waiting = self._staged.popleft()
+        staged, observers = self._staged, self._observers
+        while staged and staged[0].changes[-1].entry.revision <= last:
+            changes, waiting = staged.popleft()
             for change in changes:
                 self._show(change)
                 touched.add(change.entry.resource)
-                for observer in self._observers:
+                for observer in observers:
                     observer(change)
             done += waiting
         for resource in touched:
@@ -174,14 +175,16 @@ class Store:
         entry = change.entry
         if change.previous is not None:
             change.previous.shared = None
-        collection = self.collection(entry.resource)
+        resource, revision = entry.resource, entry.revision
+        collection = self.collection(resource)
         collection.apply(change)
         collection.feed.append(change)
-        self._remember(entry.resource, change)
-        self.revision = entry.revision
-        staged = self._heads.get((entry.resource, entry.key))
-        if staged is not None and staged[1] == entry.revision:
-            del self._heads[entry.resource, entry.key]
+        self._remember(resource, change)
+        self.revision = revision
+        place = (resource, entry.key)
+        staged = self._heads.get(place)
+        if staged is not None and staged[1] == revision:
+            del self._heads[place]
 
     def _take_back(self, error: ApiError) -> None:
         if self._writer is not None:

@@ -45,6 +45,10 @@ class User:
 
     bindings: tuple[Binding, ...] = ()
 
+    def __hash__(self) -> int:
+        """By what is hashed once: users are looked up at every request, and hardly two have the same name and uid."""
+        return hash((self.name, self.uid))
+
 
 ANONYMOUS = User("system:anonymous", groups=(UNAUTHENTICATED_GROUP,))
 
