@@ -4,7 +4,7 @@ Objects are manifests in the stored version of their kind, shared by all readers
 `ApiError`s that the server would send. A controller cannot tell which implementation it has.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from fairway.kinds.kind import Kind, Manifest
@@ -50,8 +50,10 @@ class Client(Protocol):
     async def list(self, kind: Kind, scope: Scope = EVERYTHING) -> Listed:
         """All that are meant."""
 
-    def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[WatchEvent]:
-        """The changes after a resource version; `Expired` if they are no longer known: list again, go on from there."""
+    def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[Sequence[WatchEvent]]:
+        """The changes after a resource version, together where they came together; `Expired` if they are no longer
+        known: list again, go on from there.
+        """
 
     async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
         """A new object, as it was stored; a `trusted` one is right by construction and need not be looked at twice."""
