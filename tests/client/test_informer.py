@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -55,7 +55,7 @@ class Unsteady(LocalClient):
             raise self.refuse_lists
         return await super().list(kind, scope)
 
-    async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[Sequence[WatchEvent]]:
+    async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[tuple[WatchEvent, ...]]:
         self.watches += 1
         if self.refuse_watches is not None:
             raise self.refuse_watches

@@ -1,6 +1,6 @@
 """The client of a controller that runs in the same process as the store: the same verbs, without the wire."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
@@ -43,12 +43,12 @@ class LocalClient:
         page = self._objects.page(Selection(kind, *scope))
         return Listed([shared(entry) for entry in page.entries], str(page.revision))
 
-    async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[Sequence[WatchEvent]]:
+    async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[tuple[WatchEvent, ...]]:
         self._objects.watched_here.add(kind.resource)
         events = self._objects.watch(Selection(kind, *scope), int(since))
         while True:
             if changes := await events.next():
-                yield [WatchEvent(change.type, self._read(change.entry)) for change in changes]
+                yield tuple([WatchEvent(change.type, self._read(change.entry)) for change in changes])
 
     async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
         namespace = manifest.get("metadata", {}).get("namespace", "")

@@ -4,7 +4,7 @@ Objects are manifests in the stored version of their kind, shared by all readers
 `ApiError`s that the server would send. A controller cannot tell which implementation it has.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple, Protocol
 
 from fairway.kinds.kind import Kind, Manifest
@@ -50,7 +50,7 @@ class Client(Protocol):
     async def list(self, kind: Kind, scope: Scope = EVERYTHING) -> Listed:
         """All that are meant."""
 
-    def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[Sequence[WatchEvent]]:
+    def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[tuple[WatchEvent, ...]]:
         """The changes after a resource version, together where they came together; `Expired` if they are no longer
         known: list again, go on from there.
         """
