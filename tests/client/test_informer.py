@@ -55,7 +55,7 @@ class Unsteady(LocalClient):
             raise self.refuse_lists
         return await super().list(kind, scope)
 
-    async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[WatchEvent]:
+    async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[tuple[WatchEvent, ...]]:
         self.watches += 1
         if self.refuse_watches is not None:
             raise self.refuse_watches
@@ -63,12 +63,12 @@ class Unsteady(LocalClient):
         self._cuts.append(cut)
         changes = super().watch(kind, since, scope)
         while True:
-            event = await self._unless(cut, anext(changes))
+            events = await self._unless(cut, anext(changes))
             await self._unless(cut, self.flowing.wait())
-            if event is None or cut.done():
+            if events is None or cut.done():
                 cut.result()
                 return
-            yield event
+            yield events
 
     @staticmethod
     async def _unless(cut: asyncio.Future[None], work: Awaitable[T]) -> T | None:

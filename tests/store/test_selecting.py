@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fairway.errors import BadRequest
 from fairway.kinds.registry import default_registry
+from fairway.store.entries import Change
 from fairway.store.objects.reading import decoded
-from fairway.store.objects.watching import Event
 from fairway.store.selectors import FieldTerm, Selection, field_terms, label_test
 from fairway.testing.stores import LocalApi, local_api
 
@@ -173,7 +173,7 @@ def test_pods_are_selected_by_their_fields(fields: str, want: set[str]) -> None:
 # Watching a selection
 
 
-def seen(events: list[Event]) -> list[tuple[str, str]]:
+def seen(events: list[Change]) -> list[tuple[str, str]]:
     return [(event.type, event.entry.name) for event in events]
 
 

@@ -99,30 +99,40 @@ class Informer:
         return listed.resource_version
 
     async def _follow(self, since: str) -> None:
-        async for event in self._client.watch(self._kind, since, self._scope):
-            change, manifest = event
-            self._heard = max(self._heard, int(manifest["metadata"]["resourceVersion"]))
-            if change == "DELETED":
-                self._hear_gone(manifest)
-            else:
-                self._hear(_key(manifest), manifest)
+        async for changes in self._client.watch(self._kind, since, self._scope):
+            self._heard = max(self._heard, int(changes[-1].manifest["metadata"]["resourceVersion"]))
+            for change, manifest in changes:
+                key = _key(manifest)
+                if change == "DELETED":
+                    self._hear_gone(key, manifest)
+                elif self._known.get(key) is not manifest:  # else its writer has told it already, as happens most often
+                    self._hear(key, manifest)
 
     def _hear(self, key: Key, new: Manifest) -> None:
         """A state from a watch or from a write; whichever comes second, the newer one stays."""
         known = self._known.get(key)
-        if known is new:
-            return  # most often: its writer has told it already
-        if self._gone and new["metadata"]["uid"] in self._gone:
+        metadata = new["metadata"]
+        if self._gone and metadata["uid"] in self._gone:
             return
-        if known is None or int(known["metadata"]["resourceVersion"]) < int(new["metadata"]["resourceVersion"]):
+        if known is None:
+            self._tell_change(key, None, new)
+            return
+        before = known["metadata"]
+        if int(before["resourceVersion"]) >= int(metadata["resourceVersion"]):
+            return
+        if before["uid"] != metadata["uid"]:
             self._tell_change(key, known, new)
+            return
+        self._known[key] = new
+        for handler in self._handlers:
+            handler(known, new)
 
-    def _hear_gone(self, last: Manifest) -> None:
+    def _hear_gone(self, key: Key, last: Manifest) -> None:
         uid = last["metadata"]["uid"]
         self._gone.discard(uid)
-        known = self._known.get(_key(last))
+        known = self._known.get(key)
         if known is not None and known["metadata"]["uid"] == uid:
-            self._tell(_key(last), None)
+            self._tell(key, None)
 
     def _tell(self, key: Key, new: Manifest | None) -> None:
         old = self._known.get(key)

@@ -44,12 +44,12 @@ class LocalClient:
         page = self._objects.page(Selection(kind, *scope))
         return Listed([shared(entry) for entry in page.entries], str(page.revision))
 
-    async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[WatchEvent]:
+    async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[tuple[WatchEvent, ...]]:
         self._objects.watched_here.add(kind.resource)
         events = self._objects.watch(Selection(kind, *scope), int(since))
         while True:
-            for event in await events.next():
-                yield WatchEvent(event.type, self._read(event.entry))
+            if changes := await events.next():
+                yield tuple([WatchEvent(change.type, self._read(change.entry)) for change in changes])
 
     async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
         namespace = manifest.get("metadata", {}).get("namespace", "")

@@ -51,8 +51,10 @@ class Client(Protocol):
     async def list(self, kind: Kind, scope: Scope = EVERYTHING) -> Listed:
         """All that are meant."""
 
-    def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[WatchEvent]:
-        """The changes after a resource version; `Expired` if they are no longer known: list again, go on from there."""
+    def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[tuple[WatchEvent, ...]]:
+        """The changes after a resource version, together where they came together; `Expired` if they are no longer
+        known: list again, go on from there.
+        """
 
     async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
         """A new object, as it was stored; a `trusted` one is right by construction and need not be looked at twice."""

@@ -16,8 +16,8 @@ from fairway.controllers.lifecycle.steps import (
     LetGo,
     Outcome,
     RequestEviction,
+    at_a_glance,
     decide,
-    is_left_alone,
 )
 from fairway.model.configuration import Configuration, WaitForPodsReady
 
@@ -199,30 +199,55 @@ some_configurations = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(some_conditions, some_metadata, st.sampled_from([None, 60]), some_configurations)
-def test_one_that_is_left_alone_is_one_for_which_nothing_is_due(
-    conditions: dict[str, str], metadata: dict[str, Any], longest: int | None, configuration: Configuration
+usual_conditions = st.sampled_from(
+    [
+        {"QuotaReserved": "True", "Admitted": "True"},
+        {"QuotaReserved": "True", "Admitted": "True", "Finished": "True"},
+        {"Admitted": "True", "Evicted": "True"},
+    ]
+)
+some_specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "maximumExecutionTimeSeconds": st.sampled_from([60, 9999]),
+        "active": st.booleans(),
+    },
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(usual_conditions | some_conditions, some_metadata, some_specs, some_configurations, st.sampled_from([600, 1800]))
+def test_what_is_seen_at_a_glance_is_what_is_due(
+    conditions: dict[str, str],
+    metadata: dict[str, Any],
+    spec: dict[str, Any],
+    configuration: Configuration,
+    since: int,
 ) -> None:
     made = workload("w")
     made["metadata"] |= metadata
-    if longest is not None:
-        made["spec"]["maximumExecutionTimeSeconds"] = longest
-    made["status"] = {"conditions": [condition(kind, status, "Any", ago(600)) for kind, status in conditions.items()]}
-    if is_left_alone(made, configuration):
-        assert decide(Case(made, NOW, configuration)) == NOTHING
+    made["spec"] |= spec
+    made["status"] = {"conditions": [condition(kind, status, "Any", ago(since)) for kind, status in conditions.items()]}
+    found = at_a_glance(made, lambda: NOW, configuration)
+    assert found is None or found == decide(Case(made, NOW, configuration))
 
 
 @pytest.mark.parametrize(
-    ("conditions", "retention", "alone"),
+    ("conditions", "retention", "want"),
     [
-        pytest.param([], 60.0, True, id="one that waits"),
-        pytest.param([is_("QuotaReserved", 5)], 60.0, True, id="one that has its quota only"),
-        pytest.param([is_("Admitted", 5)], None, False, id="one that runs"),
-        pytest.param([is_("Admitted", 5), is_("Finished", 1)], None, True, id="one that is kept for good"),
-        pytest.param([is_("Admitted", 5), is_("Finished", 1)], 60.0, False, id="one that is kept for a while"),
+        pytest.param([], 60.0, NOTHING, id="one that waits"),
+        pytest.param([is_("QuotaReserved", 5)], 60.0, NOTHING, id="one that has its quota only"),
+        pytest.param(
+            [is_("QuotaReserved", 5), is_("Admitted", 5)], None, Later(HALF_AN_HOUR - 5), id="one just admitted"
+        ),
+        pytest.param([is_("QuotaReserved", 5), is_("Admitted", HALF_AN_HOUR)], None, None, id="one that is late"),
+        pytest.param([is_("Admitted", 5), is_("PodsReady", 5)], None, None, id="one that runs"),
+        pytest.param([is_("Admitted", 5), is_("Finished", 1)], None, NOTHING, id="one that is kept for good"),
+        pytest.param([is_("Admitted", 5), is_("Finished", 1)], 60.0, None, id="one that is kept for a while"),
     ],
 )
-def test_most_are_left_alone(conditions: list[dict[str, Any]], retention: float | None, *, alone: bool) -> None:
+def test_most_are_seen_at_a_glance(
+    conditions: list[dict[str, Any]], retention: float | None, want: Later | None
+) -> None:
     stored = {**workload("w"), "status": {"conditions": conditions}}
-    assert is_left_alone(stored, Configuration(finished_retention_seconds=retention)) is alone
+    assert at_a_glance(stored, lambda: NOW, Configuration(finished_retention_seconds=retention)) == want

@@ -1,7 +1,10 @@
-"""What was true of a Workload is remembered, not read again: that must not change what is counted."""
+"""What was true of a Workload is remembered, not read again, and what happens most is counted apart from the series:
+that must not change what is counted.
+"""
 
 import asyncio
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +13,7 @@ from controllers.deciding import FollowingEngine
 from controllers.manifests import admission, condition, workload
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.metrics import QueueMetrics, transitions
+from fairway.controllers.metrics.places import Place, Places
 from fairway.controllers.metrics.series import Histogram, Tally
 from fairway.controllers.metrics.transitions import Shown
 from fairway.kinds.kind import Manifest
@@ -18,17 +22,32 @@ from fairway.testing.clusters import cluster_on, local_cluster
 SINCE = "2026-01-01T00:00:00Z"
 TYPES = ("QuotaReserved", "Admitted", "PodsReady", "Evicted", "Preempted", "Finished", "Requeued")
 
-states = st.none() | st.dictionaries(st.sampled_from(TYPES), st.booleans())
+ADMITTED = {"QuotaReserved": True, "Admitted": True}
+
+usual = st.sampled_from(
+    [
+        {},
+        {"QuotaReserved": False},
+        ADMITTED,
+        {**ADMITTED, "PodsReady": True},
+        {**ADMITTED, "Finished": True},
+        {**ADMITTED, "PodsReady": True, "Finished": True},
+        {"Requeued": False, **ADMITTED},
+    ]
+)
+states = st.none() | usual | st.dictionaries(st.sampled_from(TYPES), st.booleans())
 """Gone, or conditions that are true or not."""
 
-stories = st.lists(st.tuples(st.sampled_from(["a", "b"]), states), max_size=30)
+stories = st.lists(st.tuples(st.sampled_from(["a", "b"]), states, st.booleans()), max_size=30)
+"""What a Workload is next, and whether somebody asks then."""
 
 
 def state(name: str, conditions: dict[str, bool], revision: int) -> Manifest:
     made = workload(name)
     made["metadata"] |= {"uid": name, "resourceVersion": str(revision), "creationTimestamp": SINCE}
     shown = [condition(kind, str(true), "Started", SINCE) for kind, true in conditions.items()]
-    return {**made, "status": {"conditions": shown, "admission": admission("cq")}}
+    checks = [{"name": "check", "state": "Ready"}] if revision % 5 == 0 else []
+    return {**made, "status": {"conditions": shown, "admission": admission("cq"), "admissionChecks": checks}}
 
 
 def figures(tally: Tally) -> tuple[Any, Any]:
@@ -42,7 +61,7 @@ def figures(tally: Tally) -> tuple[Any, Any]:
 @settings(max_examples=60, deadline=None)
 @given(stories)
 def test_counting_with_what_is_remembered_is_counting_with_what_was_there(
-    story: list[tuple[str, dict[str, bool] | None]],
+    story: list[tuple[str, dict[str, bool] | None, bool]],
 ) -> None:
     async def play() -> None:
         async with local_cluster(keepers=False) as world:
@@ -57,7 +76,7 @@ def test_counting_with_what_is_remembered_is_counting_with_what_was_there(
                     transitions.count(long_way, Shown(old).conditions, old, Shown(new), world.clock.now())
 
             cache.on_change(heard)
-            for revision, (name, conditions) in enumerate(story, start=1):
+            for revision, (name, conditions, asked) in enumerate(story, start=1):
                 known = cache.get("default", name)
                 if conditions is not None:
                     made = state(name, conditions, revision)
@@ -66,9 +85,39 @@ def test_counting_with_what_is_remembered_is_counting_with_what_was_there(
                 elif known is not None:
                     cache.note_gone(known)
                 (finished.add if conditions and conditions.get("Finished") else finished.discard)(name)
+                if asked:
+                    told = {family.name: family for family in cast("Iterator[Any]", metrics.collect())}
+                    kept = [sample.value for sample in told["kueue_finished_workloads"].samples]
+                    assert sum(kept) == len(finished)
+                    assert figures(metrics._tally) == figures(long_way)
+            metrics._places.settle(metrics._tally)
             assert figures(metrics._tally) == figures(long_way)
             assert {name for _, name in metrics._finished} == finished
-            assert sum(metrics._finished_in.values()) == len(finished)
             assert all(cache.get(*key) is not None for key in metrics._true)
 
     asyncio.run(play())
+
+
+def test_an_admission_counts_for_the_cohorts_that_it_was_below() -> None:
+    tally = Tally()
+    place = Place("cq", ("lq", "default"), "high")
+    place.admitted(1.0, ("parent", "root"), tally)
+    place.admitted(2.0, ("parent", "root"), tally)
+    place.admitted(3.0, ("root",), tally)
+    place.admitted(4.0, (), tally)
+    place.settle(tally)
+    place.settle(tally)
+    assert tally.counts["cohort_subtree_admitted_workloads"] == {("parent", "high"): 2, ("root", "high"): 3}
+    assert tally.counted("admitted_workloads", ("cq", "high")) == 4
+    waits = tally.times["local_queue_admission_wait_time_seconds"]["lq", "default", "high"]
+    assert (waits.count, waits.total) == (4, 10.0)
+    assert list(waits.cumulative())[:3] == [("1.0", 1), ("2.5", 2), ("5.0", 4)]
+
+
+def test_where_nothing_ever_finished_nothing_is_told() -> None:
+    places = Places()
+    place = places.of(state("a", {}, 1))
+    assert places.kept() == ({}, {})
+    place.keep()
+    place.let_go()
+    assert places.kept() == ({"cq": 0}, {("user-queue", "default"): 0})

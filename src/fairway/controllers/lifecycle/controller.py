@@ -10,6 +10,7 @@ from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.deciding import Queueing
 from fairway.controllers.lifecycle.priorities import WORKLOADS, PriorityClasses
 from fairway.controllers.lifecycle.steps import (
+    NOTHING,
     Case,
     Delete,
     Finish,
@@ -17,8 +18,8 @@ from fairway.controllers.lifecycle.steps import (
     LetGo,
     Outcome,
     RequestEviction,
+    at_a_glance,
     decide,
-    is_left_alone,
 )
 from fairway.jobs.conditions import FINISHED, of, stamp, with_condition
 from fairway.kinds.kind import Manifest
@@ -56,9 +57,11 @@ class WorkloadLifecycle:
 
     def _changed(self, _old: Manifest | None, new: Manifest | None) -> None:
         """Most changes bring nothing to do, so that is found out here and now."""
-        if new is None or is_left_alone(new, self._configuration.value):
+        if new is None:
             return
-        found = self._due(new)
+        found = at_a_glance(new, self._clock.now, self._configuration.value) or self._due(new)
+        if found is NOTHING:
+            return
         key = (new["metadata"]["namespace"], new["metadata"]["name"])
         if not isinstance(found, Later):
             self._worker.add(key)

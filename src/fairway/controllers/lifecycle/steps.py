@@ -4,7 +4,7 @@ A step returns what to do, or when to look again. The first thing to do is done 
 back here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +16,7 @@ from fairway.model.metadata import IN_USE_FINALIZER
 JOB_UID: Final = "kueue.x-k8s.io/job-uid"
 WAIT_FOR_START: Final = "WaitForStart"
 WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
+_JUST_ADMITTED: Final = ["QuotaReserved", "Admitted"]
 _NOT_STARTED: Final = frozenset({WAIT_FOR_START, "PodsReady"})
 """Why pods are not ready; the second is what older versions said."""
 
@@ -85,7 +86,7 @@ class Later(NamedTuple):
 
 
 Outcome = Finish | LetGo | Delete | RequestEviction | Later
-_NOTHING: Final = Later()
+NOTHING: Final = Later()
 _NOTHING_EVER: Final = Later(final=True)
 
 
@@ -94,7 +95,7 @@ def decide(case: Case) -> Outcome:
     soonest: float | None = None
     for step in STEPS:
         found = step(case)
-        if found is _NOTHING:
+        if found is NOTHING:
             continue
         if not isinstance(found, Later):
             return found
@@ -102,46 +103,59 @@ def decide(case: Case) -> Outcome:
             soonest = found.seconds if soonest is None else min(soonest, found.seconds)
         if found.final:
             break
-    return _NOTHING if soonest is None else Later(soonest)
+    return NOTHING if soonest is None else Later(soonest)
 
 
-def is_left_alone(workload: Manifest, configuration: Configuration) -> bool:
-    """Whether no step has anything to do for it, now or later: found out sooner than by asking them all.
+def at_a_glance(workload: Manifest, now: Callable[[], datetime], configuration: Configuration) -> Later | None:
+    """What `decide` finds for those for whom nothing is to be done yet, found out sooner than by asking all steps.
 
-    So it is of nearly all that wait, and of the finished ones that are kept for good.
+    So it is of nearly all: those that wait, those that have just been admitted, and finished ones that are kept for
+    good. `None` of one that has to be looked at.
     """
     metadata = workload["metadata"]
     if not metadata.get("ownerReferences") and (
         "deletionTimestamp" in metadata or (metadata.get("labels") or {}).get(JOB_UID)
     ):
-        return False
-    admitted = False
-    for one in (workload.get("status") or {}).get("conditions") or ():
+        return None
+    conditions: Sequence[dict[str, Any]] = (workload.get("status") or {}).get("conditions") or ()
+    admitted = None
+    for one in reversed(conditions):  # an end comes last
         if one["status"] == "True":
             if one["type"] == "Finished":
-                return configuration.finished_retention_seconds is None
-            admitted = admitted or one["type"] == "Admitted"
-    return not admitted
+                return NOTHING if configuration.finished_retention_seconds is None else None
+            if one["type"] == "Admitted":
+                admitted = one
+    if admitted is None:
+        return NOTHING
+    spec, rules = workload["spec"], configuration.wait_for_pods_ready
+    if "maximumExecutionTimeSeconds" in spec:
+        return None
+    if rules is None:
+        return NOTHING
+    if [one["type"] for one in conditions] != _JUST_ADMITTED or not spec.get("active", True):
+        return None
+    left = rules.timeout_seconds - (now() - datetime.fromisoformat(admitted["lastTransitionTime"])).total_seconds()
+    return Later(left) if left > 0 else None
 
 
 def finish_orphan(case: Case) -> Outcome:
     """One that belonged to a job and has no owner any more ends; one that is to be deleted is not held."""
     metadata = case.workload["metadata"]
     if metadata.get("ownerReferences"):
-        return _NOTHING
+        return NOTHING
     leaving = "deletionTimestamp" in metadata
     if not leaving and not (metadata.get("labels") or {}).get(JOB_UID):
-        return _NOTHING
+        return NOTHING
     if not leaving and not case.is_true("Finished"):
         return Finish("OwnerNotFound", "The workload's owner no longer exists")
-    return LetGo() if IN_USE_FINALIZER in (metadata.get("finalizers") or ()) else _NOTHING
+    return LetGo() if IN_USE_FINALIZER in (metadata.get("finalizers") or ()) else NOTHING
 
 
 def keep_finished(case: Case) -> Outcome:
     """A finished one is kept for as long as is configured, and nothing else happens to it."""
     finished = case.condition("Finished")
     if finished is None or finished["status"] != "True":
-        return _NOTHING
+        return NOTHING
     kept_for = case.configuration.finished_retention_seconds
     if kept_for is None or "deletionTimestamp" in case.workload["metadata"]:
         return _NOTHING_EVER
@@ -155,16 +169,16 @@ def wait_for_pods(case: Case) -> Outcome:
     """An admitted one whose pods are not ready in time is evicted."""
     rules, admitted = case.configuration.wait_for_pods_ready, case.condition("Admitted")
     if rules is None or admitted is None or admitted["status"] != "True" or case.is_true("Evicted") or not case.active:
-        return _NOTHING
+        return NOTHING
     ready = case.condition("PodsReady")
     if ready is not None and ready["status"] == "True":
-        return _NOTHING
+        return NOTHING
     if ready is None or ready["reason"] in _NOT_STARTED:
         cause, left = WAIT_FOR_START, rules.timeout_seconds - case.seconds_since(admitted)
     elif ready["reason"] == WAIT_FOR_RECOVERY and rules.recovery_timeout_seconds is not None:
         cause, left = WAIT_FOR_RECOVERY, rules.recovery_timeout_seconds - case.seconds_since(ready)
     else:
-        return _NOTHING
+        return NOTHING
     return Later(left) if left > 0 else RequestEviction(EvictionReason.PODS_READY_TIMEOUT.value, cause)
 
 
@@ -172,9 +186,9 @@ def end_long_run(case: Case) -> Outcome:
     """One that has run for longer than it may, all its runs together, is deactivated."""
     longest, admitted = case.workload["spec"].get("maximumExecutionTimeSeconds"), case.condition("Admitted")
     if longest is None or admitted is None or admitted["status"] != "True":
-        return _NOTHING
+        return NOTHING
     if not case.active or case.is_true("Evicted") or case.is_true("DeactivationTarget"):
-        return _NOTHING
+        return NOTHING
     before = case.workload["status"].get("accumulatedPastExecutionTimeSeconds") or 0
     left = longest - before - case.seconds_since(admitted)
     if left > 0:

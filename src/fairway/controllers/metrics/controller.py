@@ -1,13 +1,14 @@
 """Counts as Workloads change, and tells everything when it is asked."""
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from fairway.client.cluster import Cluster
 from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.deciding import Queueing
 from fairway.controllers.metrics import gauges, transitions
 from fairway.controllers.metrics.families import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, ROLE
+from fairway.controllers.metrics.places import Place, Places
 from fairway.controllers.metrics.series import Labels, Tally
 from fairway.controllers.metrics.transitions import Shown
 from fairway.kinds.kind import Manifest
@@ -15,6 +16,10 @@ from fairway.kinds.kind import Manifest
 _CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
 _LOCAL_QUEUES: Final = "localqueues.kueue.x-k8s.io"
 _WORKLOADS: Final = "workloads.kueue.x-k8s.io"
+
+_NOTHING: Final[dict[str, Any]] = {}
+_AT_ONCE: Final = ("QuotaReserved", "Admitted")
+_FINISHED: Final = ("Finished",)
 
 Key = tuple[str, str]
 
@@ -27,17 +32,16 @@ class QueueMetrics:
         self._queueing = queueing
         self._configuration = configuration
         self._tally = Tally()
-        self._true: dict[Key, Collection[str]] = {}
+        self._places = Places()
+        self._true: dict[Key, tuple[str, ...]] = {}
         """The conditions that are true of each Workload that has some and is not finished, as last heard of.
 
         What it was before is not looked up in its old state: nobody has touched that for long, so it takes time.
         """
 
-        self._finished: dict[Key, str] = {}
-        """The ClusterQueue of each finished Workload that is still stored, by its namespace and name."""
+        self._finished: dict[Key, Place] = {}
+        """The place of each finished Workload that is still stored, by its namespace and name."""
 
-        self._finished_in: dict[str, int] = {}
-        self._finished_locally: dict[Labels, int] = {}
         self._cluster_queues = cluster.cache(_CLUSTER_QUEUES)
         self._local_queues = cluster.cache(_LOCAL_QUEUES)
         self._cluster_queues.on_change(self._cluster_queue_changed)
@@ -47,47 +51,74 @@ class QueueMetrics:
     # Counting
 
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        manifest = old if new is None else new
-        if manifest is None:
+        if new is None:
+            if old is not None:
+                self._left(old)
             return
-        key = (manifest["metadata"]["namespace"], manifest["metadata"]["name"])
-        shown = Shown(manifest)
-        true = shown.conditions.keys() if new is not None else frozenset()
-        if old is not None and new is not None:
-            before = Shown(old).conditions if key in self._finished else self._true.get(key, ())
-            if len(before) != len(true) or any(one not in true for one in before):
-                transitions.count(self._tally, before, old, shown, self._clock.now())
-                if "Admitted" in true and "Admitted" not in before:
-                    self._count_for_cohorts(shown)
-        finished = "Finished" in true
-        if true and not finished:
-            self._true[key] = tuple(true)
+        metadata, status = new["metadata"], new.get("status") or _NOTHING
+        key = (metadata["namespace"], metadata["name"])
+        conditions = status.get("conditions") or ()
+        true = tuple([one["type"] for one in conditions if one["status"] == "True"])
+        if key in self._finished:
+            self._finished_changed(key, old, new, true)
+            return
+        before = self._true.get(key, ())
+        if true == before:
+            return
+        self._remember(key, new, true)
+        if old is None:
+            return
+        if not before and true == _AT_ONCE and len(conditions) == len(true) and not status.get("admissionChecks"):
+            waited = transitions.seconds(metadata["creationTimestamp"], self._clock.now())
+            place = self._places.of(new)
+            cohorts = self._queueing.engine.figures.cohorts_above(place.cluster_queue)
+            place.admitted(waited, cohorts, self._tally)
+        elif true[-1:] == _FINISHED and true[:-1] == before:
+            self._finished[key].finished()
         else:
-            self._true.pop(key, None)
-        if finished != (key in self._finished):
-            self._follow_finished(key, shown, is_finished=finished)
+            self._count(before, old, new)
 
-    def _count_for_cohorts(self, admitted: Shown) -> None:
-        for cohort in self._queueing.engine.figures.cohorts_above(admitted.cluster_queue):
-            self._tally.count("cohort_subtree_admitted_workloads", (cohort, admitted.priority_class))
+    def _remember(self, key: Key, workload: Manifest, true: tuple[str, ...]) -> None:
+        if true and "Finished" not in true:
+            self._true[key] = true
+            return
+        self._true.pop(key, None)
+        if true:
+            place = self._finished[key] = self._places.of(workload)
+            place.keep()
 
-    def _follow_finished(self, key: Key, shown: Shown, *, is_finished: bool) -> None:
-        if is_finished:
-            self._finished[key] = shown.cluster_queue
-        change = 1 if is_finished else -1
-        cluster_queue = self._finished[key] if is_finished else self._finished.pop(key)
-        self._finished_in[cluster_queue] = self._finished_in.get(cluster_queue, 0) + change
-        local = shown.local_queue
-        self._finished_locally[local] = self._finished_locally.get(local, 0) + change
+    def _left(self, workload: Manifest) -> None:
+        key = (workload["metadata"]["namespace"], workload["metadata"]["name"])
+        self._true.pop(key, None)
+        place = self._finished.pop(key, None)
+        if place is not None:
+            place.let_go()
+
+    def _finished_changed(self, key: Key, old: Manifest | None, new: Manifest, true: tuple[str, ...]) -> None:
+        if old is not None:
+            self._count(Shown(old).conditions, old, new)
+        if "Finished" not in true:
+            self._finished.pop(key).let_go()
+            self._remember(key, new, true)
+
+    def _count(self, before: Collection[str], old: Manifest, new: Manifest) -> None:
+        """Any change, the long way."""
+        shown = Shown(new)
+        transitions.count(self._tally, before, old, shown, self._clock.now())
+        if "Admitted" in shown.conditions and "Admitted" not in before:
+            for cohort in self._queueing.engine.figures.cohorts_above(shown.cluster_queue):
+                self._tally.count("cohort_subtree_admitted_workloads", (cohort, shown.priority_class))
 
     def _cluster_queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if old is not None and new is None:
+            self._places.settle(self._tally)
             for name, family in (COUNTERS | HISTOGRAMS).items():
                 if family.labels[0] in {"cluster_queue", "preempting_cluster_queue"}:
                     self._tally.forget(name, (old["metadata"]["name"],))
 
     def _local_queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if old is not None and new is None:
+            self._places.settle(self._tally)
             place = (old["metadata"]["name"], old["metadata"]["namespace"])
             for name, family in (COUNTERS | HISTOGRAMS).items():
                 if family.labels[0] == "name":
@@ -103,6 +134,7 @@ class QueueMetrics:
             HistogramMetricFamily,
         )
 
+        self._places.settle(self._tally)
         for name, family in COUNTERS.items():
             series = self._tally.counts.get(name, {})
             counter = CounterMetricFamily(PREFIX + name, family.help, labels=[*family.labels, "replica_role"])
@@ -142,9 +174,10 @@ class QueueMetrics:
             yield from gauges.of_local_queue(figures, place, cluster_queue, here, _active(manifest))
         for cohort in figures.cohorts():
             yield from gauges.of_cohort(cohort, configuration)
-        for name, count in self._finished_in.items():
+        by_queue, by_local_queue = self._places.kept()
+        for name, count in by_queue.items():
             yield gauges.Sample("finished_workloads", (name,), count)
-        for local, count in self._finished_locally.items():
+        for local, count in by_local_queue.items():
             yield gauges.Sample("local_queue_finished_workloads", local, count)
 
 

@@ -24,6 +24,12 @@ class Histogram:
         self.count += 1
         self.total += seconds
 
+    def add(self, other: "Histogram") -> None:
+        """Everything that another one observed."""
+        self.buckets = [one + more for one, more in zip(self.buckets, other.buckets, strict=True)]
+        self.count += other.count
+        self.total += other.total
+
     def cumulative(self) -> Iterator[tuple[str, float]]:
         total = 0
         for bound, count in zip((*map(str, BUCKETS), "+Inf"), self.buckets, strict=True):
@@ -41,20 +47,26 @@ class Tally:
         self.counts: dict[str, dict[Labels, float]] = {}
         self.times: dict[str, dict[Labels, Histogram]] = {}
 
-    def count(self, name: str, labels: Labels) -> None:
+    def count(self, name: str, labels: Labels, times: int = 1) -> None:
         series = self.counts.get(name)
         if series is None:
             series = self.counts[name] = {}
-        series[labels] = series.get(labels, 0) + 1
+        series[labels] = series.get(labels, 0) + times
 
     def time(self, name: str, labels: Labels, seconds: float) -> None:
+        self._timed(name, labels).observe(max(0.0, seconds))
+
+    def add_times(self, name: str, labels: Labels, times: Histogram) -> None:
+        self._timed(name, labels).add(times)
+
+    def _timed(self, name: str, labels: Labels) -> Histogram:
         series = self.times.get(name)
         if series is None:
             series = self.times[name] = {}
         found = series.get(labels)
         if found is None:
             found = series[labels] = Histogram()
-        found.observe(max(0.0, seconds))
+        return found
 
     def forget(self, name: str, first_labels: Labels) -> None:
         """Drop the series of a metric whose labels begin like this: what they are about is gone."""

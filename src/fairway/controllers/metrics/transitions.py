@@ -29,14 +29,14 @@ def _names(name: str) -> _Names:
     return _Names(name, f"local_queue_{name}")
 
 
-_RESERVED: Final = _names("quota_reserved_workloads")
-_RESERVED_AFTER: Final = _names("quota_reserved_wait_time_seconds")
-_ADMITTED: Final = _names("admitted_workloads")
-_ADMITTED_AFTER: Final = _names("admission_wait_time_seconds")
+RESERVED: Final = _names("quota_reserved_workloads")
+RESERVED_AFTER: Final = _names("quota_reserved_wait_time_seconds")
+ADMITTED: Final = _names("admitted_workloads")
+ADMITTED_AFTER: Final = _names("admission_wait_time_seconds")
 _CHECKED_AFTER: Final = _names("admission_checks_wait_time_seconds")
 _READY_AFTER: Final = _names("ready_wait_time_seconds")
 _STARTED_AFTER: Final = _names("admitted_until_ready_wait_time_seconds")
-_FINISHED: Final = _names("finished_workloads")
+FINISHED: Final = _names("finished_workloads")
 
 
 class Shown:
@@ -92,17 +92,17 @@ def count(tally: Tally, before: Collection[str], old: Manifest, new: Shown, now:
         _time_release(tally, Shown(old).cluster_queue, after["Evicted"], now)
     if "Finished" in after and "Finished" not in before:
         queue, local = _labels(new)
-        tally.count(_FINISHED.of_queue, queue)
-        tally.count(_FINISHED.of_local_queue, local)
+        tally.count(FINISHED.of_queue, queue)
+        tally.count(FINISHED.of_local_queue, local)
 
 
 def _count_admission(tally: Tally, new: Shown, now: datetime, *, reserved: bool, admitted: bool) -> None:
     """Mostly both come at once, and so after the same time."""
-    waited = _seconds(new.queued_since(), now)
+    waited = seconds(new.queued_since(), now)
     queue, local = _labels(new)
     for happened, counter, histogram in (
-        (reserved, _RESERVED, _RESERVED_AFTER),
-        (admitted, _ADMITTED, _ADMITTED_AFTER),
+        (reserved, RESERVED, RESERVED_AFTER),
+        (admitted, ADMITTED, ADMITTED_AFTER),
     ):
         if happened:
             tally.count(counter.of_queue, queue)
@@ -111,14 +111,14 @@ def _count_admission(tally: Tally, new: Shown, now: datetime, *, reserved: bool,
             tally.time(histogram.of_local_queue, local, waited)
     if admitted and new.status.get("admissionChecks") and "QuotaReserved" in new.conditions:
         since = new.conditions["QuotaReserved"]["lastTransitionTime"]
-        _time(tally, _CHECKED_AFTER, new, _seconds(since, now))
+        _time(tally, _CHECKED_AFTER, new, seconds(since, now))
 
 
 def _count_readiness(tally: Tally, new: Shown, now: datetime) -> None:
-    _time(tally, _READY_AFTER, new, _seconds(new.queued_since(), now))
+    _time(tally, _READY_AFTER, new, seconds(new.queued_since(), now))
     admitted, ready = new.conditions.get("Admitted"), new.conditions["PodsReady"]
     if admitted is not None:
-        waited = _seconds(admitted["lastTransitionTime"], datetime.fromisoformat(ready["lastTransitionTime"]))
+        waited = seconds(admitted["lastTransitionTime"], datetime.fromisoformat(ready["lastTransitionTime"]))
         _time(tally, _STARTED_AFTER, new, waited)
 
 
@@ -136,14 +136,14 @@ def _count_eviction(tally: Tally, old: Shown, new: Shown) -> None:
         tally.count("evicted_workloads_once", (new.cluster_queue, *labels))
     ready = new.conditions.get("PodsReady")
     if ready is not None:
-        lasted = _seconds(ready["lastTransitionTime"], datetime.fromisoformat(evicted["lastTransitionTime"]))
+        lasted = seconds(ready["lastTransitionTime"], datetime.fromisoformat(evicted["lastTransitionTime"]))
         tally.time("pods_ready_to_evicted_time_seconds", (new.cluster_queue, reason, cause), lasted)
 
 
 def _time_release(tally: Tally, cluster_queue: str, evicted: dict[str, Any], now: datetime) -> None:
     if cluster_queue:
         reason, _ = _reason_and_cause(evicted["reason"])
-        waited = _seconds(evicted["lastTransitionTime"], now)
+        waited = seconds(evicted["lastTransitionTime"], now)
         tally.time("workload_eviction_latency_seconds", (cluster_queue, reason), waited)
 
 
@@ -177,5 +177,5 @@ def _evictions(shown: Shown) -> dict[tuple[str, str], int]:
     return {(one["reason"], one.get("underlyingCause", "")): one["count"] for one in stats.get("evictions") or ()}
 
 
-def _seconds(since: str, until: datetime) -> float:
+def seconds(since: str, until: datetime) -> float:
     return (until - datetime.fromisoformat(since)).total_seconds()

@@ -7,7 +7,7 @@ is looked at once more a second later, until that finds nothing new: the last st
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from fairway.client.cluster import Cluster
 from fairway.controllers.configuration import ConfigurationSource
@@ -28,6 +28,8 @@ from fairway.runtime.worker import Worker
 
 LOCAL_QUEUES: Final = "localqueues.kueue.x-k8s.io"
 COHORTS: Final = "cohorts.kueue.x-k8s.io"
+
+_NOTHING: Final[dict[str, Any]] = {}
 
 FIRST_SECONDS: Final = 0.05
 BATCH_SECONDS: Final = 1.0
@@ -85,15 +87,25 @@ class QueueStatuses:
                 self._mark((resource, manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]))
 
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        for workload in (old, new):
-            if workload is None:
-                continue
-            local_queue = (workload["metadata"]["namespace"], workload["spec"].get("queueName", ""))
-            self._mark((LOCAL_QUEUES, *local_queue))
-            admission = (workload.get("status") or {}).get("admission")
-            cluster_queue = admission["clusterQueue"] if admission else self._leads_to.get(local_queue)
-            if cluster_queue:
-                self._mark((CLUSTER_QUEUES, "", cluster_queue))
+        place = None
+        if new is not None:
+            place = self._place_of(new)
+            self._mark_place(place)
+        if old is not None and (before := self._place_of(old)) != place:
+            self._mark_place(before)
+
+    def _place_of(self, workload: Manifest) -> tuple[str, str, str | None]:
+        """Its namespace, its LocalQueue and its ClusterQueue, as far as it has them."""
+        namespace, local_queue = workload["metadata"]["namespace"], workload["spec"].get("queueName", "")
+        admission = (workload.get("status") or _NOTHING).get("admission")
+        cluster_queue = admission["clusterQueue"] if admission else self._leads_to.get((namespace, local_queue))
+        return namespace, local_queue, cluster_queue
+
+    def _mark_place(self, place: tuple[str, str, str | None]) -> None:
+        namespace, local_queue, cluster_queue = place
+        self._mark((LOCAL_QUEUES, namespace, local_queue))
+        if cluster_queue:
+            self._mark((CLUSTER_QUEUES, "", cluster_queue))
 
     def _local_queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if not _is_news(old, new):

@@ -11,13 +11,6 @@ from fairway.store.feed import Watch
 from fairway.store.selectors import Selection
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
-    """One change as a watcher sees it."""
-
-    type: str
-    entry: Entry
-
-
 class Events:
     """One watcher's stream."""
 
@@ -25,8 +18,8 @@ class Events:
         self._watch = watch
         self._selection = selection
 
-    async def next(self) -> list[Event]:
-        """The events that come next; perhaps none, if what changed is not meant. `Expired` if it was too slow."""
+    async def next(self) -> list[Change]:
+        """The changes that come next; perhaps none, if what changed is not meant. `Expired` if it was too slow."""
         return self._seen(await self._watch.next())
 
     @property
@@ -34,28 +27,27 @@ class Events:
         """Whether there are changes, meant or not, that it has not looked at yet."""
         return self._watch.is_behind
 
-    def _seen(self, changes: list[Change]) -> list[Event]:
+    def _seen(self, changes: list[Change]) -> list[Change]:
         selection = self._selection
-        if not selection.filters:
-            namespace = selection.namespace
-            return [
-                Event(change.type, change.entry)
-                for change in changes
-                if not namespace or change.entry.key[0] == namespace
-            ]
-        return [event for change in changes if (event := _filtered(selection, change)) is not None]
+        if selection.filters:
+            return [seen for change in changes if (seen := _filtered(selection, change)) is not None]
+        namespace = selection.namespace
+        if not namespace:
+            return changes
+        return [change for change in changes if change.entry.key[0] == namespace]
 
 
-def _filtered(selection: Selection, change: Change) -> Event | None:
-    before = change.previous is not None and selection.matches(change.previous)
+def _filtered(selection: Selection, change: Change) -> Change | None:
+    previous = change.previous
+    before = previous is not None and selection.matches(previous)
     after = change.type != DELETED and selection.matches(change.entry)
     if after:
-        return Event(MODIFIED if before else ADDED, change.entry)
+        return Change(MODIFIED if before else ADDED, change.entry, previous)
     if not before:
         return None
-    if change.type == DELETED or change.previous is None:
-        return Event(DELETED, change.entry)
-    return Event(DELETED, _last_seen(change.previous, change.revision))
+    if change.type == DELETED or previous is None:
+        return Change(DELETED, change.entry, previous)
+    return Change(DELETED, _last_seen(previous, change.revision), previous)
 
 
 def _last_seen(entry: Entry, revision: int) -> Entry:
