@@ -161,15 +161,15 @@ class Writer:
         metadata = of["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         try:
-            left = await self._client.delete(
+            last, gone = await self._client.delete(
                 kind, namespace, name, uid=metadata["uid"], propagation=propagation, grace_seconds=grace_seconds
             )
         except NotFound:
-            left = None
-        if left is None:
-            self._cluster.note_gone(kind, of)
+            last, gone = of, True
+        if gone:
+            self._cluster.note_gone(kind, last)
         else:
-            self._cluster.note(kind, left)
+            self._cluster.note(kind, last)
 
     async def bind(self, pod: Manifest, node: str) -> Manifest:
         """Give a pod to a node."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
+from fairway.client.protocol import Deleted
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.frameworks.controller import FrameworkController
@@ -63,11 +64,11 @@ class Mortal(LocalClient):
         await self._fate.after()
         return patched
 
-    async def delete(self, *which: Any, **how: Any) -> Manifest | None:
+    async def delete(self, *which: Any, **how: Any) -> Deleted:
         await self._fate.before()
-        left = await super().delete(*which, **how)
+        deleted = await super().delete(*which, **how)
         await self._fate.after()
-        return left
+        return deleted
 
 
 class Relay:

@@ -1,7 +1,7 @@
 """A world in which the job controller works and a test plays the kubelet."""
 
 import copy
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +11,7 @@ from fairway.controllers.jobs import JobController, verdicts
 from fairway.controllers.jobs.statuses import stamp
 from fairway.kinds.kind import Manifest
 from fairway.store.entries import Change
+from fairway.store.objects import PatchType, Target, WriteOptions, when_durable
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 from fairway.testing.stores import LocalApi, OpenLog
 
@@ -68,10 +69,20 @@ class World:
 
     async def end(self, name: str, exit_code: int = 0, **status: Any) -> None:
         """The process of a pod ends."""
+        await self._patch(name, {**self._ended(exit_code), **status})
+
+    def stage_end(self, name: str) -> Awaitable[object]:
+        """The process of a pod ends well: decided, and not told to anybody before this goes on to wait."""
+        kind = self.api.kind("pods")
+        target = Target(kind, kind.stored, ("default", name), WriteOptions(), "status")
+        written = self.api.objects.stage_patch(target, PatchType.MERGE, {"status": self._ended(0)})
+        return when_durable(written)
+
+    def _ended(self, exit_code: int) -> dict[str, Any]:
         terminated = {"exitCode": exit_code, "finishedAt": stamp(self.cluster.clock.now())}
         container = {"name": "main", "image": "job", "imageID": "", "ready": False, "restartCount": 0}
         ended = {"containerStatuses": [{**container, "state": {"terminated": terminated}}], "conditions": []}
-        await self._patch(name, {"phase": "Failed" if exit_code else "Succeeded", **ended, **status})
+        return {"phase": "Failed" if exit_code else "Succeeded", **ended}
 
     async def remove(self, name: str) -> None:
         """A pod that was told to go has ended, and goes."""

@@ -184,6 +184,28 @@ def test_a_suspended_job_stands_still_at_once_and_goes_on_when_resumed() -> None
     run(play())
 
 
+def test_a_success_that_nobody_has_told_of_yet_counts_though_its_pod_is_deleted_at_once() -> None:
+    """The job is suspended in the moment of its success, which is stored but not heard of when the pod is deleted."""
+
+    async def play() -> None:
+        async with a_running_world() as world:
+            made = await world.submit()
+            [pod] = await world.until_pods(1)
+            await world.start(pod)
+            await world.cluster.clock.run_for(0.2)
+            await world.until(lambda: world.status().get("active") == 1)
+            writer = world.cluster.cluster.writer("somebody")
+            await writer.patch("jobs.batch", made, {"spec": {"suspend": True}})
+            ended = world.stage_end(pod)
+            await world.until(lambda: world.says("Complete"))
+            await ended
+
+            assert world.names() == []
+            assert world.status()["succeeded"] == 1
+
+    run(play())
+
+
 def test_a_job_that_is_let_in_at_once_never_says_that_it_was_suspended() -> None:
     async def play() -> None:
         async with a_running_world() as world:

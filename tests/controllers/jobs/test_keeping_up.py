@@ -5,10 +5,16 @@ from typing import Any
 import pytest
 
 from fairway.controllers.jobs.deciding import NewPod
-from fairway.controllers.jobs.ledgers import Ledger, Streak
+from fairway.controllers.jobs.ledgers import NOTHING_YET, Ledger, Streak
 from fairway.kinds.kind import Manifest
 
 from .things import NOW, ago, indexed, indexes, job, lost, names, plan_for, pod
+
+
+def test_a_pod_that_somebody_told_to_go_is_replaced_while_it_ends() -> None:
+    plan = plan_for(job(podReplacementPolicy="TerminatingOrFailed"), pod("a", told_to_go=11), ledger=NOTHING_YET)
+
+    assert plan.create == (NewPod(),)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +72,8 @@ from .things import NOW, ago, indexed, indexes, job, lost, names, plan_for, pod
         pytest.param(
             job(podReplacementPolicy="TerminatingOrFailed"),
             [pod("a", told_to_go=11)],
-            1,
-            id="a pod that was told to go is replaced while it ends",
+            0,
+            id="after a restart, none in the place of one that the job itself may have told to go",
         ),
         pytest.param(
             job(podReplacementPolicy="Failed"),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairway.controllers.jobs import pods as facts
 from fairway.controllers.jobs.deciding import NOTHING, is_at_rest
 
 from .things import RESUMED, SUSPENDED, Play, ago, condition, conditions_of, job, plan_for, pod
@@ -129,6 +130,43 @@ def test_a_job_that_was_done_before_it_could_be_stopped_is_complete_though_suspe
     play.sync()
 
     assert [one["type"] for one in play.job["status"]["conditions"] if one["status"] == "True"][-1] == "Complete"
+
+
+def test_nobody_takes_the_place_of_a_pod_that_was_told_to_go_before_it_has_ended() -> None:
+    """It may be done before it hears of it: two would do the same work."""
+    play = Play(job(backoffLimit=0))
+    play.sync()
+    play.start("p1")
+    play.change(suspend=True)
+    play.sync()
+    play.change(suspend=False)
+    play.sync()
+    assert play.active() == []
+
+    play.end("p1", well=True, by_itself=True)
+    play.sync()
+
+    assert play.job["status"]["succeeded"] == 1
+    assert play.made == 1
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_indexes_whose_pods_are_on_their_way_out_wait_while_others_go_on(*, restarted: bool) -> None:
+    play = Play(job(parallelism=3, completions=3, completionMode="Indexed"))
+    play.sync()
+    play.start("p1")
+    play.change(suspend=True)
+    play.sync()
+    play.change(suspend=False)
+    if restarted:
+        play.forget()
+    play.sync()
+    assert [facts.index(play.pods[name]) for name in play.active()] == [1, 2]
+
+    play.end("p1", well=False)
+    play.sync()
+
+    assert [facts.index(play.pods[name]) for name in play.active()] == [1, 2, 0]
 
 
 def test_a_restart_between_suspension_and_resumption_charges_nobody() -> None:

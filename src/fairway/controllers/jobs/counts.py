@@ -19,6 +19,9 @@ class Count(Struct, frozen=True, kw_only=True):
     active: tuple[Manifest, ...]
     ready: int
     terminating: tuple[Manifest, ...]
+    undecided: tuple[Manifest, ...]
+    """Those of them that the job itself told to go: one may have done its work before it could be told."""
+
     successes: tuple[Manifest, ...]
     """Pods that succeeded and are not in the status yet."""
 
@@ -109,6 +112,7 @@ def _added_up(
         active=tuple(active),
         ready=sum(facts.is_ready(pod) for pod in active),
         terminating=tuple(terminating),
+        undecided=tuple(pod for pod in terminating if facts.uid(pod) in ledger.excused),
         successes=tuple(new_successes),
         failures=tuple(new_failures),
         all_failures=tuple(all_failures),

@@ -153,7 +153,7 @@ def _kept_up(spec: JobSpec, count: Count, now: datetime) -> Plan:
     surplus = _surplus(spec, count, len(count.active) - wanted)
     if surplus:
         return Plan(delete=tuple(surplus[:MOST_AT_ONCE]), excuses=True)
-    missing = wanted - len(count.active) - (len(count.terminating) if spec.replaces_only_failed else 0)
+    missing = wanted - len(count.active) - len(_awaited(spec, count))
     if missing <= 0:
         return NOTHING
     missing = min(missing, MOST_AT_ONCE)
@@ -165,6 +165,11 @@ def _kept_up(spec: JobSpec, count: Count, now: datetime) -> Plan:
     if spec.indexed:
         return Plan(create=tuple(NewPod(index) for index in _open_indexes(spec, count, missing)))
     return Plan(create=(NewPod(),) * missing)
+
+
+def _awaited(spec: JobSpec, count: Count) -> tuple[Manifest, ...]:
+    """Pods on their way out that must have ended before others take their place."""
+    return count.terminating if spec.replaces_only_failed else count.undecided
 
 
 def _wanted_active(spec: JobSpec, count: Count) -> int:
@@ -195,9 +200,7 @@ def _surplus(spec: JobSpec, count: Count, excess: int) -> list[Manifest]:
 
 def _open_indexes(spec: JobSpec, count: Count, most: int) -> list[int]:
     """The first indexes that nobody works on and that are not settled."""
-    busy = [facts.index(pod) for pod in count.active]
-    if spec.replaces_only_failed:
-        busy += [facts.index(pod) for pod in count.terminating]
+    busy = [facts.index(pod) for pod in (*count.active, *_awaited(spec, count))]
     settled = count.done.joined(count.given_up).having(index for index in busy if index is not None)
     return list(islice(settled.missing(spec.completions or 0), most))
 

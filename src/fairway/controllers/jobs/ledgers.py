@@ -15,8 +15,10 @@ forgiven, or one completion of a job without indexes is run once more.
 
 Pods that the job itself did away with (it was suspended, or wants fewer) count for nothing, whatever they still do:
 they are `excused`. Only one that came to a good end before it could be told to stop counts: its work is done, and must
-not be done again. A restart in the middle of that finds them marked for deletion, and excuses every such pod that had
-not ended before it was told to go. A failure may be forgiven by this, and a job is never failed by its own suspension.
+not be done again. So a job that is resumed makes no pod in the place of one that it told to go until that has ended,
+whatever its `podReplacementPolicy` says of others. A restart in the middle of that finds them marked for deletion, and
+excuses every such pod that had not ended before it was told to go. A failure may be forgiven by this, and a job is
+never failed by its own suspension.
 """
 
 from collections.abc import Collection, Iterable, Mapping
