@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fairway.kinds.kind import Manifest
 
 from .worlds import World, a_world, container, play, pod
@@ -79,7 +81,7 @@ def test_what_is_launched(tmp_path: Path) -> None:
                 "CUDA_VISIBLE_DEVICES": "",
                 "NVIDIA_VISIBLE_DEVICES": "void",
             }
-            assert launch.cwd == str(tmp_path / "work" / uid)
+            assert launch.cwd == launch.home == str(tmp_path / "work" / uid)
             assert launch.log == str(tmp_path / "logs" / "default" / uid / "main" / "0.log")
             assert (launch.limits.cpu_millis, launch.limits.memory_bytes) == (1500, 1 << 30)
 
@@ -267,6 +269,34 @@ def test_what_a_container_waits_for_lets_it_start_when_it_comes(tmp_path: Path) 
             )
             await world.until(lambda: world.phase() == "Running")
             assert world.supervision.launches[0].env["V"] == "v"
+
+    play(story())
+
+
+@pytest.mark.parametrize("mounts", [pytest.param([], id="by the supervisor"), pytest.param(["data"], id="for a link")])
+def test_a_container_whose_directory_cannot_be_made_waits_until_it_can(tmp_path: Path, mounts: list[str]) -> None:
+    """By whom it is made shows in nothing."""
+    fault = f"[Errno 2] No such file or directory: '{tmp_path}/work/"
+
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            (tmp_path / "work").rmdir()
+            world.supervision.no_home = f"{fault}…'"
+            main = container("main", volumeMounts=[{"name": "vol", "mountPath": path} for path in mounts])
+            volumes = [{"name": "vol", "emptyDir": {}} for _ in mounts]
+            await world.create(pod("p", main, volumes=volumes, restartPolicy="OnFailure"))
+            await world.until(lambda: "containerStatuses" in world.status())
+            waiting = world.state_of()["state"]["waiting"]
+            assert waiting["reason"] == "CreateContainerConfigError"
+            assert waiting["message"].startswith(f"the pod's directory cannot be made: {fault}")
+            assert world.state_of()["restartCount"] == 0
+            await world.until(lambda: events(world, "Failed") == [f"Error: {waiting['message']}"])
+            assert world.supervision.launches == []
+
+            (tmp_path / "work").mkdir()
+            world.supervision.no_home = ""
+            await world.until(lambda: world.phase() == "Running", patience_seconds=30)
+            assert [one.id for one in world.supervision.launches] == [world.id("p")]
 
     play(story())
 

@@ -20,10 +20,10 @@ import msgspec
 
 from fairway import __version__
 from fairway.errors import FairwayError
-from fairway.runner.processes import Ended, Heard, Launch, Process
+from fairway.runner.processes import Ended, Heard, Launch, NoHome, Process
 from fairway.runner.supervising import messages
 from fairway.runner.supervising.hunting import MODULE
-from fairway.runner.supervising.places import HELD, Settings, folder_of, log_of, socket_of, through
+from fairway.runner.supervising.places import HELD, Settings, folder_of, log_of, make_home, socket_of, through
 from fairway.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class LocalSupervision:
         self._link: _Link | None = None
         self._attaching = asyncio.Lock()
         self._instance: str | None = None
-        self._closing = self._may_replace = False
+        self._closing = self._may_replace = self._makes_homes = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.limits_note = ""
         """Why CPU and memory limits are not enforced; empty if they are. Known once `connect` has returned."""
@@ -88,6 +88,8 @@ class LocalSupervision:
         if fault := messages.fault_of(launch):
             raise ValueError(fault)
         if launch.id not in self._processes:
+            if launch.home and not self._makes_homes and (fault := make_home(launch.home)):
+                raise NoHome(fault)
             await self._ask(messages.Start(next(self._numbers), launch))
 
     async def stop(self, process_id: str, grace_seconds: float) -> None:
@@ -123,7 +125,7 @@ class LocalSupervision:
             self._link.close()
             await asyncio.shield(self._link.gone)
         for unanswered in self._unanswered.values():
-            _fail(unanswered.answered, "the connection to the supervisor was closed")
+            _fail(unanswered.answered, SupervisorFailed("the connection to the supervisor was closed"))
 
     async def _ask(self, request: messages.Start | messages.Stop | messages.Forget) -> None:
         if self._instance is None or self._closing:
@@ -242,6 +244,7 @@ class LocalSupervision:
         first, replaced = self._instance is None, self._instance not in (None, welcome.instance)
         self._link, self._instance = link, welcome.instance
         self.limits_note, self.supervisor_pid = welcome.limits_note, welcome.pid
+        self._makes_homes = welcome.makes_homes
         for request, _, _ in self._unanswered.values():
             if isinstance(request, messages.Forget):
                 known.pop(request.id, None)
@@ -273,9 +276,12 @@ class LocalSupervision:
             case messages.Changed(process=process):
                 self._processes[process.id] = process
                 self._tell(process)
+            case messages.Homeless(number=number, reason=reason):
+                if unanswered := self._unanswered.get(number):
+                    _fail(unanswered.answered, NoHome(reason))
             case messages.Refused(reason=reason):  # it does not say which; all may be asked again, by who knows why
                 for unanswered in self._unanswered.values():
-                    _fail(unanswered.answered, f"the supervisor refused a request: {reason}")
+                    _fail(unanswered.answered, SupervisorFailed(f"the supervisor refused a request: {reason}"))
 
     def on_gone(self, link: "_Link") -> None:
         if link is self._link:
@@ -396,9 +402,9 @@ def _set(answered: asyncio.Future[None]) -> None:
         answered.set_result(None)
 
 
-def _fail(answered: asyncio.Future[None], reason: str) -> None:
+def _fail(answered: asyncio.Future[None], error: FairwayError) -> None:
     if not answered.done():
-        answered.set_exception(SupervisorFailed(reason))
+        answered.set_exception(error)
 
 
 def _last(path: Path) -> str:

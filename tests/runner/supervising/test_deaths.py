@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from fairway import __version__
+from fairway.runner.processes import NoHome
 from fairway.runner.supervising import messages
 from fairway.runner.supervising.places import socket_of
 from fairway.runner.supervision import LocalSupervision
@@ -282,6 +284,38 @@ def test_a_request_that_was_not_answered_is_asked_again(own: Path) -> None:
             assert server.supervision.supervisor_pid != first
 
     play(scene())
+
+
+def test_a_supervisor_that_makes_no_directories_finds_them_made(own: Path) -> None:
+    """One from before there were any of which it had to be told, and which still holds processes."""
+    found: dict[str, bool] = {}
+
+    def is_made(home: str) -> bool:
+        return Path(home).is_dir()
+
+    async def older(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        frames = messages.Frames()
+        while data := await reader.read(65536):
+            frames.feed(data)
+            for request in map(messages.request, frames):
+                if isinstance(request, messages.Hello):
+                    welcome = {"type": "welcome", "version": 1, "build": __version__, "pid": 1, "instance": "i"}
+                    text = json.dumps({**welcome, "limits_note": ""}).encode()
+                    writer.write(len(text).to_bytes(4, "big") + text + messages.frame(messages.Complete()))
+                elif isinstance(request, messages.Start):
+                    found[request.launch.id] = is_made(request.launch.home)
+                    writer.write(messages.frame(messages.Done(request.number)))
+        writer.close()
+
+    async def scene() -> None:
+        socket_of(own).parent.mkdir()
+        async with await asyncio.start_unix_server(older, socket_of(own)), connected(own) as server:
+            await server.supervision.start(server.launch("job", "true", home=str(own / "home")))
+            with pytest.raises(NoHome, match="No such file or directory"):
+                await server.supervision.start(server.launch("homeless", "true", home=str(own / "no" / "home")))
+
+    play(scene())
+    assert found == {"job": True}
 
 
 def test_an_older_release_that_holds_nothing_makes_way(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
