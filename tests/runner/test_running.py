@@ -1,5 +1,6 @@
 """Pods on this machine: what is started and stopped, when, and what their status says of it."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,39 @@ def test_a_deleted_pod_is_stopped_then_its_end_is_written_then_it_goes(tmp_path:
             kinds = [kind for kind, entry in seen if entry.resource == "pods"]
             assert kinds == ["MODIFIED", "MODIFIED", "DELETED"], "marked, ended, gone"
             assert world.supervision.processes == {}
+
+    play(story())
+
+
+@pytest.mark.parametrize("grace_seconds", [30, 0])
+def test_a_pod_that_is_deleted_while_it_is_being_started_is_stopped(tmp_path: Path, grace_seconds: int) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            world.supervision.hesitates = asyncio.Event()
+            await world.create(pod())
+            await world.pass_time(0.1)
+            await world.api.delete("pods", "p", grace_seconds=grace_seconds)
+            await world.pass_time(0.1)
+            assert (world.supervision.launches, world.supervision.stops) == ([], [])
+
+            world.supervision.hesitates.set()
+            await world.until(lambda: [one for one, _ in world.supervision.stops] == [world.id("p")])
+            world.supervision.end(world.id("p"), None, signal=15)
+            await world.until(lambda: world.api.get("pods", "p") is None)
+            await world.until(lambda: world.supervision.processes == {})
+
+    play(story())
+
+
+def test_a_process_that_has_ended_when_its_start_is_answered_ends_its_pod(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            world.supervision.on_change(
+                lambda process: world.supervision.end(process.id, 3) if process.ended is None else None
+            )
+            await world.create(pod())
+            await world.until(lambda: world.phase() == "Failed", patience_seconds=0.02)
+            assert world.state_of()["state"]["terminated"]["exitCode"] == 3
 
     play(story())
 

@@ -96,7 +96,10 @@ class Supervision(Protocol):
         """SIGTERM to the whole group, SIGKILL after the grace period to all that is left; nothing if it has ended."""
 
     async def forget(self, process_id: str) -> None:
-        """What became of this process is noted durably elsewhere; the supervisor need not remember it."""
+        """What became of this process is noted durably elsewhere; the supervisor need not remember it.
+
+        Nobody waits for it to hear of that: one that never does remembers too much, and is told by the next server.
+        """
 
     def on_lost(self, heard: Callable[[], Awaitable[None]]) -> None:
         """Tell this one when the supervisor itself died; what it held has ended as `lost` by then."""

@@ -146,10 +146,9 @@ def test_a_killed_supervisor_is_replaced_and_what_it_held_is_lost_and_gone(own: 
 def test_a_supervisor_that_was_killed_while_no_server_was_there(own: Path) -> None:
     async def scene() -> None:
         async with connected(own) as server:
-            process = await server.start("job", "sleep", "600")
-            await server.start("done", "true")
-            await server.ended("done")
+            await server.run("done", "true")
             await server.supervision.forget("done")
+            process = await server.start("job", "sleep", "600")
         supervisor = supervisor_of(own)
         assert supervisor is not None
         kill(supervisor)
@@ -282,6 +281,26 @@ def test_a_request_that_was_not_answered_is_asked_again(own: Path) -> None:
 
             assert (await starting).exit_code == 6
             assert server.supervision.supervisor_pid != first
+
+    play(scene())
+
+
+def test_what_is_to_be_forgotten_stays_forgotten_when_the_supervisor_did_not_hear_of_it(own: Path) -> None:
+    async def scene() -> None:
+        async with connected(own) as server:
+            await server.run("done", "true")
+            first = server.supervision.supervisor_pid
+            assert first is not None
+            os.kill(first, signal.SIGSTOP)
+            await server.supervision.forget("done")
+            kill(first)
+
+            assert (await server.run("another", "sh", "-c", "exit 4")).exit_code == 4
+            assert server.supervision.supervisor_pid != first
+            assert list(server.processes) == ["another"]
+            assert [one.id for one in server.told] == ["done"] * 2 + ["another"] * 2
+        async with connected(own) as server:
+            assert list(server.processes) == ["another"]
 
     play(scene())
 

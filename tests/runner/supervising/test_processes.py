@@ -15,6 +15,7 @@ from fairway.runner.supervision import LocalSupervision, SupervisorFailed
 from fairway.runtime.clock import SystemClock
 
 from .servers import (
+    SECONDS,
     children_of,
     connected,
     eventually,
@@ -223,6 +224,23 @@ def test_what_is_forgotten_is_gone_and_what_runs_is_not_forgotten(shared: Path) 
         async with connected(shared) as server:
             assert "ended" not in server.processes
             assert (await server.stop("runs")).signal == signal.SIGKILL
+
+    play(scene())
+
+
+def test_what_is_forgotten_is_told_soon_though_nobody_waits_for_it(shared: Path) -> None:
+    async def scene() -> None:
+        async with connected(shared) as server:
+            await server.run("soon", "true")
+            await server.supervision.forget("soon")
+            async with asyncio.timeout(SECONDS):
+                while await known("soon"):
+                    continue
+            assert [one.id for one in server.told] == ["soon", "soon"]
+
+    async def known(process_id: str) -> bool:
+        async with connected(shared) as other:
+            return process_id in other.processes
 
     play(scene())
 
