@@ -1,8 +1,10 @@
 """A supervisor without processes: what becomes of them is what the test says."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from fairway.runner.processes import Ended, Heard, Launch, Process
+from fairway.runner.processes import Ended, Heard, Launch, NoHome, Process
+from fairway.runner.supervising.places import make_home
 from fairway.runtime.clock import Clock
 
 
@@ -21,6 +23,10 @@ class ScriptedSupervision:
         """Every process that was really started, in order."""
         self.stops: list[tuple[str, float]] = []
         self.forgotten: list[str] = []
+        self.no_home = ""
+        """Why the directories of processes cannot be made, if so."""
+        self.hesitates: asyncio.Event | None = None
+        """What it waits for before it takes over anything, if so."""
         self.slow = False
         """Whether processes are taken over but do not run until `begin`."""
 
@@ -40,6 +46,10 @@ class ScriptedSupervision:
     async def start(self, launch: Launch) -> None:
         if launch.id in self._processes:
             return
+        if self.hesitates is not None:
+            await self.hesitates.wait()
+        if fault := self.no_home or make_home(launch.home):
+            raise NoHome(fault)
         self.launches.append(launch)
         self._processes[launch.id] = Process(id=launch.id)
         if not self.slow:

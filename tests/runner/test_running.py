@@ -1,7 +1,10 @@
 """Pods on this machine: what is started and stopped, when, and what their status says of it."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from fairway.kinds.kind import Manifest
 
@@ -79,7 +82,7 @@ def test_what_is_launched(tmp_path: Path) -> None:
                 "CUDA_VISIBLE_DEVICES": "",
                 "NVIDIA_VISIBLE_DEVICES": "void",
             }
-            assert launch.cwd == str(tmp_path / "work" / uid)
+            assert launch.cwd == launch.home == str(tmp_path / "work" / uid)
             assert launch.log == str(tmp_path / "logs" / "default" / uid / "main" / "0.log")
             assert (launch.limits.cpu_millis, launch.limits.memory_bytes) == (1500, 1 << 30)
 
@@ -126,6 +129,39 @@ def test_a_deleted_pod_is_stopped_then_its_end_is_written_then_it_goes(tmp_path:
             kinds = [kind for kind, entry in seen if entry.resource == "pods"]
             assert kinds == ["MODIFIED", "MODIFIED", "DELETED"], "marked, ended, gone"
             assert world.supervision.processes == {}
+
+    play(story())
+
+
+@pytest.mark.parametrize("grace_seconds", [30, 0])
+def test_a_pod_that_is_deleted_while_it_is_being_started_is_stopped(tmp_path: Path, grace_seconds: int) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            world.supervision.hesitates = asyncio.Event()
+            await world.create(pod())
+            await world.pass_time(0.1)
+            await world.api.delete("pods", "p", grace_seconds=grace_seconds)
+            await world.pass_time(0.1)
+            assert (world.supervision.launches, world.supervision.stops) == ([], [])
+
+            world.supervision.hesitates.set()
+            await world.until(lambda: [one for one, _ in world.supervision.stops] == [world.id("p")])
+            world.supervision.end(world.id("p"), None, signal=15)
+            await world.until(lambda: world.api.get("pods", "p") is None)
+            await world.until(lambda: world.supervision.processes == {})
+
+    play(story())
+
+
+def test_a_process_that_has_ended_when_its_start_is_answered_ends_its_pod(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            world.supervision.on_change(
+                lambda process: world.supervision.end(process.id, 3) if process.ended is None else None
+            )
+            await world.create(pod())
+            await world.until(lambda: world.phase() == "Failed", patience_seconds=0.02)
+            assert world.state_of()["state"]["terminated"]["exitCode"] == 3
 
     play(story())
 
@@ -267,6 +303,34 @@ def test_what_a_container_waits_for_lets_it_start_when_it_comes(tmp_path: Path) 
             )
             await world.until(lambda: world.phase() == "Running")
             assert world.supervision.launches[0].env["V"] == "v"
+
+    play(story())
+
+
+@pytest.mark.parametrize("mounts", [pytest.param([], id="by the supervisor"), pytest.param(["data"], id="for a link")])
+def test_a_container_whose_directory_cannot_be_made_waits_until_it_can(tmp_path: Path, mounts: list[str]) -> None:
+    """By whom it is made shows in nothing."""
+    fault = f"[Errno 2] No such file or directory: '{tmp_path}/work/"
+
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            (tmp_path / "work").rmdir()
+            world.supervision.no_home = f"{fault}…'"
+            main = container("main", volumeMounts=[{"name": "vol", "mountPath": path} for path in mounts])
+            volumes = [{"name": "vol", "emptyDir": {}} for _ in mounts]
+            await world.create(pod("p", main, volumes=volumes, restartPolicy="OnFailure"))
+            await world.until(lambda: "containerStatuses" in world.status())
+            waiting = world.state_of()["state"]["waiting"]
+            assert waiting["reason"] == "CreateContainerConfigError"
+            assert waiting["message"].startswith(f"the pod's directory cannot be made: {fault}")
+            assert world.state_of()["restartCount"] == 0
+            await world.until(lambda: events(world, "Failed") == [f"Error: {waiting['message']}"])
+            assert world.supervision.launches == []
+
+            (tmp_path / "work").mkdir()
+            world.supervision.no_home = ""
+            await world.until(lambda: world.phase() == "Running", patience_seconds=30)
+            assert [one.id for one in world.supervision.launches] == [world.id("p")]
 
     play(story())
 

@@ -17,6 +17,7 @@ from fairway.runner.pods.environment import Sources, inherited, variables_of
 from fairway.runner.pods.expansion import expanded
 from fairway.runner.pods.troubles import ConfigError
 from fairway.runner.processes import Launch, Limits
+from fairway.runner.supervising.places import make_home
 from fairway.runner.volumes import made_volumes
 
 
@@ -59,26 +60,37 @@ class Launching:
         declared = variables_of(pod, container, self._sources, given)
         known = {**given, **declared}
         argv = _arguments(container, known)
-        work = self._made_work(uid)
-        placed = mounts.mounted(pod, container, volumes, known, work)
+        work = self._directories.work(uid)
+        placed = self._mounted(pod, container, volumes, known, work)
+        wanted = container.get("workingDir")
         return Prepared(
             Launch(
                 id=process_id(uid, name, number),
                 argv=argv,
                 # GPUs that another pod has are nobody's to name.
                 env={**self._inherited, **known, **self._gpus(pod, name)},
-                cwd=str(work / placed.directory(container.get("workingDir") or ".")),
+                cwd=str(Path(work) / placed.directory(wanted)) if wanted else work,
                 log=self._directories.log(metadata["namespace"], uid, name, number),
                 limits=_limits(pod, container),
+                home=work,
             ),
             placed.missing,
         )
 
-    def _made_work(self, uid: str) -> Path:
-        try:
-            return self._directories.made_work(uid)
-        except OSError as error:
-            raise ConfigError(f"the pod's directory cannot be made: {error}") from error
+    def _mounted(
+        self,
+        pod: Manifest,
+        container: Mapping[str, Any],
+        volumes: Mapping[str, Path],
+        known: Mapping[str, str],
+        work: str,
+    ) -> mounts.Mounts:
+        """What came of the mounts; only they need the working directory before the process is asked for."""
+        if not container.get("volumeMounts"):
+            return mounts.NONE
+        if fault := make_home(work):
+            raise without_home(fault)
+        return mounts.mounted(pod, container, volumes, known, Path(work))
 
     def _gpus(self, pod: Manifest, container: str) -> dict[str, str]:
         """The GPUs that a container may see: on a machine with GPUs, none means none."""
@@ -86,6 +98,11 @@ class Launching:
             return {}
         shown = ",".join(map(str, share_of(pod, container, self._devices.held(pod["metadata"]["uid"]))))
         return {"CUDA_VISIBLE_DEVICES": shown, "NVIDIA_VISIBLE_DEVICES": shown or "void"}
+
+
+def without_home(fault: str) -> ConfigError:
+    """The working directory of a pod cannot be made."""
+    return ConfigError(f"the pod's directory cannot be made: {fault}")
 
 
 def _arguments(container: Mapping[str, Any], known: Mapping[str, str]) -> tuple[str, ...]:

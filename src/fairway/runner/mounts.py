@@ -46,7 +46,7 @@ class Mounts(Struct, frozen=True):
         return wanted
 
 
-_NO_MOUNTS: Final = Mounts((), ())
+NONE: Final = Mounts((), ())
 
 
 def variable_of(volume: str) -> str:
@@ -66,8 +66,6 @@ def mounted(
     work: Path,
 ) -> Mounts:
     """Put the volumes of a container where they can be put; `ConfigError` where that would do harm."""
-    if not container.get("volumeMounts"):
-        return _NO_MOUNTS
     places: list[tuple[PurePosixPath, Path]] = []
     missing: list[tuple[str, str]] = []
     kinds = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}

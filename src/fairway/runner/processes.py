@@ -9,12 +9,18 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from fairway.errors import FairwayError
+
 
 class Limits(Struct, frozen=True, kw_only=True):
     """What a process and its children may use; `None` sets no limit."""
 
     cpu_millis: int | None = None
     memory_bytes: int | None = None
+
+
+class NoHome(FairwayError):
+    """The directory that a process wants first cannot be made, so nothing was started; the text says why."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -30,6 +36,8 @@ class Launch(Struct, frozen=True, kw_only=True):
     """The file that takes stdout and stderr, in the format of `docs/logs.md`."""
 
     limits: Limits = Limits()
+    home: str = ""
+    """A directory that is made first, for its owner alone, if it is not there; empty for none."""
 
 
 class Ended(Struct, frozen=True, kw_only=True):
@@ -79,13 +87,19 @@ class Supervision(Protocol):
         """Tell this one when a process started or ended."""
 
     async def start(self, launch: Launch) -> None:
-        """Start a process, unless this identity was started before; returns when the supervisor has taken it over."""
+        """Start a process, unless this identity was started before; returns when the supervisor has taken it over.
+
+        `NoHome` if it is not taken over because its directory cannot be made.
+        """
 
     async def stop(self, process_id: str, grace_seconds: float) -> None:
         """SIGTERM to the whole group, SIGKILL after the grace period to all that is left; nothing if it has ended."""
 
     async def forget(self, process_id: str) -> None:
-        """What became of this process is noted durably elsewhere; the supervisor need not remember it."""
+        """What became of this process is noted durably elsewhere; the supervisor need not remember it.
+
+        Nobody waits for it to hear of that: one that never does remembers too much, and is told by the next server.
+        """
 
     def on_lost(self, heard: Callable[[], Awaitable[None]]) -> None:
         """Tell this one when the supervisor itself died; what it held has ended as `lost` by then."""

@@ -200,6 +200,8 @@ class Runner:
             except NotEnough as lack:
                 return await self._reject(pod, lack)
             await self._starting.start_all(pod, record, plan.starts)
+            if self._pods.get(uid) is pod and not record.troubles and not record.stillborn:
+                return self._begun(record, plan)
             pod = self._pods.get(uid)
             if pod is None or _is_over(pod):
                 return 0.0
@@ -215,6 +217,15 @@ class Runner:
             return None
         wait = await self._write_progress(pod, record, seen, plan)
         return _earliest(plan.again_seconds, wait, again)
+
+    def _begun(self, record: Record, plan: Plan) -> float | None:
+        """Everything was started that was to be, and the pod is the same: whatever becomes of them is heard of.
+
+        A pod that changed meanwhile is looked at again at once: one that is to end should not run a moment longer.
+        """
+        if record.unwritten_since is None:
+            record.unwritten_since = self._clock.monotonic()
+        return _earliest(plan.again_seconds, _STARTING_SECONDS)
 
     def _forgive_troubles(self, record: Record) -> float | None:
         """What kept containers from being started may be over: not all of it is an object that can be watched."""

@@ -11,12 +11,12 @@ from fairway.errors import FairwayError
 from fairway.kinds.kind import Manifest
 from fairway.runner.devices import Devices, wanted_by
 from fairway.runner.directories import Directories
-from fairway.runner.launching import Launching, Prepared
+from fairway.runner.launching import Launching, Prepared, without_home
 from fairway.runner.mounts import variable_of
 from fairway.runner.pods.attempts import failed_to_start
 from fairway.runner.pods.planning import Start, containers_of
 from fairway.runner.pods.troubles import ConfigError
-from fairway.runner.processes import Process, Supervision
+from fairway.runner.processes import NoHome, Process, Supervision
 from fairway.runner.records import Processes, Record
 from fairway.runtime.clock import Clock
 
@@ -51,7 +51,8 @@ class Starting:
         `NotEnough` if so many GPUs are not free.
         """
         uid = pod["metadata"]["uid"]
-        self._devices.take(uid, wanted_by(pod), self._directories.pod(uid))
+        if wanted := wanted_by(pod):
+            self._devices.take(uid, wanted, self._directories.pod(uid))
         if record.volumes is None:
             try:
                 self._keep_logs(pod)
@@ -89,17 +90,20 @@ class Starting:
             self._hinder(pod, record, start, error)
             return
         self._tell_missing(pod, record, prepared)
-        record.failures[name] = start.failures
         launch = prepared.launch
         known = self._processes.knows(launch.id)
         if not known:
             self._processes.note(Process(id=launch.id))
         try:
             await self._supervision.start(launch)
-        except (FairwayError, OSError):
+        except (FairwayError, OSError) as error:
             if not known and launch.id not in self._supervision.processes:
                 self._processes.drop(launch.id)
-            raise
+            if not isinstance(error, NoHome):
+                raise
+            self._hinder(pod, record, start, without_home(str(error)))
+        else:
+            record.failures[name] = start.failures
 
     def _hinder(self, pod: Manifest, record: Record, start: Start, error: ConfigError) -> None:
         """A container cannot be started: where nothing can help and nobody tries again, it has failed."""

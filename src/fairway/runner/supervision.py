@@ -20,10 +20,10 @@ import msgspec
 
 from fairway import __version__
 from fairway.errors import FairwayError
-from fairway.runner.processes import Ended, Heard, Launch, Process
+from fairway.runner.processes import Ended, Heard, Launch, NoHome, Process
 from fairway.runner.supervising import messages
 from fairway.runner.supervising.hunting import MODULE
-from fairway.runner.supervising.places import HELD, Settings, folder_of, log_of, socket_of, through
+from fairway.runner.supervising.places import HELD, Settings, folder_of, log_of, make_home, socket_of, through
 from fairway.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -35,6 +35,9 @@ _SECONDS_TO_BEGIN = 60.0
 _ATTEMPTS = 3
 _MOST_LOOKS = 300
 """How often to look for a supervisor that another server is starting just now, or that is just ending."""
+
+_SECONDS_TO_HOLD_BACK = 0.05
+"""How long a request that nobody waits for may wait for another one to go with."""
 
 _PAUSE = 0.05
 _SECONDS_BETWEEN_ATTEMPTS = 1.0
@@ -58,10 +61,13 @@ class LocalSupervision:
         self._heard_lost: list[Callable[[], Awaitable[None]]] = []
         self._numbers = count(1)
         self._unanswered: dict[int, _Unanswered] = {}
+        self._held_back: list[bytes] = []
+        """Requests that nobody waits for; they go with the next one, or soon."""
+
         self._link: _Link | None = None
         self._attaching = asyncio.Lock()
         self._instance: str | None = None
-        self._closing = self._may_replace = False
+        self._closing = self._may_replace = self._makes_homes = self._will_send = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.limits_note = ""
         """Why CPU and memory limits are not enforced; empty if they are. Known once `connect` has returned."""
@@ -88,6 +94,8 @@ class LocalSupervision:
         if fault := messages.fault_of(launch):
             raise ValueError(fault)
         if launch.id not in self._processes:
+            if launch.home and not self._makes_homes and (fault := make_home(launch.home)):
+                raise NoHome(fault)
             await self._ask(messages.Start(next(self._numbers), launch))
 
     async def stop(self, process_id: str, grace_seconds: float) -> None:
@@ -97,11 +105,18 @@ class LocalSupervision:
             await self._ask(messages.Stop(next(self._numbers), process_id, grace))
 
     async def forget(self, process_id: str) -> None:
-        """Of a process that has not ended, nothing is forgotten."""
+        """Of a process that has not ended, nothing is forgotten. The supervisor hears of it with the next request."""
         process = self._processes.get(process_id)
-        if process is not None and process.ended is not None:
-            del self._processes[process_id]
-            await self._ask(messages.Forget(next(self._numbers), process_id))
+        if process is None or process.ended is None:
+            return
+        del self._processes[process_id]
+        request = messages.Forget(next(self._numbers), process_id)
+        data = messages.frame(request)
+        self._unanswered[request.number] = _Unanswered(request, data, None)
+        self._held_back.append(data)
+        if not self._will_send:
+            self._will_send = True
+            self._clock.call_later(_SECONDS_TO_HOLD_BACK, self._send_held_back)
 
     async def shutdown(self, grace_seconds: float = 0.0) -> None:
         """Stop every process, and the supervisor when the last one has ended; this connection is closed then."""
@@ -109,7 +124,7 @@ class LocalSupervision:
         self._closing = True
         if self._link is not None:
             grace = min(max(0.0, grace_seconds), messages.LONGEST_GRACE)
-            self._link.send(messages.frame(messages.Shutdown(next(self._numbers), grace)))
+            self._send(messages.frame(messages.Shutdown(next(self._numbers), grace)))
             await asyncio.shield(self._link.gone)
         await self.close()
 
@@ -120,23 +135,35 @@ class LocalSupervision:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._link is not None:
+            self._send()
             self._link.close()
             await asyncio.shield(self._link.gone)
         for unanswered in self._unanswered.values():
-            _fail(unanswered.answered, "the connection to the supervisor was closed")
+            _fail(unanswered.answered, SupervisorFailed("the connection to the supervisor was closed"))
 
-    async def _ask(self, request: messages.Start | messages.Stop | messages.Forget) -> None:
+    async def _ask(self, request: messages.Start | messages.Stop) -> None:
         if self._instance is None or self._closing:
             raise SupervisorFailed("not connected to a supervisor; connect first")
         data = messages.frame(request)
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unanswered[request.number] = _Unanswered(request, data, answered)
         try:
-            if self._link is not None:
-                self._link.send(data)
+            self._send(data)
             await answered
         finally:
             del self._unanswered[request.number]
+
+    def _send(self, data: bytes = b"") -> None:
+        """Send this, and before it what was held back; where there is no connection, the next one begins with both."""
+        if self._held_back:
+            data = b"".join((*self._held_back, data))
+            self._held_back.clear()
+        if self._link is not None and data:
+            self._link.send(data)
+
+    def _send_held_back(self) -> None:
+        self._will_send = False
+        self._send()
 
     # Finding the supervisor
 
@@ -242,6 +269,7 @@ class LocalSupervision:
         first, replaced = self._instance is None, self._instance not in (None, welcome.instance)
         self._link, self._instance = link, welcome.instance
         self.limits_note, self.supervisor_pid = welcome.limits_note, welcome.pid
+        self._makes_homes = welcome.makes_homes
         for request, _, _ in self._unanswered.values():
             if isinstance(request, messages.Forget):
                 known.pop(request.id, None)
@@ -252,6 +280,7 @@ class LocalSupervision:
         before = dict(self._processes)
         self._processes.clear()
         self._processes.update(known)
+        self._held_back.clear()
         for request, data, answered in self._unanswered.values():
             if isinstance(request, messages.Start) and request.launch.id in known:
                 _set(answered)
@@ -270,12 +299,17 @@ class LocalSupervision:
             case messages.Done(number=number):
                 if unanswered := self._unanswered.get(number):
                     _set(unanswered.answered)
+                    if unanswered.answered is None:
+                        del self._unanswered[number]
             case messages.Changed(process=process):
                 self._processes[process.id] = process
                 self._tell(process)
+            case messages.Homeless(number=number, reason=reason):
+                if unanswered := self._unanswered.get(number):
+                    _fail(unanswered.answered, NoHome(reason))
             case messages.Refused(reason=reason):  # it does not say which; all may be asked again, by who knows why
                 for unanswered in self._unanswered.values():
-                    _fail(unanswered.answered, f"the supervisor refused a request: {reason}")
+                    _fail(unanswered.answered, SupervisorFailed(f"the supervisor refused a request: {reason}"))
 
     def on_gone(self, link: "_Link") -> None:
         if link is self._link:
@@ -316,7 +350,8 @@ class LocalSupervision:
 class _Unanswered(NamedTuple):
     request: messages.Start | messages.Stop | messages.Forget
     data: bytes
-    answered: asyncio.Future[None]
+    answered: asyncio.Future[None] | None
+    """`None` where nobody waits for it."""
 
 
 async def end_jobs(directory: Path, clock: Clock, grace_seconds: float = 0.0) -> None:
@@ -391,14 +426,14 @@ class _Link(asyncio.Protocol):
                     self._owner.on_complete(self, self._welcome, self._known)
 
 
-def _set(answered: asyncio.Future[None]) -> None:
-    if not answered.done():
+def _set(answered: asyncio.Future[None] | None) -> None:
+    if answered is not None and not answered.done():
         answered.set_result(None)
 
 
-def _fail(answered: asyncio.Future[None], reason: str) -> None:
-    if not answered.done():
-        answered.set_exception(SupervisorFailed(reason))
+def _fail(answered: asyncio.Future[None] | None, error: FairwayError) -> None:
+    if answered is not None and not answered.done():
+        answered.set_exception(error)
 
 
 def _last(path: Path) -> str:

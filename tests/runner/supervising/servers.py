@@ -55,6 +55,7 @@ class Server:
         env: Mapping[str, str] | None = None,
         cwd: str = "/",
         limits: Limits | None = None,
+        home: str = "",
     ) -> Launch:
         return Launch(
             id=process_id,
@@ -63,6 +64,7 @@ class Server:
             cwd=cwd,
             log=str(self.log(process_id)),
             limits=limits or Limits(),
+            home=home,
         )
 
     async def start(self, process_id: str, *argv: str, **how: Any) -> Process:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from fairway import __version__
+from fairway.runner.processes import NoHome
 from fairway.runner.supervising import messages
 from fairway.runner.supervising.places import socket_of
 from fairway.runner.supervision import LocalSupervision
@@ -144,10 +146,9 @@ def test_a_killed_supervisor_is_replaced_and_what_it_held_is_lost_and_gone(own: 
 def test_a_supervisor_that_was_killed_while_no_server_was_there(own: Path) -> None:
     async def scene() -> None:
         async with connected(own) as server:
-            process = await server.start("job", "sleep", "600")
-            await server.start("done", "true")
-            await server.ended("done")
+            await server.run("done", "true")
             await server.supervision.forget("done")
+            process = await server.start("job", "sleep", "600")
         supervisor = supervisor_of(own)
         assert supervisor is not None
         kill(supervisor)
@@ -282,6 +283,58 @@ def test_a_request_that_was_not_answered_is_asked_again(own: Path) -> None:
             assert server.supervision.supervisor_pid != first
 
     play(scene())
+
+
+def test_what_is_to_be_forgotten_stays_forgotten_when_the_supervisor_did_not_hear_of_it(own: Path) -> None:
+    async def scene() -> None:
+        async with connected(own) as server:
+            await server.run("done", "true")
+            first = server.supervision.supervisor_pid
+            assert first is not None
+            os.kill(first, signal.SIGSTOP)
+            await server.supervision.forget("done")
+            kill(first)
+
+            assert (await server.run("another", "sh", "-c", "exit 4")).exit_code == 4
+            assert server.supervision.supervisor_pid != first
+            assert list(server.processes) == ["another"]
+            assert [one.id for one in server.told] == ["done"] * 2 + ["another"] * 2
+        async with connected(own) as server:
+            assert list(server.processes) == ["another"]
+
+    play(scene())
+
+
+def test_a_supervisor_that_makes_no_directories_finds_them_made(own: Path) -> None:
+    """One from before there were any of which it had to be told, and which still holds processes."""
+    found: dict[str, bool] = {}
+
+    def is_made(home: str) -> bool:
+        return Path(home).is_dir()
+
+    async def older(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        frames = messages.Frames()
+        while data := await reader.read(65536):
+            frames.feed(data)
+            for request in map(messages.request, frames):
+                if isinstance(request, messages.Hello):
+                    welcome = {"type": "welcome", "version": 1, "build": __version__, "pid": 1, "instance": "i"}
+                    text = json.dumps({**welcome, "limits_note": ""}).encode()
+                    writer.write(len(text).to_bytes(4, "big") + text + messages.frame(messages.Complete()))
+                elif isinstance(request, messages.Start):
+                    found[request.launch.id] = is_made(request.launch.home)
+                    writer.write(messages.frame(messages.Done(request.number)))
+        writer.close()
+
+    async def scene() -> None:
+        socket_of(own).parent.mkdir()
+        async with await asyncio.start_unix_server(older, socket_of(own)), connected(own) as server:
+            await server.supervision.start(server.launch("job", "true", home=str(own / "home")))
+            with pytest.raises(NoHome, match="No such file or directory"):
+                await server.supervision.start(server.launch("homeless", "true", home=str(own / "no" / "home")))
+
+    play(scene())
+    assert found == {"job": True}
 
 
 def test_an_older_release_that_holds_nothing_makes_way(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from fairway.runner.processes import Ended, Launch
+from fairway.runner.processes import Ended, Launch, NoHome
 from fairway.runner.supervising.places import Settings
 from fairway.runner.supervision import LocalSupervision, SupervisorFailed
 from fairway.runtime.clock import SystemClock
 
 from .servers import (
+    SECONDS,
     children_of,
     connected,
     eventually,
@@ -120,6 +121,40 @@ def test_what_cannot_be_started_says_why(
     play(scene())
 
 
+def test_the_directory_of_a_process_is_made_before_it_starts(shared: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+
+    async def scene() -> None:
+        async with connected(shared) as server:
+            for number in range(2):  # it is there already when a container is restarted
+                ended = await server.run(f"at-home-{number}", "mkdir", f"{number}", cwd=str(home), home=str(home))
+                assert (ended.exit_code, ended.error) == (0, "")
+        assert sorted(one.name for one in home.iterdir()) == ["0", "1"]
+        assert home.stat().st_mode & 0o777 == 0o700
+
+    play(scene())
+
+
+def test_a_process_whose_directory_cannot_be_made_is_not_started_and_may_be_asked_for_again(
+    shared: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "not" / "yet"
+
+    async def scene() -> None:
+        async with connected(shared) as server:
+            with pytest.raises(NoHome) as refused:
+                await server.start("homeless", "true", cwd=str(home), home=str(home))
+            assert str(refused.value) == f"[Errno 2] No such file or directory: '{home}'"
+            assert "homeless" not in server.processes
+            assert server.told == []
+        async with connected(shared) as server:
+            assert "homeless" not in server.processes
+            home.parent.mkdir()
+            assert (await server.run("homeless", "true", cwd=str(home), home=str(home))).exit_code == 0
+
+    play(scene())
+
+
 def test_a_process_finds_itself_where_it_was_sent(shared: Path, tmp_path: Path) -> None:
     script = """
         echo "$GREETING from $PWD"; echo "known as $FAIRWAY_PROCESS"
@@ -193,6 +228,23 @@ def test_what_is_forgotten_is_gone_and_what_runs_is_not_forgotten(shared: Path) 
     play(scene())
 
 
+def test_what_is_forgotten_is_told_soon_though_nobody_waits_for_it(shared: Path) -> None:
+    async def scene() -> None:
+        async with connected(shared) as server:
+            await server.run("soon", "true")
+            await server.supervision.forget("soon")
+            async with asyncio.timeout(SECONDS):
+                while await known("soon"):
+                    continue
+            assert [one.id for one in server.told] == ["soon", "soon"]
+
+    async def known(process_id: str) -> bool:
+        async with connected(shared) as other:
+            return process_id in other.processes
+
+    play(scene())
+
+
 @pytest.mark.parametrize(
     ("launch", "want"),
     [
@@ -203,6 +255,9 @@ def test_what_is_forgotten_is_gone_and_what_runs_is_not_forgotten(shared: Path) 
         pytest.param(Launch(id="x", argv=("x",), env={}, cwd="here", log="/l"), "cwd 'here': give an", id="relative"),
         pytest.param(
             Launch(id="x", argv=("x",), env={}, cwd="/", log="here"), "log 'here': give an", id="relative log"
+        ),
+        pytest.param(
+            Launch(id="x", argv=("x",), env={}, cwd="/", log="/l", home="here"), "home 'here': give an", id="home"
         ),
     ],
 )

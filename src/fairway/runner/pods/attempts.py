@@ -7,6 +7,7 @@ stays as it was written.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import Struct
@@ -196,7 +197,12 @@ def container_id(identity: str) -> str:
 
 def stamp(at: float) -> str:
     """A time as objects carry it: whole seconds, UTC."""
-    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _stamp(int(at))
+
+
+@lru_cache(maxsize=64)  # most are of this second
+def _stamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_stamp(text: str | None) -> float | None:

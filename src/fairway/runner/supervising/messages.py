@@ -64,6 +64,8 @@ class Welcome(Struct, frozen=True, tag="welcome", kw_only=True):
     """Another one than last time: the supervisor was replaced by a new one in between."""
 
     limits_note: str
+    makes_homes: bool = False
+    """Whether it makes the `home` of a launch; one that does not was never told of any."""
 
 
 class Known(Struct, frozen=True, tag="known"):
@@ -82,6 +84,13 @@ class Done(Struct, frozen=True, tag="done"):
     number: int
 
 
+class Homeless(Struct, frozen=True, tag="homeless"):
+    """Instead of `Done`: nothing was started, for the directory to be made first cannot be made."""
+
+    number: int
+    reason: str
+
+
 class Refused(Struct, frozen=True, tag="refused"):
     """The connection ends here; the text is for people."""
 
@@ -89,7 +98,7 @@ class Refused(Struct, frozen=True, tag="refused"):
 
 
 Request = Hello | Start | Stop | Forget | Shutdown
-Answer = Welcome | Known | Complete | Changed | Done | Refused
+Answer = Welcome | Known | Complete | Changed | Done | Homeless | Refused
 
 _encoder = msgspec.json.Encoder()
 _requests: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
@@ -130,6 +139,8 @@ def fault_of(launch: Launch) -> str:
         return f"log {launch.log!r}: give an absolute path"
     if not launch.cwd.startswith("/"):
         return f"cwd {launch.cwd!r}: give an absolute path"
+    if launch.home and not launch.home.startswith("/"):
+        return f"home {launch.home!r}: give an absolute path"
     limits = launch.limits
     if any(limit is not None and not 0 < limit < 2**63 for limit in (limits.cpu_millis, limits.memory_bytes)):
         return f"limits {limits!r}: a limit is greater than 0, or not there"

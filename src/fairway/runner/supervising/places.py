@@ -1,4 +1,4 @@
-"""Where in a state directory the supervisor is found, and what it is told at its start; both ends use it."""
+"""Where in a state directory the supervisor is found, what it is told at its start, and what both ends can make."""
 
 import os
 from collections.abc import Iterator
@@ -31,6 +31,17 @@ def socket_of(directory: Path) -> Path:
 
 def log_of(directory: Path) -> Path:
     return directory / "supervisor.log"
+
+
+def make_home(path: str) -> str:
+    """Make a directory for its owner alone, if it is not there; why that cannot be done, or nothing."""
+    try:
+        os.mkdir(path, 0o700)  # noqa: PTH102 - for every process, and several times faster than a Path's
+    except FileExistsError:
+        return ""
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from fairway.runner.supervising.hunting import Hunt
 from fairway.runner.supervising.journal import Journal
 from fairway.runner.supervising.loop import READABLE, Loop, note
 from fairway.runner.supervising.output import STREAMS, LogFile, Pipe
-from fairway.runner.supervising.places import Settings
+from fairway.runner.supervising.places import Settings, make_home
 
 MOST_CONNECTIONS = 16
 _SECONDS_TO_SHUT_DOWN = 10.0
@@ -161,6 +161,9 @@ class Supervisor:
                     connection.refuse(fault)
                     return
                 if launch.id not in self._journal.processes:
+                    if launch.home and (fault := make_home(launch.home)):
+                        connection.send(messages.Homeless(request.number, fault))
+                        return
                     self._start(launch)
             case messages.Stop(id=process_id, grace_seconds=grace_seconds):
                 self._stop(process_id, grace_seconds)
@@ -203,6 +206,7 @@ class Supervisor:
                     pid=os.getpid(),
                     instance=self._cgroups.instance,
                     limits_note=self._cgroups.note,
+                    makes_homes=True,
                 )
             )
             processes = iter(self._journal.processes.values())
