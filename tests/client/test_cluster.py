@@ -12,7 +12,6 @@ from fairway.client.local import LocalClient
 from fairway.client.protocol import Client
 from fairway.errors import AlreadyExists, Conflict, NotFound, ValidationError
 from fairway.kinds.kind import Manifest
-from fairway.store.objects import PatchType, Target, WriteOptions, when_durable
 from fairway.testing.clusters import LocalCluster, local_cluster, plain
 
 Told = tuple[str, str | None]
@@ -106,33 +105,20 @@ def test_an_object_that_has_to_be_let_go_of_is_shown_as_going() -> None:
     asyncio.run(story())
 
 
-def test_what_an_object_was_in_the_end_is_told_before_it_is_gone() -> None:
-    """Somebody else wrote it, and the watch has not said so yet when it is deleted."""
-
+def test_a_locked_deletion_takes_an_object_only_as_it_was_seen() -> None:
     async def story() -> None:
         async with local_cluster() as world:
-            told: list[tuple[Any, Any]] = []
-            cache = world.cluster.cache("configmaps")
+            world.cluster.cache("configmaps")
             writer = world.cluster.writer("tester")
             async with world.running():
                 made = await writer.create("configmaps", config_map("a", key="1"))
-                kept = await writer.create("configmaps", config_map("b", key="1"))
-                cache.on_change(lambda old, new: told.append((_value(old), _value(new))))
-                told.clear()
-                kind = world.api.kind("configmaps")
-                target = Target(kind, kind.stored, ("default", "a"), WriteOptions(), "")
-                unheard = world.api.objects.stage_patch(target, PatchType.MERGE, {"data": {"key": "2"}})
-                await writer.delete("configmaps", made)
-                await writer.delete("configmaps", kept)
-                await when_durable(unheard)
-
-                assert told == [("1", "2"), ("2", None), ("1", None)]
+                changed = await writer.patch("configmaps", made, {"data": {"key": "2"}})
+                with pytest.raises(Conflict):
+                    await writer.delete("configmaps", made, locked=True)
+                await writer.delete("configmaps", changed, locked=True)
+                assert world.api.get("configmaps", "a") is None
 
     asyncio.run(story())
-
-
-def _value(manifest: Manifest | None) -> str | None:
-    return None if manifest is None else manifest["data"]["key"]
 
 
 def test_another_object_of_the_same_name_is_not_deleted_in_its_place() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fairway.kinds.kind import Manifest
+from fairway.runner.runner import LINGER_SECONDS
 
 from .worlds import World, a_world, container, play, pod
 
@@ -194,6 +195,22 @@ def test_a_pod_that_is_gone_at_once_leaves_no_process_and_no_file(tmp_path: Path
             await world.until(lambda: not world.supervision.processes)
             while list((tmp_path / "pods").iterdir()) or list((tmp_path / "logs" / "default").iterdir()):
                 await world.pass_time(0.01)
+
+    play(story())
+
+
+def test_a_deleted_pod_that_ended_well_before_it_could_be_told_stays_for_a_while(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            await started(world, pod())
+            await world.api.delete("pods", "p")
+            world.supervision.end(world.id("p"), 0)
+            await world.until(lambda: world.phase() == "Succeeded")
+            assert "reason" not in world.status()
+            await world.pass_time(LINGER_SECONDS / 2)
+            assert world.phase() == "Succeeded"
+            await world.pass_time(LINGER_SECONDS / 2 + 0.01)
+            await world.until(lambda: world.api.get("pods", "p") is None)
 
     play(story())
 

@@ -154,22 +154,36 @@ class Writer:
         return _told(done, ended, written)
 
     async def delete(
-        self, resource: str, of: Manifest, *, propagation: str = "", grace_seconds: int | None = None
+        self,
+        resource: str,
+        of: Manifest,
+        *,
+        locked: bool = False,
+        propagation: str = "",
+        grace_seconds: int | None = None,
     ) -> None:
-        """Delete this very object, or mark it for deletion; nothing if it is gone already."""
+        """Delete this very object, or mark it for deletion; nothing if it is gone already. A `locked` deletion is
+        refused with `Conflict` if the object has changed since.
+        """
         kind = self._cluster.kind(resource)
         metadata = of["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         try:
-            last, gone = await self._client.delete(
-                kind, namespace, name, uid=metadata["uid"], propagation=propagation, grace_seconds=grace_seconds
+            left = await self._client.delete(
+                kind,
+                namespace,
+                name,
+                uid=metadata["uid"],
+                resource_version=metadata["resourceVersion"] if locked else "",
+                propagation=propagation,
+                grace_seconds=grace_seconds,
             )
         except NotFound:
-            last, gone = of, True
-        if gone:
-            self._cluster.note_gone(kind, last)
+            left = None
+        if left is None:
+            self._cluster.note_gone(kind, of)
         else:
-            self._cluster.note(kind, last)
+            self._cluster.note(kind, left)
 
     async def bind(self, pod: Manifest, node: str) -> Manifest:
         """Give a pod to a node."""

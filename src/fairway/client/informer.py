@@ -63,20 +63,12 @@ class Informer:
         if key in self._known or int(manifest["metadata"]["resourceVersion"]) > self._heard:
             self._hear(key, manifest)
 
-    def note_gone(self, last: Manifest) -> None:
-        """Take in that an object was deleted at once, and what it was in the end.
-
-        Whoever wrote that may not have told it yet, and it would never be heard of after the end.
-        """
-        key = _key(last)
-        known = self._known.get(key)
-        if known is None or known["metadata"]["uid"] != last["metadata"]["uid"]:
-            return
-        is_older = int(known["metadata"]["resourceVersion"]) < int(last["metadata"]["resourceVersion"])
-        if is_older and _without_version(known) != _without_version(last):
-            self._tell_change(key, known, last)
-        self._gone.add(last["metadata"]["uid"])
-        self._tell(key, None)
+    def note_gone(self, manifest: Manifest) -> None:
+        """Take in that an object was deleted at once."""
+        known = self._known.get(_key(manifest))
+        if known is not None and known["metadata"]["uid"] == manifest["metadata"]["uid"]:
+            self._gone.add(known["metadata"]["uid"])
+            self._tell(_key(manifest), None)
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
@@ -162,11 +154,6 @@ class Informer:
 def _key(manifest: Manifest) -> Key:
     metadata = manifest["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
-
-
-def _without_version(manifest: Manifest) -> Manifest:
-    metadata = {name: part for name, part in manifest["metadata"].items() if name != "resourceVersion"}
-    return {**manifest, "metadata": metadata}
 
 
 def _version(manifest: Manifest | None) -> str | None:

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final
 
-from fairway.client.protocol import EVERYTHING, Deleted, Listed, Scope, Staged, WatchEvent
+from fairway.client.protocol import EVERYTHING, Listed, Scope, Staged, WatchEvent
 from fairway.errors import BadRequest
 from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Entry
-from fairway.store.objects import DeleteOptions, Objects, PatchType, Target, WriteOptions, Written
+from fairway.store.objects import DeleteOptions, Objects, PatchType, Target, WriteOptions, Written, when_durable
 from fairway.store.objects.reading import shared
 from fairway.store.objects.writing import check_preconditions
 from fairway.store.selectors import Selection
@@ -96,12 +96,18 @@ class LocalClient:
         name: str,
         *,
         uid: str = "",
+        resource_version: str = "",
         propagation: str = "",
         grace_seconds: int | None = None,
-    ) -> Deleted:
-        options = DeleteOptions(uid=uid, propagation=propagation, grace_seconds=grace_seconds)
+    ) -> Manifest | None:
+        options = DeleteOptions(
+            uid=uid, resource_version=resource_version, propagation=propagation, grace_seconds=grace_seconds
+        )
         written = self._objects.stage_delete(kind, (namespace, name), options)
-        return Deleted(await self._told(written), written.removed)
+        if not written.removed:
+            return await self._told(written)
+        await when_durable(written)
+        return None
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
         key = (namespace, name)

@@ -77,23 +77,16 @@ class Client(Protocol):
         name: str,
         *,
         uid: str = "",
+        resource_version: str = "",
         propagation: str = "",
         grace_seconds: int | None = None,
-    ) -> "Deleted":
-        """Delete an object, or mark it for deletion. `NotFound` if it is not there."""
+    ) -> Manifest | None:
+        """Delete an object, or mark it for deletion: then as it is now, `None` once it is gone. `NotFound` if it is not
+        there, `Conflict` if it is another one or, where a version is given, has changed.
+        """
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
         """Give this very pod to a node; the pod as it is then. `Conflict` if it has one."""
-
-
-class Deleted(NamedTuple):
-    """What came of a deletion."""
-
-    manifest: Manifest
-    """The object as it is now, or as it was in the end."""
-
-    gone: bool
-    """Whether it is gone; if not, somebody has to let go of it first."""
 
 
 class Staged(NamedTuple):

@@ -53,6 +53,10 @@ _SHORTER_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 20.0
 """After how long a container that could not be started is tried again where nothing tells of a change."""
 
+LINGER_SECONDS: Final = 1.0
+"""How long a pod that was deleted and ended well before it could be told so stays: whoever counts on it must have seen
+it, also after a restart."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -83,6 +87,8 @@ class Runner:
         self._namespaces: dict[str, str] = {}
         """Of pods that are gone and whose processes or files are not."""
         self._records: dict[str, Record] = {}
+        self._lingering: dict[str, float] = {}
+        """Pods that are left for a while, and until when."""
         self._concluding: set[str] = set()
         """Pods whose end the runner is writing itself."""
         self._processes = Processes()
@@ -186,8 +192,7 @@ class Runner:
             await self._clear_away(uid)
             return None
         if _is_over(pod):
-            await self._finish(pod)
-            return None
+            return await self._finish(pod)
         record = self._records.get(uid)
         if record is None:
             record = self._records[uid] = self._taken_over(pod)
@@ -213,8 +218,7 @@ class Runner:
         if record.probed:
             self._attending.attend(pod, record, seen)
         if plan.over:
-            await self._conclude(pod, seen, plan)
-            return None
+            return await self._conclude(pod, seen, plan)
         wait = await self._write_progress(pod, record, seen, plan)
         return _earliest(plan.again_seconds, wait, again)
 
@@ -279,29 +283,37 @@ class Runner:
         await self._forget_ended(written)
         return None
 
-    async def _conclude(self, pod: Manifest, seen: Seen, plan: Plan) -> None:
+    async def _conclude(self, pod: Manifest, seen: Seen, plan: Plan) -> float | None:
         """Nothing of this pod runs any more: say how it ended, and let go of what it held."""
         self._let_go(pod["metadata"]["uid"])
         deleted = "deletionTimestamp" in pod["metadata"]
         if not deleted or any(life.latest is not None for life in seen.lives.values()):
             pod = await self._write_end(pod, status_of(seen, plan))
-        await self._finish(pod)
+        return await self._finish(pod)
 
-    async def _finish(self, pod: Manifest) -> None:
-        """What is left to do for a pod whose end is written."""
+    async def _finish(self, pod: Manifest) -> float | None:
+        """What is left to do for a pod whose end is written; how long the last of it has to wait."""
         uid = pod["metadata"]["uid"]
         self._drop_record(uid)
         if await self._end_processes(uid, float(pod["spec"].get("terminationGracePeriodSeconds") or 0)):
-            return  # it comes here again when they have ended
+            return None  # it comes here again when they have ended
         self._let_go(uid)
         if pod["spec"].get("volumes"):
             self._directories.remove_volumes(uid)
         metadata = pod["metadata"]
-        if "deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds"):
-            await self._writer.delete("pods", pod, grace_seconds=0)
+        if "deletionTimestamp" not in metadata or not metadata.get("deletionGracePeriodSeconds"):
+            return None
+        if _is_done(pod):
+            now = self._clock.monotonic()
+            wait = self._lingering.setdefault(uid, now + LINGER_SECONDS) - now
+            if wait > 0:
+                return wait
+        await self._writer.delete("pods", pod, grace_seconds=0)
+        return None
 
     async def _clear_away(self, uid: str) -> None:
         """The pod is gone: end its processes, then remove its files."""
+        self._lingering.pop(uid, None)
         if uid not in self._namespaces and not self._processes.of(uid):
             return
         self._drop_record(uid)
@@ -412,6 +424,12 @@ def _container_statuses(status: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _is_over(pod: Manifest) -> bool:
     return (pod.get("status") or {}).get("phase") in OVER
+
+
+def _is_done(pod: Manifest) -> bool:
+    """Whether it ended well, and by itself."""
+    status = pod.get("status") or {}
+    return status.get("phase") == "Succeeded" and not status.get("reason")
 
 
 def _matters(old: Manifest, new: Manifest) -> bool:

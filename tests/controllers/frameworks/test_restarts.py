@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
-from fairway.client.protocol import Deleted
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.frameworks.controller import FrameworkController
@@ -64,11 +63,11 @@ class Mortal(LocalClient):
         await self._fate.after()
         return patched
 
-    async def delete(self, *which: Any, **how: Any) -> Deleted:
+    async def delete(self, *which: Any, **how: Any) -> Manifest | None:
         await self._fate.before()
-        deleted = await super().delete(*which, **how)
+        left = await super().delete(*which, **how)
         await self._fate.after()
-        return deleted
+        return left
 
 
 class Relay:

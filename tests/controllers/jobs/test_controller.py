@@ -184,8 +184,8 @@ def test_a_suspended_job_stands_still_at_once_and_goes_on_when_resumed() -> None
     run(play())
 
 
-def test_a_success_that_nobody_has_told_of_yet_counts_though_its_pod_is_deleted_at_once() -> None:
-    """The job is suspended in the moment of its success, which is stored but not heard of when the pod is deleted."""
+def test_a_pod_whose_success_nobody_has_told_of_yet_is_not_deleted_before_it_is_counted() -> None:
+    """The job is suspended in the moment of its success, which is stored but not heard of when its pods are to go."""
 
     async def play() -> None:
         async with a_running_world() as world:
@@ -200,8 +200,8 @@ def test_a_success_that_nobody_has_told_of_yet_counts_though_its_pod_is_deleted_
             await world.until(lambda: world.says("Complete"))
             await ended
 
-            assert world.names() == []
             assert world.status()["succeeded"] == 1
+            assert world.names("Succeeded") == [pod], "it was counted before anybody may do away with it"
 
     run(play())
 

@@ -27,7 +27,7 @@ from fairway.controllers.jobs.ledgers import NOTHING_YET, Ledger, opened
 from fairway.controllers.jobs.owned import OwnedPods, is_with_the_same, owner_key
 from fairway.controllers.jobs.specs import JobSpec, is_ours, ttl_seconds
 from fairway.controllers.jobs.templates import controller_reference, pod_of
-from fairway.errors import ApiError, FairwayError, ValidationError
+from fairway.errors import ApiError, Conflict, FairwayError, ValidationError
 from fairway.kinds.kind import Manifest
 from fairway.model.selectors import LabelSelector
 from fairway.runtime.worker import Worker
@@ -231,16 +231,17 @@ class JobController:
         return await self._writer.create("pods", pod_of(job, new), trusted=True) if made is None else made
 
     async def _delete(self, job: Manifest, plan: Plan) -> None:
+        """Delete pods, as they were seen: one that has ended since must be counted first."""
         if not plan.delete:
             return
         uid = job["metadata"]["uid"]
         if plan.excuses:
             self._ledgers[uid] = self._ledger(job).excusing(facts.uid(pod) for pod in plan.delete)
-        gone = await _all_of([self._writer.delete("pods", pod) for pod in plan.delete])
+        gone = await _all_of([self._writer.delete("pods", pod, locked=True) for pod in plan.delete])
         for pod, result in zip(plan.delete, gone, strict=True):
             if result is None:
                 self._recorder.normal(job, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
-            elif isinstance(result, ApiError):
+            elif isinstance(result, ApiError) and not isinstance(result, Conflict):
                 self._recorder.warning(job, "FailedDelete", f"Error deleting: {result}")
         failure = next((result for result in gone if result is not None), None)
         if failure is not None:

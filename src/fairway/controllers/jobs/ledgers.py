@@ -11,7 +11,9 @@ finalizer until it is counted, which costs a write a pod. Here a pod is held by 
 
 So nothing is ever counted twice. A count can be missed in one case: a counted pod was deleted by hand, or an uncounted
 one vanished, and the process died in the few milliseconds before the next status was written. Then a failure is
-forgiven, or one completion of a job without indexes is run once more.
+forgiven, or one completion of a job without indexes is run once more. The controller itself does not bring that about:
+it deletes a pod only as it saw it, so that none is gone at once that has ended since; and the runner leaves a pod that
+ended well before it could be told to go for a while.
 
 Pods that the job itself did away with (it was suspended, or wants fewer) count for nothing, whatever they still do:
 they are `excused`. Only one that came to a good end before it could be told to stop counts: its work is done, and must
