@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import json
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.errors import FairwayError, StorageFailed
-from fairway.kinds.kind import Kind, Manifest, Rules
+from fairway.errors import StorageFailed
+from fairway.kinds.kind import Manifest, Rules
 from fairway.kinds.registry import default_registry
 from fairway.store.memory import MemoryLog
-from fairway.store.objects import PatchType, WriteOptions, Written, recent
+from fairway.store.objects import WriteOptions, Written, recent
 from fairway.store.objects.reading import decoded
 from fairway.testing.stores import LocalApi, UnreliableLog, local_api, log_in_memory
+
+from .ways import on_the_long_way, outcome
 
 CONTAINER = {"name": "main", "image": "x", "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}}
 SPECS: dict[str, Manifest] = {
@@ -132,42 +133,10 @@ steps = st.one_of(
 )
 
 
-def on_the_long_way(kind: Kind) -> Kind:
-    """The kind without what the short way needs."""
-    return replace(kind, rules=replace(kind.rules, validate_status=None))
-
-
 async def made(api: LocalApi, kind: str, name: str) -> Manifest:
     found = api.kind(kind)
     sent = {"apiVersion": found.api_version(found.stored), "kind": found.kind, "metadata": {"name": name}}
     return await api.create(kind, {**sent, "spec": copy.deepcopy(SPECS[kind])}, manager="one")
-
-
-def comparable(manifest: Manifest) -> Manifest:
-    """An object without what tells two alike apart."""
-    metadata = {name: part for name, part in manifest["metadata"].items() if name not in {"name", "uid"}}
-    metadata.pop("resourceVersion", None)
-    return {**manifest, "metadata": metadata}
-
-
-async def outcome(api: LocalApi, kind: Kind, name: str, body: Any, how: WriteOptions) -> Any:
-    """What a patch of the status answers, and what is there afterwards."""
-    key = ("default" if kind.namespaced else "", name)
-    before = api.objects.get(kind, *key)
-    answer: Any
-    try:
-        sent = json.loads(json.dumps(body))  # no part of it stands in two places
-        written = await api.objects.patch(kind, kind.stored, key, PatchType.MERGE, sent, how, "status")
-        answer = written.warnings, comparable(decoded(written.entry)), written.entry.meta.finalizers
-    except FairwayError as error:
-        answer = type(error), str(error).replace(f'"{name}"', '"it"').replace(before.meta.uid, "its uid")
-    after = api.objects.get(kind, *key)
-    if after.shared is not None:
-        stored = decoded(after)
-        stored["metadata"].pop("managedFields", None)
-        assert after.shared == stored
-    assert after.meta.uid == before.meta.uid
-    return answer, after is before, comparable(decoded(after))
 
 
 @given(script=st.lists(steps, min_size=1, max_size=8), watched=st.booleans())

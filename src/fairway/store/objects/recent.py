@@ -63,7 +63,7 @@ class _Owner(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class _Owned(msgspec.Struct):
-    owners: list[_Owner] = msgspec.field(default_factory=list, name="managedFields")
+    owners: list[_Owner] | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="managedFields")
 
 
 class _Rest(msgspec.Struct):
@@ -105,8 +105,10 @@ def _completed(data: bytes, shared: Manifest) -> Known | None:
     if not shared.keys() <= _PARTS:
         return None
     rest = _rest.decode(data)
-    metadata = {**shared["metadata"], "managedFields": None} if rest.metadata.owners else shared["metadata"]
-    return Known(metadata, _claims(rest.metadata.owners), _given(rest.spec), shared.get("status"))
+    owners, metadata = rest.metadata.owners, shared["metadata"]
+    if owners is msgspec.UNSET:
+        return Known(metadata, _claims([]), _given(rest.spec), shared.get("status"))
+    return Known({**metadata, "managedFields": None}, _claims(owners), _given(rest.spec), shared.get("status"))
 
 
 def _decoded(entry: Entry) -> Known:

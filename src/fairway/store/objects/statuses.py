@@ -3,8 +3,8 @@
 Nothing but the status can change, so nothing else is looked at: the spec and the metadata go to the disk as they came
 from there, and of the status only what is not the same as before is held against the schema and read for the rules.
 What the write before had in hand is taken over (`recent.py`). Whoever is told no, and whoever does anything unusual,
-goes the long way (`changing.py`). For kinds only whose rules know how (`Rules.validate_status`), and only in the stored
-version.
+goes the long way (`changing.py`). For kinds only whose rules know how (`Rules.validate_status`; where the author is
+trusted and not recorded, it is enough that the status is apart from the rest), and only in the stored version.
 """
 
 from typing import Any, Final
@@ -16,7 +16,7 @@ from fairway.kinds.schemas.walk import Findings, inspect
 from fairway.model.shapes import same
 from fairway.store.entries import MODIFIED, Change, Entry
 from fairway.store.objects.intake import judged
-from fairway.store.objects.options import PatchType, Target, Written
+from fairway.store.objects.options import PatchType, Target, WriteOptions, Written
 from fairway.store.objects.recent import Known, known_of
 from fairway.store.objects.writing import (
     LARGEST_OBJECT,
@@ -41,7 +41,7 @@ def is_simple(target: Target, patch_type: PatchType, body: Any) -> bool:
     if (
         subresource != "status"
         or patch_type is not PatchType.MERGE
-        or kind.rules.validate_status is None
+        or not (kind.rules.validate_status or _needs_no_rules(kind, options))
         or version != kind.stored
         or options.dry_run
         or type(body) is not dict
@@ -54,6 +54,10 @@ def is_simple(target: Target, patch_type: PatchType, body: Any) -> bool:
         and ("apiVersion" not in body or body["apiVersion"] == kind.api_version(version))
         and ("metadata" not in body or _only_says_which(body["metadata"], key))
     )
+
+
+def _needs_no_rules(kind: Kind, options: WriteOptions) -> bool:
+    return kind.rules.status_is_apart and options.trusted and not options.tracked
 
 
 def _only_says_which(metadata: Any, key: tuple[str, str]) -> bool:
@@ -79,6 +83,10 @@ def patch(context: Context, target: Target, entry: Entry, body: Any) -> Written 
     warnings: tuple[str, ...] = ()
     if options.trusted:
         after.is_right = before.is_right or _is_written_as_a_whole(after.status, body.get("status"))
+        if kind.rules.status_is_apart:
+            if after.status is None:
+                return None
+            kind.rules.prepare_update(_manifest(kind, before), _manifest(kind, after))
     else:
         warnings = _checked(target, before, after)
     if options.tracked:
