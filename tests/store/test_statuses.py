@@ -14,7 +14,7 @@ from fairway.errors import StorageFailed
 from fairway.kinds.kind import Manifest, Rules
 from fairway.kinds.registry import default_registry
 from fairway.store.memory import MemoryLog
-from fairway.store.objects import WriteOptions, Written, recent
+from fairway.store.objects import WriteOptions, Written, recent, statuses
 from fairway.store.objects.reading import decoded
 from fairway.testing.stores import LocalApi, UnreliableLog, local_api, log_in_memory
 
@@ -287,6 +287,43 @@ async def patched(api: LocalApi, name: str, message: str, **how: Any) -> Written
     return await api.patch("workloads", name, body, subresource="status", **how)
 
 
+def test_conditions_that_were_right_elsewhere_are_not_right_everywhere() -> None:
+    """They are not held against the schema again, but there must not be too many, and each but once."""
+
+    async def run() -> None:
+        async with local_api() as api:
+            found = api.kind("workloads")
+            known = [condition(f"C{number}") for number in range(20)]
+            for name in ("other", "short", "long"):
+                await made(api, "workloads", name)
+                await api.patch("workloads", name, {"status": {"conditions": known[:1]}}, subresource="status")
+            for some in (known[1:11], known[11:]):
+                await api.patch("workloads", "other", {"status": {"conditions": some}}, subresource="status")
+            assert all(any(text == json_of(one) for _, text in statuses._familiar) for one in known)
+            wrong = [[known[0], known[5], known[5]], known, [known[0], None], [known[0], condition("C1", "No")]]
+            for conditions in (*wrong, known[:3]):
+                body = {"status": {"conditions": conditions}}
+                short = await outcome(api, found, "short", body, WriteOptions(manager="me"))
+                assert short == await outcome(api, on_the_long_way(found), "long", body, WriteOptions(manager="me"))
+
+    asyncio.run(run())
+
+
+def json_of(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def test_so_many_conditions_are_remembered_and_no_more() -> None:
+    kind = default_registry().by_name("workloads")
+    assert kind is not None
+    schema = kind.schemas[kind.stored]().properties["status"]
+    for number in range(3 * statuses._MOST_FAMILIAR):
+        statuses._remember_conditions(schema, None, {"conditions": [condition(f"C{number}")]})
+        assert 0 < len(statuses._familiar) <= statuses._MOST_FAMILIAR
+    statuses._remember_conditions(schema, None, {"conditions": [condition("Long", message="m" * 2000)]})
+    assert all(len(text) <= statuses._LARGEST_FAMILIAR for _, text in statuses._familiar)
+
+
 def test_a_state_that_was_never_stored_is_not_built_upon() -> None:
     async def run() -> None:
         log = UnreliableLog(MemoryLog())
@@ -321,8 +358,14 @@ def test_what_the_last_writes_knew_is_kept_for_so_many_bytes_and_no_more() -> No
             assert large.known is None
             assert larger.known is None
             assert entries[58].known is not None
-            for _ in range(recent.MOST_BYTES // 32_000 + 1):
-                await patched(api, "x-1", str(_) + "m" * 32_000)
+            enough = recent.MOST_BYTES // 32_000 + 1
+            for number in range(enough):
+                await patched(api, "x-1", str(number) + "m" * 32_000)
+            assert entries[1].known is None
+            assert entries[58].known is not None, "states that another has replaced take no room"
+            for number in range(enough):
+                await made(api, "workloads", f"y-{number}")
+                await patched(api, f"y-{number}", "m" * 32_000)
             assert all(entry.known is None for entry in entries)
 
     asyncio.run(run())
