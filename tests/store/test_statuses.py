@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import json
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.errors import FairwayError, StorageFailed
-from fairway.kinds.kind import Kind, Manifest, Rules
+from fairway.errors import StorageFailed
+from fairway.kinds.kind import Manifest, Rules
 from fairway.kinds.registry import default_registry
 from fairway.store.memory import MemoryLog
-from fairway.store.objects import PatchType, WriteOptions, Written, recent
+from fairway.store.objects import WriteOptions, Written, recent, statuses
 from fairway.store.objects.reading import decoded
 from fairway.testing.stores import LocalApi, UnreliableLog, local_api, log_in_memory
+
+from .ways import on_the_long_way, outcome
 
 CONTAINER = {"name": "main", "image": "x", "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}}
 SPECS: dict[str, Manifest] = {
@@ -132,42 +133,10 @@ steps = st.one_of(
 )
 
 
-def on_the_long_way(kind: Kind) -> Kind:
-    """The kind without what the short way needs."""
-    return replace(kind, rules=replace(kind.rules, validate_status=None))
-
-
 async def made(api: LocalApi, kind: str, name: str) -> Manifest:
     found = api.kind(kind)
     sent = {"apiVersion": found.api_version(found.stored), "kind": found.kind, "metadata": {"name": name}}
     return await api.create(kind, {**sent, "spec": copy.deepcopy(SPECS[kind])}, manager="one")
-
-
-def comparable(manifest: Manifest) -> Manifest:
-    """An object without what tells two alike apart."""
-    metadata = {name: part for name, part in manifest["metadata"].items() if name not in {"name", "uid"}}
-    metadata.pop("resourceVersion", None)
-    return {**manifest, "metadata": metadata}
-
-
-async def outcome(api: LocalApi, kind: Kind, name: str, body: Any, how: WriteOptions) -> Any:
-    """What a patch of the status answers, and what is there afterwards."""
-    key = ("default" if kind.namespaced else "", name)
-    before = api.objects.get(kind, *key)
-    answer: Any
-    try:
-        sent = json.loads(json.dumps(body))  # no part of it stands in two places
-        written = await api.objects.patch(kind, kind.stored, key, PatchType.MERGE, sent, how, "status")
-        answer = written.warnings, comparable(decoded(written.entry)), written.entry.meta.finalizers
-    except FairwayError as error:
-        answer = type(error), str(error).replace(f'"{name}"', '"it"').replace(before.meta.uid, "its uid")
-    after = api.objects.get(kind, *key)
-    if after.shared is not None:
-        stored = decoded(after)
-        stored["metadata"].pop("managedFields", None)
-        assert after.shared == stored
-    assert after.meta.uid == before.meta.uid
-    return answer, after is before, comparable(decoded(after))
 
 
 @given(script=st.lists(steps, min_size=1, max_size=8), watched=st.booleans())
@@ -318,6 +287,43 @@ async def patched(api: LocalApi, name: str, message: str, **how: Any) -> Written
     return await api.patch("workloads", name, body, subresource="status", **how)
 
 
+def test_conditions_that_were_right_elsewhere_are_not_right_everywhere() -> None:
+    """They are not held against the schema again, but there must not be too many, and each but once."""
+
+    async def run() -> None:
+        async with local_api() as api:
+            found = api.kind("workloads")
+            known = [condition(f"C{number}") for number in range(20)]
+            for name in ("other", "short", "long"):
+                await made(api, "workloads", name)
+                await api.patch("workloads", name, {"status": {"conditions": known[:1]}}, subresource="status")
+            for some in (known[1:11], known[11:]):
+                await api.patch("workloads", "other", {"status": {"conditions": some}}, subresource="status")
+            assert all(any(text == json_of(one) for _, text in statuses._familiar) for one in known)
+            wrong = [[known[0], known[5], known[5]], known, [known[0], None], [known[0], condition("C1", "No")]]
+            for conditions in (*wrong, known[:3]):
+                body = {"status": {"conditions": conditions}}
+                short = await outcome(api, found, "short", body, WriteOptions(manager="me"))
+                assert short == await outcome(api, on_the_long_way(found), "long", body, WriteOptions(manager="me"))
+
+    asyncio.run(run())
+
+
+def json_of(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def test_so_many_conditions_are_remembered_and_no_more() -> None:
+    kind = default_registry().by_name("workloads")
+    assert kind is not None
+    schema = kind.schemas[kind.stored]().properties["status"]
+    for number in range(3 * statuses._MOST_FAMILIAR):
+        statuses._remember_conditions(schema, None, {"conditions": [condition(f"C{number}")]})
+        assert 0 < len(statuses._familiar) <= statuses._MOST_FAMILIAR
+    statuses._remember_conditions(schema, None, {"conditions": [condition("Long", message="m" * 2000)]})
+    assert all(len(text) <= statuses._LARGEST_FAMILIAR for _, text in statuses._familiar)
+
+
 def test_a_state_that_was_never_stored_is_not_built_upon() -> None:
     async def run() -> None:
         log = UnreliableLog(MemoryLog())
@@ -352,8 +358,14 @@ def test_what_the_last_writes_knew_is_kept_for_so_many_bytes_and_no_more() -> No
             assert large.known is None
             assert larger.known is None
             assert entries[58].known is not None
-            for _ in range(recent.MOST_BYTES // 32_000 + 1):
-                await patched(api, "x-1", str(_) + "m" * 32_000)
+            enough = recent.MOST_BYTES // 32_000 + 1
+            for number in range(enough):
+                await patched(api, "x-1", str(number) + "m" * 32_000)
+            assert entries[1].known is None
+            assert entries[58].known is not None, "states that another has replaced take no room"
+            for number in range(enough):
+                await made(api, "workloads", f"y-{number}")
+                await patched(api, f"y-{number}", "m" * 32_000)
             assert all(entry.known is None for entry in entries)
 
     asyncio.run(run())

@@ -83,6 +83,10 @@ class Rules:
     new status that is the old one's very own was accepted with it. Given only where neither `default` nor
     `prepare_update` does anything."""
 
+    status_is_apart: bool = False
+    """Whether a status can change without a look at the rest: `default` then has nothing to do, and `prepare_update`
+    looks at nothing but the status, and sets nothing but fields of it. Specs may be as they are stored."""
+
     convert: Callable[[Manifest, str], Manifest] = _same
     """The object in another version; the argument is not changed. Only called where the version differs.
 

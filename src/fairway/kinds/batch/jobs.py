@@ -128,5 +128,6 @@ JOB: Final = Kind(
         prepare_create=_prepare_create,
         validate=wrong_job,
         validate_update=wrong_job_update,
+        status_is_apart=True,
     ),
 )

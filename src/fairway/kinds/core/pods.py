@@ -81,5 +81,6 @@ POD: Final = Kind(
         prepare_update=_prepare_update,
         validate=wrong_new_pod,
         validate_update=wrong_pod_update,
+        status_is_apart=True,
     ),
 )

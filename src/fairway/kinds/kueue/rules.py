@@ -26,10 +26,13 @@ from fairway.model.validation.names import key_faults
 from fairway.model.validation.workloads import GATES_ANNOTATION
 
 _TYPE_FIELDS: Final = frozenset({"apiVersion", "kind"})
-_UNRULED_PARTS: Final = ("admission", "requeueState", "resourceRequests", "schedulingStats")
+_UNRULED: Final = frozenset({"admission", "requeueState", "resourceRequests", "schedulingStats"})
 """Parts of a Workload's status about which no rule asks anything while they stay the very same."""
 
-_UNRULED: Final = frozenset({"conditions", *_UNRULED_PARTS})
+_LARGEST_KEPT: Final = 1024
+"""In bytes; longer conditions are read again and again."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 def rules_of(kind: str) -> Rules:
@@ -123,25 +126,33 @@ def _has_right_conditions(old: Manifest, new: Manifest) -> bool:
     left then; those about gates, or parts that depend on a spec that may have changed, are for the typed way.
     """
     before, after = old.get("status"), new.get("status")
-    if before is None or after is None or not after.keys() <= _UNRULED or not before.keys() <= _UNRULED:
+    if before is None or after is None or not before.keys() <= after.keys():
         return False
-    for name in _UNRULED_PARTS:
-        if after.get(name) is not before.get(name):
+    for name, part in after.items():
+        if name != "conditions" and (part is not before.get(name) or name not in _UNRULED):
             return False
     if GATES_ANNOTATION in (new["metadata"].get("annotations") or ()):
         return False
     earlier, reserves = before.get("conditions") or [], False
-    for position, condition in enumerate(after.get("conditions", [])):
-        if not (position < len(earlier) and condition is earlier[position]) and not _is_condition(condition):
+    for position, condition in enumerate(after.get("conditions", ())):
+        stays = position < len(earlier) and condition is earlier[position]
+        if not stays and not _is_condition(condition):
             return False
         if key_faults(condition["type"]):
             return False
-        reserves = reserves or _reserves_quota(condition)
+        reserves = reserves or (not stays and _reserves_quota(condition))
     return not reserves or any(map(_reserves_quota, earlier))
 
 
 def _is_condition(data: Any) -> bool:
-    return shapes.read_exact(data, Condition) is not None
+    text = _encode(data)
+    return _is_condition_in(text) if len(text) <= _LARGEST_KEPT else shapes.read_exact(data, Condition) is not None
+
+
+@lru_cache(maxsize=1024)
+def _is_condition_in(text: bytes) -> bool:
+    """Whether this reads as a condition: most that are set are those of other workloads, word by word."""
+    return shapes.read_exact(msgspec.json.decode(text), Condition) is not None
 
 
 def _reserves_quota(condition: Any) -> bool:

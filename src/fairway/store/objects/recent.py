@@ -1,53 +1,100 @@
 """What the write of an object leaves to the next one: objects are written in bursts, and most is the same again.
 
 Each state of an object that was written lately carries what its author had in hand: its parts, the owners of its
-fields, and how the kind's rules read it. Whoever writes its status next takes these instead of decoding the object.
-They are bound to the state itself: a state that was never stored, or that another has replaced, is never asked.
+fields, and how the kind's rules read it. Whoever writes its status next takes these instead of decoding the object, and
+what such a write cannot change goes to the disk in the very bytes that came from there. They are bound to the state
+itself: a state that was never stored, or that another has replaced, is never asked. Where nothing was left, or not for
+long enough, an object that readers have decoded is only cut where its parts meet.
 
 Nothing in here is ever changed in place. How much is kept is bounded by the size of the objects that it is kept for.
 """
 
-from collections import deque
+from collections import OrderedDict
+from functools import lru_cache
+from operator import is_
 from typing import Any, Final
 
 import msgspec
 
-from fairway.kinds.kind import Manifest
+from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Entry
 from fairway.store.patching.claims import Claims
 
 MOST_BYTES: Final = 4 << 20
-"""Of objects as they are stored; a thousand workloads or so."""
+"""Of objects as they are stored; two thousand workloads or so."""
 
 LARGEST: Final = 64 << 10
 """Larger objects are not worth their room."""
+
+_OWNERS: Final = b',"managedFields":'
+_LATE: Final = frozenset({"managedFields", "resourceVersion"})
+"""Metadata that a write of a status changes; here it is written last."""
 
 
 class Known:
     """One state of an object in its parts."""
 
-    __slots__ = ("claims", "is_right", "metadata", "reading", "spec", "status")
+    __slots__ = ("_claims", "is_right", "lead", "metadata", "reading", "spec", "status")
 
     def __init__(
-        self,
-        metadata: dict[str, Any],
-        claims: Claims,
-        spec: msgspec.Raw | None,
-        status: Any,
+        self, metadata: dict[str, Any], claims: Claims | None, spec: msgspec.Raw | None, status: Any, lead: bytes = b""
     ) -> None:
+        """Owners that are not given are read from `lead`."""
         self.metadata = metadata
-        """With `managedFields`, if the object has them, but what they say stands in `claims`."""
+        """What it says of owners and of its revision may be of an earlier state, or missing."""
 
-        self.claims = claims
         self.spec = spec
         self.status = status
         """`None` if there is none."""
+
+        self.lead = lead
+        """All of it that is stored before its revision, its owners last; empty if it has not been asked for."""
 
         self.is_right = False
         """Whether the status is known to be as the schema wants it: checked, or by an author who is trusted."""
 
         self.reading: Any = None
         """What the kind's rules made of it (`Rules.validate_status`)."""
+
+        self._claims = claims
+
+    def with_status(self, status: Any) -> "Known":
+        """The same with another status, about which nothing is known yet."""
+        return Known(self.metadata, self._claims, self.spec, status, self.lead)
+
+    @property
+    def claims(self) -> Claims:
+        """The owners, read when first asked for: most controllers never ask. `DecodeError` if they are unusual."""
+        if self._claims is None:
+            owners = self.lead[self._end_of_head() + len(_OWNERS) :]
+            if not owners and b'"managedFields"' in self.lead:
+                raise msgspec.DecodeError("the owners are not where they usually are")
+            self._claims = _claims(_owners.decode(owners) if owners else [])
+        return self._claims
+
+    def give_to(self, claims: Claims) -> None:
+        """Set the owners, where there were some before."""
+        before, after = self.claims.entries, claims.entries
+        if len(after) == len(before) + 1 and all(map(is_, before, after)):
+            self.lead = b"".join((self.lead[:-1], b",", _encode(after[-1]), b"]"))
+        else:
+            self.lead = self.lead[: self._end_of_head()] + _OWNERS + _encode(after)
+        self._claims = claims
+
+    def stored(self, revision: int) -> bytes:
+        """The object as it is stored at a revision."""
+        parts: list[Any] = [self.lead, b',"resourceVersion":"%d"}' % revision]
+        if self.spec is not None:
+            parts += (b',"spec":', self.spec)
+        if self.status is not None:
+            parts += (b',"status":', _encode(self.status))
+        parts.append(b"}")
+        return b"".join(parts)
+
+    def _end_of_head(self) -> int:
+        # No label and no annotation is a list, so this is not one of that name.
+        at = self.lead.find(_OWNERS + b"[")
+        return len(self.lead) if at < 0 else at
 
 
 class _Owner(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -62,17 +109,6 @@ class _Owner(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     subresource: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Owned(msgspec.Struct):
-    owners: list[_Owner] = msgspec.field(default_factory=list, name="managedFields")
-
-
-class _Rest(msgspec.Struct):
-    """What is not in the state that readers share."""
-
-    metadata: _Owned
-    spec: msgspec.Raw = msgspec.Raw()
-
-
 class _Parts(msgspec.Struct, forbid_unknown_fields=True):
     apiVersion: str  # noqa: N815
     kind: str
@@ -83,44 +119,69 @@ class _Parts(msgspec.Struct, forbid_unknown_fields=True):
 
 _PARTS: Final = frozenset(_Parts.__struct_fields__)
 
-_rest = msgspec.json.Decoder(_Rest)
 _parts = msgspec.json.Decoder(_Parts)
 _owners = msgspec.json.Decoder(list[_Owner])
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 
-def known_of(entry: Entry) -> Known | None:
+def known_of(kind: Kind, entry: Entry) -> Known | None:
     """A state in its parts, left by its author or taken apart here; `None` if it has other parts than usual."""
-    if entry.known is not None:
-        known: Known = entry.known
-        return known
+    known: Known | None = entry.known
+    if known is not None:
+        if known.lead:
+            return known
+        at = _cut(kind, entry)
+        if at > 0:
+            known.lead = entry.data[:at]
+            return known
+    shared = entry.shared
+    if shared is not None and not shared.keys() <= _PARTS:
+        return None
+    found = None if shared is None else _taken_apart(kind, entry, shared)
     try:
-        return _decoded(entry) if entry.shared is None else _completed(entry.data, entry.shared)
+        return found or _decoded(kind, entry)
     except msgspec.ValidationError:
         return None
 
 
-def _completed(data: bytes, shared: Manifest) -> Known | None:
-    """The same where readers have the object decoded, all but the record of ownership."""
-    if not shared.keys() <= _PARTS:
+def _cut(kind: Kind, entry: Entry) -> int:
+    """Where the revision of an object is stored, if that is the end of its metadata and the spec follows; else -1.
+
+    Quotes inside of strings are escaped and no part of the metadata has a spec beside it, so the place is certain.
+    """
+    if not entry.data.startswith(_start(kind)):
+        return -1
+    return entry.data.find(b',"resourceVersion":"%d"},"spec":' % entry.revision)
+
+
+@lru_cache(maxsize=256)
+def _start(kind: Kind) -> bytes:
+    """What objects of a kind usually begin with."""
+    return _encode({"apiVersion": kind.api_version(kind.stored), "kind": kind.kind, "metadata": {}})[:-2]
+
+
+def _taken_apart(kind: Kind, entry: Entry, shared: Manifest) -> Known | None:
+    """An object cut where its parts meet, with what readers have of it; `None` if its parts are in another order."""
+    data, status = entry.data, shared.get("status")
+    at = _cut(kind, entry)
+    tail = b"".join((b',"status":', _encode(status), b"}")) if "status" in shared else b"}"
+    if at < 0 or not data.endswith(tail):
         return None
-    rest = _rest.decode(data)
-    metadata = {**shared["metadata"], "managedFields": None} if rest.metadata.owners else shared["metadata"]
-    return Known(metadata, _claims(rest.metadata.owners), _given(rest.spec), shared.get("status"))
+    start = data.index(b"}", at) + len(b'},"spec":')
+    spec = msgspec.Raw(data[start : len(data) - len(tail)])
+    return Known(shared["metadata"], None, spec, status, data[:at])
 
 
-def _decoded(entry: Entry) -> Known:
+def _decoded(kind: Kind, entry: Entry) -> Known:
     parts = _parts.decode(entry.data)
-    owners = parts.metadata.pop("managedFields", None)
-    metadata = {name: _decode(value) for name, value in parts.metadata.items()}
-    if owners is None:
-        return Known(metadata, _claims([]), _given(parts.spec), parts.status)
-    metadata["managedFields"] = None
-    return Known(metadata, _claims(_owners.decode(owners)), _given(parts.spec), parts.status)
-
-
-def _given(spec: msgspec.Raw) -> msgspec.Raw | None:
-    return spec if bytes(spec) else None
+    owners = parts.metadata.get("managedFields")
+    metadata = {name: _decode(part) for name, part in parts.metadata.items() if name not in _LATE}
+    lead = _start(kind) + _encode(metadata)[1:-1]
+    if owners is not None:
+        lead = b"".join((lead, _OWNERS, owners))
+    spec = msgspec.Raw(bytes(parts.spec)) if bytes(parts.spec) else None
+    return Known(metadata, None, spec, parts.status, lead)
 
 
 def _claims(owners: list[_Owner]) -> Claims:
@@ -141,23 +202,26 @@ def _entry(owner: _Owner) -> dict[str, Any]:
 
 
 class Recent:
-    """The states that were written last, oldest first."""
+    """The newest states of the objects that were written last, oldest first."""
 
     def __init__(self) -> None:
-        self._entries: deque[Entry] = deque()
+        self._entries: OrderedDict[Entry, None] = OrderedDict()
         self._bytes = 0
 
     def keep(self, entry: Entry, known: Known, previous: Entry | None = None) -> None:
         """Let a new state carry what is known of it, instead of the one before."""
-        if previous is not None:
-            previous.known = None
+        if previous is not None and previous.known is not None:
+            self._let_go(previous)
         size = len(entry.data)
         if size > LARGEST:
             return
         entry.known = known
-        self._entries.append(entry)
+        self._entries[entry] = None
         self._bytes += size
         while self._bytes > MOST_BYTES:
-            oldest = self._entries.popleft()
-            oldest.known = None
-            self._bytes -= len(oldest.data)
+            self._let_go(next(iter(self._entries)))
+
+    def _let_go(self, entry: Entry) -> None:
+        entry.known = None
+        del self._entries[entry]
+        self._bytes -= len(entry.data)
