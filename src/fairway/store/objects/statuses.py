@@ -86,11 +86,12 @@ def patch(context: Context, target: Target, entry: Entry, body: Any) -> Written 
     metadata = body.get("metadata")
     if metadata:
         check_preconditions(kind, entry, metadata.get("uid"), metadata.get("resourceVersion"))
-    after = before.with_status(_merged(before.status, body))
+    status = merge_patch(before.status, body["status"]) if "status" in body else before.status
+    after = before.with_status(status if options.trusted else _kept(before.status, status))
     warnings: tuple[str, ...] = ()
     news: _News | None = None
     if options.trusted:
-        after.is_right = before.is_right or _is_written_as_a_whole(after.status, body.get("status"))
+        after.is_right = before.is_right or _is_written_as_a_whole(status, body.get("status"))
         if kind.rules.status_is_apart:
             if after.status is None:
                 return None
@@ -233,18 +234,14 @@ def _readable(before: Manifest, status: Any, revision: int) -> Manifest:
     return readable
 
 
-def _merged(old: Any, body: Manifest) -> Any:
-    """The status with the patch laid over it; what comes out the same as before is the old one's very own."""
-    patch = body.get("status")
-    if patch is None:
-        return old
-    new = merge_patch(old, patch)
+def _kept(old: Any, new: Any) -> Any:
+    """A new status with the old one's very own parts, and elements of its lists, where they are the same as before."""
     if old is None or new is old:
         return new
-    return {name: _kept(old.get(name), part) for name, part in new.items()}
+    return {name: _kept_part(old.get(name), part) for name, part in new.items()}
 
 
-def _kept(ours: Any, theirs: Any) -> Any:
+def _kept_part(ours: Any, theirs: Any) -> Any:
     if ours is theirs or same(ours, theirs):
         return ours
     if type(ours) is list and type(theirs) is list:

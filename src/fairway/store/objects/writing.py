@@ -93,9 +93,16 @@ def drafted(kind: Kind, key: Key, manifest: Manifest) -> Entry:
 
 
 def staged(kind: Kind, key: Key, manifest: Manifest, revision: int) -> Entry:
-    """The entry of an object at the revision that it is about to get."""
+    """The entry of an object at the revision that it is about to get.
+
+    It says first of what kind it is, and its revision last of its metadata: the next write can cut it there
+    (`recent.py`).
+    """
     metadata = manifest["metadata"]
+    metadata.pop("resourceVersion", None)
     metadata["resourceVersion"] = str(revision)
+    if next(iter(manifest)) != "apiVersion":
+        manifest = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], **manifest}
     return Entry(kind.resource, key, revision, _encode(manifest), meta_of(metadata))
 
 
