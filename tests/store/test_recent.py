@@ -82,7 +82,7 @@ def test_owners_are_written_where_they_were(*, kept: bool) -> None:
             (first,) = before.entries
             another = {**first, "manager": "another"}
             after = known.with_status({"phase": "Running"})
-            after.give_to(before._replace(entries=[first, another] if kept else [another, dict(first)]))
+            after.give_to(before._replace(entries=[first, another] if kept else [another, dict(first)]), before)
 
             manifest = json.loads(after.stored(9))
             assert [one["manager"] for one in manifest["metadata"]["managedFields"]] == (

@@ -72,14 +72,17 @@ class Known:
             self._claims = _claims(_owners.decode(owners) if owners else [])
         return self._claims
 
-    def give_to(self, claims: Claims) -> None:
-        """Set the owners, where there were some before."""
-        before, after = self.claims.entries, claims.entries
+    def give_to(self, owners: Claims, before: Claims) -> None:
+        """Set the owners, where those before are what is stored, and not nobody."""
+        self._claims = owners
+        if owners is not before:
+            self._record(owners.entries, before.entries)
+
+    def _record(self, after: list[dict[str, Any]], before: list[dict[str, Any]]) -> None:
         if len(after) == len(before) + 1 and all(map(is_, before, after)):
             self.lead = b"".join((self.lead[:-1], b",", _encode(after[-1]), b"]"))
         else:
             self.lead = self.lead[: self._end_of_head()] + _OWNERS + _encode(after)
-        self._claims = claims
 
     def stored(self, revision: int) -> bytes:
         """The object as it is stored at a revision."""

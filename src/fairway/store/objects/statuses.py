@@ -106,8 +106,7 @@ def patch(context: Context, target: Target, entry: Entry, body: Any) -> Written 
         claims = _owners(context, target, before, after, news if after.is_right else None)
         if claims is None:
             return None
-        if claims is not before.claims:
-            after.give_to(claims)
+        after.give_to(claims, before.claims)
     return _put(context, entry, after, warnings)
 
 
