@@ -286,3 +286,13 @@ def test_no_more_than_a_thousand_are_remembered(tmp_path: Path) -> None:
         authentication.user(b"Nonsense %d" % number)
 
     assert len(authentication._known) <= 1024
+
+
+def test_a_new_token_is_known_at_once(tmp_path: Path) -> None:
+    server, elsewhere = Users(tmp_path), Users(tmp_path)
+    authentication = Authentication(server, lambda: 1.0)
+    assert authentication.user(f"Bearer {elsewhere.add('ana', EVERYWHERE)}".encode()).name == "ana"
+
+    token = elsewhere.add("ben", EVERYWHERE)
+
+    assert authentication.user(f"Bearer {token}".encode()).name == "ben"

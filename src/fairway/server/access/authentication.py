@@ -8,7 +8,7 @@ from fairway.errors import Unauthorized
 from fairway.server.access.roles import ANONYMOUS, User
 from fairway.server.access.users import Token, Users
 
-_LOOK_EVERY_SECONDS: Final = 0.005
+_LOOK_EVERY_SECONDS: Final = 0.02
 """A user who is removed is refused after this long at the latest."""
 
 _MOST_REMEMBERED: Final = 1024
@@ -53,6 +53,9 @@ class Authentication:
         if scheme.lower() != "bearer" or not token:
             return ANONYMOUS, None
         found = self._users.kept(token)
+        if found is None:
+            self._users.refresh()  # the token may be newer than the last look
+            found = self._users.kept(token)
         if found is None:
             raise Unauthorized("Unauthorized")
         return found

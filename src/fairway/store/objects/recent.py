@@ -26,6 +26,9 @@ MOST_BYTES: Final = 4 << 20
 LARGEST: Final = 64 << 10
 """Larger objects are not worth their room."""
 
+_LARGEST_FAMILIAR: Final = 2 << 10
+"""Longer records of owners are read every time."""
+
 _OWNERS: Final = b',"managedFields":'
 _LATE: Final = frozenset({"managedFields", "resourceVersion"})
 """Metadata that a write of a status changes; here it is written last."""
@@ -69,7 +72,7 @@ class Known:
             owners = self.lead[self._end_of_head() + len(_OWNERS) :]
             if not owners and b'"managedFields"' in self.lead:
                 raise msgspec.DecodeError("the owners are not where they usually are")
-            self._claims = _claims(_owners.decode(owners) if owners else [])
+            self._claims = _familiar_claims(owners) if len(owners) <= _LARGEST_FAMILIAR else _read_claims(owners)
         return self._claims
 
     def give_to(self, owners: Claims, before: Claims) -> None:
@@ -187,8 +190,15 @@ def _decoded(kind: Kind, entry: Entry) -> Known:
     return Known(metadata, None, spec, parts.status, lead)
 
 
-def _claims(owners: list[_Owner]) -> Claims:
+@lru_cache(maxsize=512)
+def _familiar_claims(owners: bytes) -> Claims:
+    """The same once for all objects that were made alike and in the same second, as those of a sweep are."""
+    return _read_claims(owners)
+
+
+def _read_claims(text: bytes) -> Claims:
     """Owners with their fields, read where some of the status is among them."""
+    owners = _owners.decode(text) if text else []
     fields = [_decode(one.fieldsV1) if b'"f:status"' in bytes(one.fieldsV1) else None for one in owners]
     return Claims([_entry(one) for one in owners], fields)
 
