@@ -251,7 +251,7 @@ def test_whoever_is_remembered_is_refused_a_moment_after_somebody_else_removed_t
     assert authentication.user(header).name == "ana"
     assert authentication.user(header).name == "ana"
     command.remove("ana")
-    now += 0.01
+    now += 0.02
 
     with pytest.raises(Unauthorized):
         authentication.user(header)
