@@ -8,9 +8,11 @@ itself, nothing in the log that nobody expected.
 """
 
 import asyncio
+import itertools
 import json
 import logging
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -174,6 +176,12 @@ class _Listener(logging.Handler):
         self.heard.append(self.format(record))
 
 
+def seconds_apart() -> Callable[[], datetime]:
+    """A time of day that is a second later whenever it is asked for: nothing may be the same by being quick."""
+    begun, asked = SystemClock().now(), itertools.count()
+    return lambda: begun + timedelta(seconds=next(asked))
+
+
 class World:
     """An API, an event loop to run it in, and an administrator who asks."""
 
@@ -207,10 +215,9 @@ class World:
         logging.getLogger().removeHandler(self._listener)
 
     async def _start(self) -> None:
-        clock = SystemClock()
         self.store = Store(self._log, self._history)
         await self.store.start()
-        self.objects = Objects(self.store, default_registry(), clock.now)
+        self.objects = Objects(self.store, default_registry(), seconds_apart())
         namespaces = NamespaceKeeper(self.objects)
         keepers = (Collector(self.objects), namespaces, EventExpiry(self.objects))
         await namespaces.make_defaults()

@@ -1,6 +1,7 @@
 """Changing what is there: whole objects, their status, and patches of every type."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from fairway.errors import BadRequest, FieldError, UnsupportedMediaType, ValidationError
@@ -24,6 +25,7 @@ from fairway.store.objects.writing import (
 )
 from fairway.store.patching.apply import apply
 from fairway.store.patching.jsonpatch import json_patch
+from fairway.store.patching.managed import identity
 from fairway.store.patching.merge import merge_patch
 from fairway.store.patching.strategic import strategic_merge
 
@@ -239,7 +241,26 @@ def _apply(context: Context, target: Target, body: Any) -> Written:
     missed = [*missed, *_ask_gatekeeper(context, target, old, new)]
     _obey_rules(kind, version, old, new, missed)
     _record(old, new, managed)
+    if _is_just_later(old, new):
+        return unchanged(context, entry, warnings, dry_run=options.dry_run)
     return _store(context, target, Before(entry, old), new, warnings)
+
+
+def _is_just_later(old: Manifest, new: Manifest) -> bool:
+    """Whether nothing is new but the time at which somebody applied it: what was applied came to the same as before,
+    once it was completed.
+    """
+    before, after = old["metadata"], new["metadata"]
+    owners = before.get("managedFields") or ()
+    return (
+        {**old, "metadata": {**before, "managedFields": None}} == {**new, "metadata": {**after, "managedFields": None}}
+        and len(owners) == len(after.get("managedFields") or ())
+        and _timeless(owners) == _timeless(after.get("managedFields") or ())
+    )
+
+
+def _timeless(owners: Sequence[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]]:
+    return {identity(owner): {**owner, "time": None} for owner in owners}
 
 
 def _apply_first(context: Context, target: Target, applied: Manifest) -> Written:
