@@ -41,7 +41,7 @@ format: $(READY) ## put the sources into shape
 	$(BIN)/ruff check --fix src tests bench examples tools
 	$(BIN)/ruff format src tests bench examples tools
 
-bench: $(READY)  ## one table: time, memory and whether each goal is met (about eight minutes)
+bench: $(READY)  ## one table: time, memory and whether each goal is met (about twelve minutes)
 	$(BIN)/python -m bench
 
 bench-quick: $(READY) ## the same table at a tenth of the size, without goals

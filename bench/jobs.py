@@ -22,7 +22,7 @@ from bench import peers
 from bench.api.servers import Server, fairway, scratch
 from bench.api.wire import Session, Target
 from bench.connections import Pool, Stream
-from bench.table import Line, main
+from bench.table import Line, main, middle_and_all
 
 SLOTS: Final = 8
 GOAL_SECONDS: Final = 6.0
@@ -210,7 +210,7 @@ def _server(directory: Path) -> Iterator[Server]:
 
 
 class _Rounds(NamedTuple):
-    """No-ops on servers of their own, one after the other: what one minute of a shared machine says may be far off."""
+    """No-ops on servers of their own, one after the other."""
 
     jobs: list[float]
     pods: list[float]
@@ -230,10 +230,6 @@ def _play_rounds(directory: Path, count: int) -> _Rounds:
     return _Rounds(jobs, pods, statistics.median(cpu_ms), max(memory))
 
 
-def _middle_and_all(seconds: list[float]) -> str:
-    return f"{statistics.median(seconds):.2f} s of {', '.join(f'{one:.2f}' for one in sorted(seconds))}"
-
-
 def lines(scale: int) -> list[Line]:
     """The lines of the table."""
     count, rounds = (1000, 20) if scale == 1 else (100, 3)
@@ -249,7 +245,7 @@ def lines(scale: int) -> list[Line]:
     return [
         Line(
             f"{count} no-op jobs on {SLOTS} slots, first submit to last end",
-            _middle_and_all(played.jobs),
+            middle_and_all(played.jobs),
             f"{GOAL_SECONDS:.0f} s",
             statistics.median(played.jobs) <= GOAL_SECONDS,
             played.memory_mb,
@@ -257,7 +253,7 @@ def lines(scale: int) -> list[Line]:
         Line("  CPU of the server for each", f"{played.cpu_ms:.1f} ms", "", None, 0),
         Line(
             "  the same with plain pods",
-            _middle_and_all(played.pods),
+            middle_and_all(played.pods),
             f"{GOAL_SECONDS:.0f} s",
             statistics.median(played.pods) <= GOAL_SECONDS,
             0,

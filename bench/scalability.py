@@ -24,9 +24,10 @@ import uvloop
 from bench.api.servers import Server, fairway, scratch
 from bench.api.wire import JSON, MERGE, Session, Target
 from bench.connections import Answer, Pool, Stream
-from bench.table import Line, main
+from bench.table import Line, main, middle_and_all
 
 GOAL_SECONDS: Final = 83.0
+_ROUNDS: Final = 3
 COHORTS: Final = 5
 QUEUES: Final = 6
 _CONNECTIONS: Final = 24
@@ -356,17 +357,15 @@ def _own_cpu_seconds() -> float:
 
 def lines(scale: int) -> list[Line]:
     """The lines of the table; at a tenth of the size the queues get a tenth of the workloads."""
-    size = 1.0 if scale == 1 else 0.1
-    with scratch() as directory, _pinned(), fairway(directory / "state", "--insecure", jobs=True) as server:
-        server.stay_on(min(os.sched_getaffinity(0)))
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-        found = measure(server, COHORTS, QUEUES, size)
+    size, rounds = (1.0, _ROUNDS) if scale == 1 else (0.1, 1)
+    played = sorted((_played(size) for _ in range(rounds)), key=lambda one: one.seconds)
+    found = played[len(played) // 2]
     count = round(sum(kind.how_many for kind in CLASSES) * size) * COHORTS * QUEUES
     waits = ", ".join(f"{name} {average:.2f} s (at most {most:.1f})" for name, (average, most) in found.waits.items())
     return [
         Line(
             f"{count} workloads in {COHORTS} x {QUEUES} queues, over HTTP",
-            f"{found.seconds:.1f} s, {found.server_cpu_seconds:.1f} s CPU",
+            f"{middle_and_all([one.seconds for one in played], 1)}; {found.server_cpu_seconds:.1f} s CPU",
             f"{GOAL_SECONDS:.0f} s",
             found.seconds <= GOAL_SECONDS,
             found.memory_mb,
@@ -380,6 +379,14 @@ def lines(scale: int) -> list[Line]:
             0,
         ),
     ]
+
+
+def _played(size: float) -> Outcome:
+    """One round, on a server of its own that stays on one core, with the client on another."""
+    with scratch() as directory, _pinned(), fairway(directory / "state", "--insecure", jobs=True) as server:
+        server.stay_on(min(os.sched_getaffinity(0)))
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        return measure(server, COHORTS, QUEUES, size)
 
 
 class _pinned:  # noqa: N801 - used like a function

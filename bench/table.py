@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import resource
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -64,6 +65,12 @@ def _wanted_and_refused() -> tuple[int, int]:
         return 0, 0
     user, nice, system, _idle, _waiting, irq, softirq, stolen = counts
     return user + nice + system + irq + softirq + stolen, stolen
+
+
+def middle_and_all(seconds: Sequence[float], digits: int = 2) -> str:
+    """Several rounds of the same: one minute of a shared machine says little."""
+    each = ", ".join(f"{one:.{digits}f}" for one in sorted(seconds))
+    return f"{statistics.median(seconds):.{digits}f} s" + (f" of {each}" if len(seconds) > 1 else "")
 
 
 def tell(what: str) -> None:
