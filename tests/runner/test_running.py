@@ -236,7 +236,7 @@ def test_a_pod_with_a_finalizer_waits_for_it_after_its_end(tmp_path: Path) -> No
             await started(world, manifest)
             await world.api.delete("pods", "p")
             await world.until(lambda: bool(world.supervision.stops))
-            world.supervision.end(world.id("p"), 0)
+            world.supervision.end(world.id("p"), 0, told=True)
             await world.until(lambda: world.get()["metadata"]["deletionGracePeriodSeconds"] == 0)
             assert world.phase() == "Succeeded"
             version = world.get()["metadata"]["resourceVersion"]
