@@ -101,6 +101,7 @@ def test_a_job_of_high_priority_preempts_one_of_low(kubectl: Kubectl, tmp_path: 
     kubectl("wait --for=condition=Ready pod/job1-head --timeout=20s")
     low = kubectl("get workloads -o name").strip()
     with kubectl.following(f"get {low} --watch -o", "jsonpath={.status.conditions}{'\\n'}") as seen:
+        seen.until("Admitted")  # it watches now: what comes next takes a moment only, and the workload with it
         kubectl("create -f -", given=pod("job2-head", "user-queue", SIX_CPUS, forever, "high-priority"))
         seen.until("Preempted to accommodate a workload")
     kubectl("wait --for=condition=Ready pod/job2-head --timeout=20s")
