@@ -324,10 +324,10 @@ def test_other_kinds_cost_next_to_nothing() -> None:
         async with a_gate() as world:
             gatekeeper = world.api.objects._context.gatekeeper
             kind, manifest = world.api.kind("configmaps"), {"metadata": {"name": "a"}}
-            began = time.perf_counter()
+            began = time.thread_time()
             for _ in range(10_000):
                 assert gatekeeper.on_create(kind, manifest, THIS_PROCESS) == []
                 assert gatekeeper.on_update(kind, manifest, manifest) == []
-            assert (time.perf_counter() - began) / 20_000 < 20e-6
+            assert (time.thread_time() - began) / 20_000 < 20e-6
 
     asyncio.run(play())
