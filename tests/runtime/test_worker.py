@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -27,6 +29,14 @@ class Log:
         return self.again.pop(key, None)
 
 
+@asynccontextmanager
+async def working(worker: Worker[str]) -> AsyncIterator[None]:
+    task = asyncio.create_task(worker.run())
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 @pytest.mark.parametrize(
     ("error", "want_seconds"),
     [
@@ -44,12 +54,10 @@ def test_a_key_whose_work_failed_is_tried_again(
         log = Log(clock)
         log.failures["a"] = [error]
         worker = Worker("tester", clock, log.reconcile, parallel=2)
-        task = asyncio.create_task(worker.run())
-        worker.add("a")
-        worker.add("b")
-        await clock.run_for(5)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with working(worker):
+            worker.add("a")
+            worker.add("b")
+            await clock.run_for(5)
         assert [key for key, _ in log.looked] == ["a", "b", "a"]
         assert log.looked[-1][1] >= want_seconds
 
@@ -63,12 +71,10 @@ def test_a_key_that_wants_to_be_looked_at_later_is() -> None:
         log = Log(clock)
         log.again["a"] = 30.0
         worker = Worker("tester", clock, log.reconcile)
-        task = asyncio.create_task(worker.run())
-        worker.add("a")
-        worker.add_after("b", 10.0)
-        await clock.run_for(60)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with working(worker):
+            worker.add("a")
+            worker.add_after("b", 10.0)
+            await clock.run_for(60)
         assert log.looked == [("a", 0.0), ("b", 10.0), ("a", 30.0)]
 
     asyncio.run(story())
@@ -80,14 +86,12 @@ def test_a_look_that_was_wished_for_later_can_be_taken_back() -> None:
         log = Log(clock)
         log.again["a"] = 30.0
         worker = Worker("tester", clock, log.reconcile)
-        task = asyncio.create_task(worker.run())
-        worker.add("a")
-        worker.add_after("b", 10.0)
-        await clock.run_for(5)
-        worker.withdraw("a")
-        await clock.run_for(60)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with working(worker):
+            worker.add("a")
+            worker.add_after("b", 10.0)
+            await clock.run_for(5)
+            worker.withdraw("a")
+            await clock.run_for(60)
         assert log.looked == [("a", 0.0), ("b", 10.0)]
 
     asyncio.run(story())

@@ -114,18 +114,8 @@ class Informer:
         metadata = new["metadata"]
         if self._gone and metadata["uid"] in self._gone:
             return
-        if known is None:
-            self._tell_change(key, None, new)
-            return
-        before = known["metadata"]
-        if int(before["resourceVersion"]) >= int(metadata["resourceVersion"]):
-            return
-        if before["uid"] != metadata["uid"]:
+        if known is None or int(known["metadata"]["resourceVersion"]) < int(metadata["resourceVersion"]):
             self._tell_change(key, known, new)
-            return
-        self._known[key] = new
-        for handler in self._handlers:
-            handler(known, new)
 
     def _hear_gone(self, key: Key, last: Manifest) -> None:
         uid = last["metadata"]["uid"]

@@ -121,7 +121,6 @@ class Recorder:
     def _manifest(self, key: _Key, told: _Told) -> Manifest:
         _, kind, reason, message = key
         about = told.about
-        first = _stamp(told.first)
         return {
             "metadata": {"generateName": f"{about['name'][:200]}.", "namespace": about.get("namespace") or "default"},
             "involvedObject": dict(about),
@@ -130,8 +129,8 @@ class Recorder:
             "message": message,
             "source": {"component": self._component},
             "reportingComponent": self._component,
-            "firstTimestamp": first,
-            "lastTimestamp": first if told.last is told.first else _stamp(told.last),
+            "firstTimestamp": _stamp(told.first),
+            "lastTimestamp": _stamp(told.last),
             "count": told.count,
         }
 

@@ -41,6 +41,17 @@ STATUSES = st.fixed_dictionaries(
 )
 
 
+def stopped_while_running(*names: str, **spec: Any) -> Play:
+    """A job that was suspended while these pods ran: they are told to go."""
+    play = Play(job(**spec))
+    play.sync()
+    for name in names:
+        play.start(name)
+    play.change(suspend=True)
+    play.sync()
+    return play
+
+
 def test_a_suspended_job_says_so_once() -> None:
     first = plan_for(job(suspend=True))
     second = plan_for(
@@ -83,12 +94,7 @@ def test_a_short_job_is_resumed_and_complete_in_one_write() -> None:
 
 
 def test_pods_of_a_suspended_job_count_for_nothing_however_they_end() -> None:
-    play = Play(job(parallelism=3, completions=3, backoffLimit=0))
-    play.sync()
-    for name in ("p1", "p2"):
-        play.start(name)
-    play.change(suspend=True)
-    play.sync()
+    play = stopped_while_running("p1", "p2", parallelism=3, completions=3, backoffLimit=0)
     assert (play.active(), play.job["status"]["terminating"]) == ([], 2)
 
     play.end("p1", well=True)
@@ -103,12 +109,7 @@ def test_pods_of_a_suspended_job_count_for_nothing_however_they_end() -> None:
 
 def test_a_pod_that_was_done_before_it_could_be_told_to_stop_counts() -> None:
     """It was preempted in the moment of its success: to run it again would do its work twice."""
-    play = Play(job(parallelism=2, completions=2, backoffLimit=0))
-    play.sync()
-    for name in ("p1", "p2"):
-        play.start(name)
-    play.change(suspend=True)
-    play.sync()
+    play = stopped_while_running("p1", "p2", parallelism=2, completions=2, backoffLimit=0)
 
     play.end("p1", well=True, by_itself=True)
     play.end("p2", well=True)
@@ -121,11 +122,7 @@ def test_a_pod_that_was_done_before_it_could_be_told_to_stop_counts() -> None:
 
 
 def test_a_job_that_was_done_before_it_could_be_stopped_is_complete_though_suspended() -> None:
-    play = Play(job(backoffLimit=0))
-    play.sync()
-    play.start("p1")
-    play.change(suspend=True)
-    play.sync()
+    play = stopped_while_running("p1", backoffLimit=0)
     play.end("p1", well=True, by_itself=True)
     play.sync()
 
@@ -134,11 +131,7 @@ def test_a_job_that_was_done_before_it_could_be_stopped_is_complete_though_suspe
 
 def test_nobody_takes_the_place_of_a_pod_that_was_told_to_go_before_it_has_ended() -> None:
     """It may be done before it hears of it: two would do the same work."""
-    play = Play(job(backoffLimit=0))
-    play.sync()
-    play.start("p1")
-    play.change(suspend=True)
-    play.sync()
+    play = stopped_while_running("p1", backoffLimit=0)
     play.change(suspend=False)
     play.sync()
     assert play.active() == []
@@ -152,11 +145,7 @@ def test_nobody_takes_the_place_of_a_pod_that_was_told_to_go_before_it_has_ended
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_indexes_whose_pods_are_on_their_way_out_wait_while_others_go_on(*, restarted: bool) -> None:
-    play = Play(job(parallelism=3, completions=3, completionMode="Indexed"))
-    play.sync()
-    play.start("p1")
-    play.change(suspend=True)
-    play.sync()
+    play = stopped_while_running("p1", parallelism=3, completions=3, completionMode="Indexed")
     play.change(suspend=False)
     if restarted:
         play.forget()
@@ -170,11 +159,7 @@ def test_indexes_whose_pods_are_on_their_way_out_wait_while_others_go_on(*, rest
 
 
 def test_a_restart_between_suspension_and_resumption_charges_nobody() -> None:
-    play = Play(job(backoffLimit=0))
-    play.sync()
-    play.start("p1")
-    play.change(suspend=True)
-    play.sync()
+    play = stopped_while_running("p1", backoffLimit=0)
     play.change(suspend=False)
     play.forget()
     play.sync()

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,7 +16,6 @@ from fairway.admission.config import FairSharing as SharedFairly
 from fairway.admission.figures import Activity
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.queues import QueueStatuses, statuses
-from fairway.jobs.conditions import stamp, with_condition
 from fairway.kinds.kind import Manifest
 from fairway.model.configuration import Configuration, FairSharing
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
@@ -392,28 +390,3 @@ def test_weighted_shares_are_shown_while_fair_sharing_is_on() -> None:
 )
 def test_only_differences_are_sent(old: dict[str, Any], wanted: dict[str, Any], patch: dict[str, Any]) -> None:
     assert statuses.changes(old, wanted) == patch
-
-
-@pytest.mark.parametrize("active", [True, False])
-@pytest.mark.parametrize("generation", [None, 1, 2])
-@pytest.mark.parametrize("observed", [None, 1])
-@pytest.mark.parametrize("reason", ["Ready", "Stopped"])
-@pytest.mark.parametrize("known", ["True", "False", None])
-def test_a_condition_that_says_it_already_stays_as_it_is(
-    *, active: bool, generation: int | None, observed: int | None, reason: str, known: str | None
-) -> None:
-    readiness = wording.Readiness(active=active, reason=reason, message="words")
-    old: list[dict[str, Any]] = [{"type": "Other", "status": "True"}]
-    if known is not None:
-        shown: dict[str, Any] = {
-            "type": "Active",
-            "status": known,
-            "reason": "Ready",
-            "message": "words",
-            "lastTransitionTime": NOW,
-        }
-        old.append(shown | ({"observedGeneration": observed} if observed is not None else {}))
-    queue = {"metadata": {} if generation is None else {"generation": generation}, "status": {"conditions": old}}
-    later = datetime(2026, 1, 2, tzinfo=UTC)
-    wanted = with_condition(old, "Active", str(active), reason, "words", stamp(later), generation)
-    assert statuses._conditions(queue, readiness, later) == wanted

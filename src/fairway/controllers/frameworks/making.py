@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from fairway.controllers.frameworks.accepted import AcceptedSpecs
 from fairway.controllers.frameworks.tools import WORKLOADS, Tools
 from fairway.jobs import conditions, following, names, priorities, webhooks
 from fairway.jobs import workloads as new
@@ -18,7 +17,6 @@ class Maker:
         self._tools = tools
         self._framework = framework
         self._named_by = framework if isinstance(framework, HasPriorityClass) else None
-        self._accepted = AcceptedSpecs(tools.writer)
 
     async def create(self, job: Manifest) -> None:
         """A workload for a job that has none."""
@@ -39,7 +37,7 @@ class Maker:
             annotations=following.passed_on(webhooks.annotations_of(job)),
             maximum_execution_seconds=webhooks.maximum_seconds(job),
         )
-        made = await self._accepted.create(workload)
+        made = await self._tools.writer.create(WORKLOADS, workload)
         self._tools.recorder.normal(job, "CreatedWorkload", f"Created Workload: {new.place_of(made)}")
 
     async def update(self, job: Manifest, workload: Manifest) -> Manifest:

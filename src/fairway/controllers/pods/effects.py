@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Iterable, Sequence
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
 from fairway.client.recorder import Recorder
-from fairway.controllers.frameworks.accepted import AcceptedSpecs
 from fairway.controllers.frameworks.readiness import Settling
 from fairway.controllers.pods.statuses import StatusChange
 from fairway.errors import NotFound
@@ -27,7 +26,6 @@ class Effects:
     def __init__(self, cluster: Cluster, recorder: Recorder) -> None:
         self._clock = cluster.clock
         self._writer = cluster.writer("kueue")
-        self._accepted = AcceptedSpecs(self._writer)
         self._recorder = recorder
         self._workload_classes: Informer = cluster.cache("workloadpriorityclasses.kueue.x-k8s.io")
         self._priority_classes: Informer = cluster.cache("priorityclasses.scheduling.k8s.io")
@@ -109,7 +107,7 @@ class Effects:
                 self._recorder.normal(pod, "Deleted", "Deleted job: deactivation retention period expired")
 
     async def create_workload(self, workload: Manifest, about: Manifest) -> None:
-        created = await self._accepted.create(workload)
+        created = await self._writer.create("workloads", workload)
         self._recorder.normal(about, "CreatedWorkload", f"Created Workload: {place_of(created)}")
 
     async def replace_spec(self, workload: Manifest, wanted: Manifest, about: Manifest) -> None:

@@ -99,19 +99,15 @@ def _flavors(found: Iterable[FlavorAmounts], *, with_borrowed: bool) -> Iterable
 
 
 def _conditions(queue: Manifest, readiness: wording.Readiness, now: datetime) -> list[Status]:
-    known: list[Status] = (queue.get("status") or {}).get("conditions") or []
-    generation = queue["metadata"].get("generation")
-    status = "True" if readiness.active else "False"
-    for one in known:
-        if (
-            one["type"] == ACTIVE
-            and one["status"] == status
-            and one.get("reason") == readiness.reason
-            and one.get("message") == readiness.message
-            and one.get("observedGeneration") == generation
-        ):
-            return known  # most often: what a queue is changes seldom
-    return with_condition(known, ACTIVE, status, readiness.reason, readiness.message, stamp(now), generation)
+    return with_condition(
+        (queue.get("status") or {}).get("conditions") or (),
+        ACTIVE,
+        "True" if readiness.active else "False",
+        readiness.reason,
+        readiness.message,
+        stamp(now),
+        queue["metadata"].get("generation"),
+    )
 
 
 def _local_readiness(local_queue: Manifest, activity: Activity | None) -> wording.Readiness:

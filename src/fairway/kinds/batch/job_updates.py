@@ -51,9 +51,9 @@ def _wrong_spec_update(old: Manifest, new: Manifest) -> list[FieldError]:
         for field in _FIXED
         if not same(before.get(field), after.get(field))
     ]
-    if before["template"]["spec"] == after["template"]["spec"] and _template_is_open(old):
-        return errors
     if _template_is_open(old):
+        if before["template"]["spec"] == after["template"]["spec"]:
+            return errors
         allowed = _with_directives(before["template"], after["template"])
         pod, allowed_pod = after["template"]["spec"], _with_resources(allowed["spec"], after["template"]["spec"])
         if not same(pod, allowed_pod):

@@ -73,18 +73,14 @@ def _wrong_owners(owners: tuple[OwnerReference, ...]) -> list[FieldError]:
     path = "metadata.ownerReferences"
     errors = []
     for position, owner in enumerate(owners):
-        if owner.kind and owner.name and owner.uid and owner.api_version.rpartition("/")[2]:
-            continue
-        where = problems.index(path, position)
+        faults = []
         if not owner.api_version.rpartition("/")[2]:
-            errors.append(
-                problems.invalid(problems.child(where, "apiVersion"), owner.api_version, "version must not be empty")
-            )
+            faults.append(("apiVersion", owner.api_version, "version must not be empty"))
         for field, text in (("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)):
             if not text:
-                errors.append(problems.invalid(problems.child(where, field), text, "must not be empty"))
-    if len(owners) == 1:
-        return errors
+                faults.append((field, text, "must not be empty"))
+        where = problems.index(path, position) if faults else ""
+        errors += [problems.invalid(problems.child(where, field), text, rule) for field, text, rule in faults]
     controllers = [f"{owner.kind}/{owner.name}" for owner in owners if owner.controller]
     if len(controllers) > 1:
         rule = 'Only one reference can have Controller set to true. Found "true" in references for'

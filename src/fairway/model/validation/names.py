@@ -97,9 +97,8 @@ def wrong_key(key: str, path: str) -> list[FieldError]:
 def wrong_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
     errors = []
     for key, value in labels.items():
-        if key_faults(key) or value_faults(value):
-            errors += wrong_key(key, path)
-            errors += [problems.invalid(path, value, fault) for fault in value_faults(value)]
+        errors += wrong_key(key, path)
+        errors += [problems.invalid(path, value, fault) for fault in value_faults(value)]
     return errors
 
 
@@ -108,8 +107,7 @@ def wrong_annotations(annotations: Mapping[str, str], path: str) -> list[FieldEr
     characters = 0
     for key, value in annotations.items():
         characters += len(key) + len(value)
-        if key_faults(key.lower()):
-            errors += wrong_key(key.lower(), path)
+        errors += wrong_key(key.lower(), path)
     if characters * _MOST_BYTES_OF_ONE <= _MOST_ANNOTATION_BYTES:
         return errors
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
