@@ -1,4 +1,4 @@
-"""Every command and every option is in docs/cli.md, in the section of the command or where that points to."""
+"""Every command and every option is in docs/use/cli.md, in the section of the command or where that points to."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from fairway.cli.group import fairway
 
-PAGE = (Path(__file__).parents[2] / "docs/cli.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/use/cli.md").read_text()
 COMMON = "What holds for all commands"
 SEE = {
     "launch": "jobs launch",
@@ -50,7 +50,7 @@ LEAVES = [words for words, command in COMMANDS.items() if not isinstance(command
 
 @pytest.mark.parametrize("words", LEAVES)
 def test_every_command_is_explained_with_an_example(words: str) -> None:
-    assert words in SECTIONS, f"docs/cli.md has no section for `fairway {words}`"
+    assert words in SECTIONS, f"docs/use/cli.md has no section for `fairway {words}`"
     assert f"fairway {words}" in SECTIONS[words].replace('"$(', ""), "the section has no example"
 
 

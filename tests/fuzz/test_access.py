@@ -1,4 +1,4 @@
-"""Who gets in: every verb on every resource for every role, as `docs/access.md` says, and what the audit log keeps."""
+"""Who gets in: every verb on every resource for every role, as `docs/operate/access.md` says, and what the audit log keeps."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ NOTHING: Final[frozenset[str]] = frozenset()
 
 WRONG: Final = "fw_" + "x" * 43
 
-# docs/access.md, "The roles": what viewer and editor may do with which resource.
+# docs/operate/access.md, "The roles": what viewer and editor may do with which resource.
 JOBS: Final = {"pods", "podtemplates", "configmaps", "serviceaccounts", "jobs", "rayjobs", "rayclusters", "managedjobs"}
 QUEUES: Final = {"workloads", "localqueues", "provisioningrequests", "leases"}
 SHARED: Final = {

@@ -3,7 +3,7 @@
 work/<uid>              what a container without a `workingDir` starts in
 pods/<uid>/volumes/…    its volumes
 pods/<uid>/devices.json the GPUs it was given
-logs/<namespace>/<uid>  what its containers wrote (see docs/logs.md)
+logs/<namespace>/<uid>  what its containers wrote (see docs/use/logs.md)
 
 What a pod of a managed job wrote stays when the pod is gone, and so does the mark `.kept` beside it, which says whose
 it is. It goes with the job: see `jobfiles`.
@@ -54,7 +54,7 @@ class Directories:
         return self._pods / uid / "volumes"
 
     def log(self, namespace: str, uid: str, container: str, number: int) -> str:
-        """The log of one attempt, as docs/logs.md says it; the supervisor makes its directory."""
+        """The log of one attempt, as docs/use/logs.md says it; the supervisor makes its directory."""
         return f"{self._logs}/{namespace}/{uid}/{container}/{number}.log"
 
     def keep_logs(self, pod: Manifest) -> None:

@@ -33,7 +33,7 @@ class Launch(Struct, frozen=True, kw_only=True):
 
     cwd: str
     log: str
-    """The file that takes stdout and stderr, in the format of `docs/logs.md`."""
+    """The file that takes stdout and stderr, in the format of `docs/use/logs.md`."""
 
     limits: Limits = Limits()
     home: str = ""

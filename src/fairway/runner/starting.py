@@ -118,7 +118,7 @@ class Starting:
     def _tell_missing(self, pod: Manifest, record: Record, prepared: Prepared) -> None:
         if not self._said_images:
             self._said_images = True
-            _log.info("images are not used: the commands of pods run on this machine as it is (docs/runner.md)")
+            _log.info("images are not used: the commands of pods run on this machine as it is (docs/operate/runner.md)")
         for name, path in prepared.missing:
             message = (
                 f'volume "{name}" is not at {path}: pods are processes of this machine and share its files. It is at '

@@ -1,4 +1,4 @@
-"""The format of log files, as far as those who write them need it; `docs/logs.md` describes it."""
+"""The format of log files, as far as those who write them need it; `docs/use/logs.md` describes it."""
 
 from datetime import UTC, datetime
 from functools import lru_cache

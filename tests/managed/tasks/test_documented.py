@@ -10,7 +10,7 @@ from fairway.managed.tasks import documents, infra, kubernetes, parse, resources
 from fairway.managed.tasks.overrides import Overrides
 
 ROOT = Path(__file__).parent.parent.parent.parent
-DOCUMENT = ROOT / "docs/tasks.md"
+DOCUMENT = ROOT / "docs/use/tasks.md"
 GIVEN = Overrides(envs={"SEED": "7"}, secrets={"TOKEN": "x"})
 FIELDS = {*parse.FILE_FIELDS, *parse.MEANINGLESS, *parse.REFUSED, *resources.KNOWN, *resources.MEANINGLESS}
 

@@ -1,4 +1,4 @@
-"""Who may do what: the promises of `docs/access.md`, one by one."""
+"""Who may do what: the promises of `docs/operate/access.md`, one by one."""
 
 import re
 from itertools import product
@@ -266,7 +266,7 @@ def test_the_rules_that_a_user_is_told_are_those_that_hold(
 
 
 def test_the_document_tells_of_every_role_and_every_resource_in_the_tables() -> None:
-    described = (Path(__file__).parents[3] / "docs/access.md").read_text()
+    described = (Path(__file__).parents[3] / "docs/operate/access.md").read_text()
     named = set(re.findall(r"`([a-z*/]+)`", described))
     written = {
         resource

@@ -1,4 +1,4 @@
-"""What processes write, from pipes into log files in the format of `docs/logs.md`.
+"""What processes write, from pipes into log files in the format of `docs/use/logs.md`.
 
 Nothing that a process does with its output holds up another one, and nothing that is wrong with a log file holds up a
 process: what cannot be written is dropped, and `supervisor.log` says so once. Memory is bounded by one piece of a line

@@ -3,7 +3,7 @@
 A role is given to a user by a binding, for the whole server or for one namespace. Rules are written as Kubernetes
 writes them (verbs, API groups, resources, paths) and only ever add up: there is no rule that forbids. So a kind that
 is missing from the tables is out of reach for all but the admin of the whole server. The same tables in prose:
-`docs/access.md`.
+`docs/operate/access.md`.
 """
 
 from collections.abc import Iterator
