@@ -9,13 +9,13 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from fairway.kinds.registry import default_registry
 from fairway.runtime.clock import SystemClock
 from fairway.runtime.garbage import GarbageKeeper
 from fairway.runtime.lease import Hold
+from fairway.runtime.privacy import make_private
 from fairway.server.access.audit import AuditLog
 from fairway.server.access.users import Users
 from fairway.server.app import Api
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 async def serve(settings: Settings, announce: Callable[[str], None], limits: Limits | None = None) -> None:
     """Run a server until it is told to end; `announce` hears its URL when it is ready."""
-    prepare_directory(settings.state)
+    make_private(settings.state)
     with Hold.acquire(settings.state), bound_socket(settings.host, settings.port) as listening:
         url = _url(settings, listening)
         certificate = _certificate(settings)
@@ -71,11 +71,6 @@ async def _unless(broken: "asyncio.Future[None]", work: Coroutine[Any, Any, None
         await asyncio.gather(task, return_exceptions=True)
         broken.result()
     await task
-
-
-def prepare_directory(state: Path) -> None:
-    """The state directory, for its owner alone."""
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _certificate(settings: Settings) -> Certificate | None:

@@ -72,7 +72,9 @@ def test_a_state_directory_that_others_can_read_is_broken(tmp_path: Path) -> Non
 def test_a_state_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
 
-    assert "belongs to another user" in next(checks.state_directory(tmp_path)).message
+    found = next(checks.state_directory(tmp_path))
+    assert found.severity == "broken"
+    assert "belongs to" in found.message
 
 
 def test_a_kubeconfig_that_others_can_read_is_broken(tmp_path: Path) -> None:

@@ -135,6 +135,23 @@ def test_a_certificate_lets_it_listen_everywhere(tmp_path: Path, certificate: tu
         assert names_shown(local, cert) == {"127.0.0.1", "fairway.example"}
 
 
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o701, 0o770], ids=oct)
+@pytest.mark.parametrize("command", [["serve", "--port", "0"], ["up", "--port", "0"], ["jobs", "queue"]], ids=" ".join)
+def test_a_state_directory_that_others_can_enter_is_refused(
+    fairway: CommandLine, mode: int, command: list[str]
+) -> None:
+    fairway.state.mkdir()
+    fairway.state.chmod(mode)
+
+    said = fairway.refused(*command).splitlines()[-1]
+
+    assert said == (
+        f"fairway: the state directory {fairway.state} can be read by others (mode {mode:04o}): it holds tokens and "
+        f"keys; chmod 700 {fairway.state}"
+    )
+    assert list(fairway.state.iterdir()) == []
+
+
 def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
     server = Server(tmp_path / "state").start()
 

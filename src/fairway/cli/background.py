@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from fairway.cli.serve import READY_FD
 from fairway.errors import FairwayError
 from fairway.runtime.lease import holder
+from fairway.runtime.privacy import make_private
 from fairway.settings import Settings
 
 _TURNS = "starting"
@@ -35,7 +36,7 @@ class StateError(FairwayError):
 def ensure(settings: Settings) -> tuple[int, str]:
     """Have a server on a state directory: the process there, and its URL if this call started it."""
     try:
-        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(settings.state)
         with _turn(settings.state):
             found = holder(settings.state)
             if found is not None:

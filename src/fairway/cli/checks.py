@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from fairway.errors import ApiError, FairwayError, Forbidden
+from fairway.runtime.privacy import exposure
 
 if TYPE_CHECKING:
     from fairway.client.rest import Rest
@@ -110,18 +111,10 @@ def state_directory(state: Path) -> Iterator[Finding]:
             return
         yield warning("state", f"{state} is not there yet", "`fairway up` makes it, and so does any first command")
         return
-    found = state.stat()
-    mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid != os.geteuid():
-        yield broken(
-            "state", f"{state} belongs to another user", "choose one of your own with --state or $FAIRWAY_STATE"
-        )
-    elif mode & 0o077:
-        yield broken(
-            "state",
-            f"{state} can be read by others (mode {mode:04o}): it holds tokens",
-            f"chmod 700 {shlex.quote(str(state))}",
-        )
+    mode = stat.S_IMODE(state.stat().st_mode)
+    exposed = exposure(state)
+    if exposed is not None:
+        yield broken("state", *exposed)
     elif not os.access(state, os.R_OK | os.W_OK | os.X_OK):
         yield broken(
             "state", f"{state} cannot be read and written (mode {mode:04o})", f"chmod 700 {shlex.quote(str(state))}"
