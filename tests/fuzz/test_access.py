@@ -1,4 +1,4 @@
-"""Who gets in: every verb on every resource for every role, as `docs/operate/access.md` says, and what the audit log keeps."""
+"""Every verb on every resource for every role, as `docs/operate/access.md` says, and what the audit log keeps."""
 
 import json
 import logging
