@@ -46,6 +46,13 @@ def test_python(version: tuple[int, ...], want: str) -> None:
     assert checks.python(version).severity == want
 
 
+def test_a_pip_install_of_a_job_can_break_what_is_installed_in_a_python_that_jobs_use() -> None:
+    assert checks.installation(Path("/opt/fairway")).severity == "ok"
+    shared = checks.installation(None, "/usr")
+    assert (shared.severity, "the Python of /usr" in shared.message) == ("warning", True)
+    assert "pipx" in shared.way_out
+
+
 def test_kubectl_is_not_needed(tmp_path: Path) -> None:
     assert checks.kubectl(str(tmp_path)).severity == "warning"
     (tmp_path / "kubectl").write_text("#!/bin/sh\n")

@@ -61,6 +61,17 @@ def python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
     return ok("python", f"Python {name}")
 
 
+def installation(own: Path | None, prefix: str = sys.prefix) -> Finding:
+    """Whether a `pip install` in a job could change the Python environment that Fairway runs in."""
+    if own is not None:
+        return ok("installation", f"Fairway is installed in {own}, which jobs do not see")
+    return warning(
+        "installation",
+        f"Fairway is installed in the Python of {prefix}, which jobs use, too: a `pip install` in a job can break it",
+        "install it in an environment of its own: `pipx install .` or `python3 -m venv`",
+    )
+
+
 def kubectl(path: str | None = None) -> Finding:
     import shutil  # noqa: PLC0415
 

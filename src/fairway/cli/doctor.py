@@ -54,10 +54,13 @@ def _findings(state: Path, kubeconfig: Path | None, context: str, namespace: str
     from fairway.cli import checks  # noqa: PLC0415 - help must not wait for it
     from fairway.client.rest import open_rest  # noqa: PLC0415
     from fairway.errors import FairwayError  # noqa: PLC0415
+    from fairway.installation import OWN  # noqa: PLC0415
 
     own = kubeconfig is None
     path = state / "kubeconfig" if kubeconfig is None else kubeconfig.expanduser()
     yield checks.python()
+    if own:
+        yield checks.installation(OWN)
     yield checks.kubectl()
     if own:
         yield from checks.state_directory(state)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fairway.installation import without_own
 from fairway.kinds.kind import Manifest
 from fairway.runner.pods.expansion import expanded
 from fairway.runner.pods.fields import field_value, resource_value
@@ -32,8 +33,8 @@ class Sources(Struct, frozen=True):
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """What every container gets of the server's environment."""
-    kept = {name: environment[name] for name in INHERITED if name in environment}
+    """What every container gets of the server's environment: nothing of the Python environment of Fairway itself."""
+    kept = without_own({name: environment[name] for name in INHERITED if name in environment})
     kept.setdefault("PATH", _DEFAULT_PATH)
     return kept
 
