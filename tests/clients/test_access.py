@@ -10,11 +10,13 @@ import yaml
 from click.testing import CliRunner
 
 from fairway.cli.group import fairway
+from fairway.server.access.users import Users
 from fairway.testing.servers import Server
 
 from .hand import Hand
 from .kubectl import Kubectl
 from .manifests import cluster_queue, config, job, named, pod, workload
+from .test_logs import Running
 
 As = Callable[..., Kubectl]
 
@@ -161,3 +163,25 @@ def test_a_server_with_another_certificate_is_not_trusted(kubectl: Kubectl, tmp_
         said = Kubectl(kubectl.binary, path, tmp_path).refused("get --raw /readyz")
 
     assert "certificate signed by unknown authority" in said
+
+
+def test_a_watch_of_a_removed_user_ends_and_says_why(server: Server, kubectl: Kubectl, as_user: As, hand: Hand) -> None:
+    theirs = as_user("viewer")
+    hand.make(config("seen"))
+    with theirs.following("get configmaps --watch") as watch:
+        watch.until("seen")
+        Users(server.state).remove(f"viewer-{kubectl.namespace}")
+        hand.make(config("unseen"))
+        watch.rest()
+    refused = theirs.run("get configmaps")
+    assert refused.code == 1
+    assert "Unauthorized" in refused.errors or "must be logged in" in refused.errors
+
+
+def test_a_followed_log_of_a_removed_user_is_cut_off(server: Server, kubectl: Kubectl, as_user: As, hand: Hand) -> None:
+    theirs, running = as_user("viewer"), Running(hand, "web")
+    running.write("ready")
+    with theirs.following("logs --follow web") as log:
+        log.until("ready")
+        Users(server.state).remove(f"viewer-{kubectl.namespace}")
+        assert log.rest() == []

@@ -7,10 +7,11 @@ is logged and becomes a 500 that says so. Nothing here knows a kind by name.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fairway.errors import (
     ApiError,
@@ -36,6 +37,7 @@ from fairway.server.podlogs import Logs
 from fairway.server.requests import Head, OpenRequest, Receive, Request, Scope, Send, too_large
 from fairway.server.responses import Response, encode, failure, ok, status_of
 from fairway.server.routes import Place, Route, attempted, place, route
+from fairway.server.streams import Streams
 from fairway.server.transactions import Transactions
 from fairway.server.virtual import VirtualResource
 from fairway.server.waitingjobs import WaitingJobs, WaitingSource
@@ -49,12 +51,25 @@ _AUDITED: Final = frozenset({"create", "update", "patch", "delete", "deletecolle
 _WRITES: Final = frozenset({"create", "update", "patch", "delete"})
 _WRITE_METHODS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _MOST_KNOWN: Final = 1024
+_GOODBYE_SECONDS: Final = 0.3
 
 
 def _told(method: str) -> str:
     """What metrics call a request that was not understood: not what clients make up."""
     method = method.lower()
     return method if method in _METHODS else "other"
+
+
+async def _end_stream(request: OpenRequest, asked: Route, send: Send) -> None:
+    """End a stream that the client may no longer have."""
+    if task := asyncio.current_task():
+        task.uncancel()
+    if asked.subresource != "log":
+        with suppress(Exception):  # the client may be gone, or take nothing
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                await send({"type": "http.response.body", "body": b""})
+            return
+    request.cut_off()
 
 
 class _Exchange:
@@ -110,8 +125,7 @@ class Api:
         self._known: dict[tuple[User, str, tuple[str, ...], str, bool], Route] = {}
         """What was allowed before, by whom, how and where it was asked for. With other roles a user is another one."""
 
-        self._streams: set[asyncio.Task[Any]] = set()
-        self._ending = False
+        self._streams = Streams(self._authentication, objects.now, self.limits.watches)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -123,7 +137,7 @@ class Api:
             request = exchange.request = OpenRequest(scope, receive, limits.body_bytes, limits.body_seconds)
             response = await self._answered(request, exchange, send)
         except asyncio.CancelledError:
-            if not self._ending:
+            if not self._streams.ending:
                 raise
             response = None
             await send({"type": "http.response.body", "body": b""})
@@ -188,9 +202,7 @@ class Api:
 
     def end_streams(self) -> None:
         """End watches and followed logs: the server is going down, and clients will find the next one."""
-        self._ending = True
-        for task in self._streams:
-            task.cancel()
+        self._streams.end_all()
         for virtual in self._virtual.values():
             virtual.close()
         self._logs.close()
@@ -279,14 +291,8 @@ class Api:
     async def _carried_out(
         self, request: OpenRequest, asked: Route, exchange: _Exchange, send: Send
     ) -> Response | reading.Streamed | None:
-        objects = self.objects
-        if asked.verb == "watch":
-            with self._stream(exchange) as start:
-                await watching.watch(objects, request, asked, self.limits, start, send)
-            return None
-        if asked.subresource == "log":
-            with self._stream(exchange) as start:
-                return await TELLERS[asked.kind.resource](objects, request, asked, self._logs, self.limits, start, send)
+        if asked.verb == "watch" or asked.subresource == "log":
+            return await self._streamed(request, asked, exchange, send)
         self._check_room()
         self.metrics.in_flight += 1
         try:
@@ -313,26 +319,46 @@ class Api:
         written = exchange.written = writing.stage(objects, request, asked, await request.body())
         return writing.answer(objects, request, asked, await when_durable(written))
 
-    @contextmanager
-    def _stream(self, exchange: _Exchange) -> Iterator[Callable[[], None]]:
-        """One more long answer; what is yielded is called when it begins."""
-        if len(self._streams) >= self.limits.watches:
-            raise TooManyRequests(f"{self.limits.watches} watches are open already; end some, or try again later")
-        task = asyncio.current_task()
-        if task is not None:
-            self._streams.add(task)
+    async def _streamed(
+        self, request: OpenRequest, asked: Route, exchange: _Exchange, send: Send
+    ) -> Response | reading.Streamed | None:
+        """Answer with a stream, for as long as the client listens and may see what is in it."""
 
-        def begun() -> None:
+        def start() -> None:
             exchange.code = 200
             self.metrics.watches += 1
 
-        try:
-            yield begun
-        finally:
-            if task is not None:
-                self._streams.discard(task)
-            if exchange.code:
-                self.metrics.watches -= 1
+        limits = self.limits
+        longest = limits.longest_watch_seconds if asked.verb == "watch" else limits.log_seconds
+        with self._streams.open(lambda: self._authorize_stream(request, asked), longest) as stream:
+            try:
+                if asked.verb == "watch":
+                    await watching.watch(self.objects, request, asked, limits, start, send)
+                    return None
+                log = TELLERS[asked.kind.resource]
+                return await log(self.objects, request, asked, self._logs, limits, start, send)
+            except asyncio.CancelledError:
+                if not stream.is_over:
+                    raise
+                await _end_stream(request, asked, send)
+                return None
+            finally:
+                if exchange.code:
+                    self.metrics.watches -= 1
+
+    def _authorize_stream(self, request: Request, asked: Route) -> datetime | None:
+        """Whether a stream is allowed to its user as they are now, and until when."""
+        header = request.headers.get(b"authorization", b"")
+        authorize(
+            self._authentication.user(header),
+            verb=asked.verb,
+            group=asked.kind.group,
+            resource=asked.kind.plural,
+            subresource=asked.subresource,
+            namespace=asked.namespace,
+            name=asked.name,
+        )
+        return self._authentication.expires(header)
 
     async def _review(self, request: OpenRequest, where: Place, exchange: _Exchange) -> Response:
         exchange.verb = "create"

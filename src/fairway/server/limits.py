@@ -32,6 +32,12 @@ class Limits:
     watch_seconds: float = 1800.0
     """A watch without `timeoutSeconds` ends after this time, up to twice as long; clients then begin again."""
 
+    longest_watch_seconds: float = 3600.0
+    """No watch lasts longer, whatever its `timeoutSeconds` asks for."""
+
+    log_seconds: float = 4 * 3600.0
+    """A followed log is cut off after this time, as a kubelet would."""
+
     bookmark_seconds: float = 60.0
 
     archive_bytes: int = 1 << 30

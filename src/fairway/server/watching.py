@@ -188,4 +188,4 @@ def _seconds(request: Request, limits: Limits) -> float:
     if asked is not None and asked < 0:
         raise BadRequest(f"timeoutSeconds: Invalid value: {asked}: must not be negative")
     # Watchers that began together should not all come back together.
-    return float(asked) if asked else limits.watch_seconds * random.uniform(1, 2)  # noqa: S311
+    return min(float(asked), limits.longest_watch_seconds) if asked else limits.watch_seconds * random.uniform(1, 2)  # noqa: S311

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 from fairway.errors import Unauthorized
@@ -30,14 +31,10 @@ class Authentication:
         A token that is wrong, revoked or expired is refused even where nobody needs one: whoever sends it wants to
         know.
         """
-        users = self._users
-        now = self._monotonic()
-        if now - self._looked_at >= _LOOK_EVERY_SECONDS:
-            self._looked_at = now
-            users.refresh()
-        if users.generation != self._generation:
+        generation = self.generation()
+        if generation != self._generation:
             self._known.clear()
-            self._generation = users.generation
+            self._generation = generation
         user = self._known.get(header)
         if user is None:
             user, token = self._found(header.decode("latin-1"))
@@ -46,6 +43,19 @@ class Authentication:
                     self._known.clear()
                 self._known[header] = user
         return user
+
+    def generation(self) -> int:
+        """Another number whenever the users have changed."""
+        now = self._monotonic()
+        if now - self._looked_at >= _LOOK_EVERY_SECONDS:
+            self._looked_at = now
+            self._users.refresh()
+        return self._users.generation
+
+    def expires(self, header: bytes) -> datetime | None:
+        """When the token in this header expires, if it ever does; `Unauthorized` if it is no longer accepted."""
+        _, token = self._found(header.decode("latin-1"))
+        return token.expires if token is not None else None
 
     def _found(self, authorization: str) -> tuple[User, Token | None]:
         scheme, _, token = authorization.strip().partition(" ")
