@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.cli.packing import PackingError, pack, size_text
+from fairway.cli.packing import LARGE_BYTES, PackingError, pack, size_text
 
 
 def contents(source: Path, **options: object) -> dict[str, tarfile.TarInfo]:
@@ -119,9 +119,27 @@ def test_what_is_too_large_is_refused_with_the_largest_first(tmp_path: Path) -> 
 
     assert str(refused.value) == (
         f"{tmp_path} holds 12 kB, and at most 10 kB can be sent along; the largest in it: model (7.0 kB), "
-        "log (5.0 kB), code.py (1 B). Name in .skyignore what the task does not need, or let it fetch large files "
-        "itself"
+        "log (5.0 kB), code.py (1 B). Name in .skyignore what the task does not need, or run it in the "
+        "directory itself with --in-place"
     )
+
+
+def test_more_files_than_can_be_sent_are_refused_before_all_of_them_were_looked_at(tmp_path: Path) -> None:
+    filled(tmp_path, {f"data/{number}": "" for number in range(20)})
+
+    with pytest.raises(PackingError, match=r"holds more than 5 files.*\.skyignore.*--in-place"):
+        pack(tmp_path, limit_files=5)
+
+
+def test_something_large_is_announced_before_it_is_packed(tmp_path: Path) -> None:
+    told: list[str] = []
+    filled(tmp_path, {"code.py": "x", "data/a": ""})
+    with (tmp_path / "data" / "a").open("r+b") as sparse:
+        sparse.truncate(LARGE_BYTES)
+    with pack(tmp_path, notice=told.append):
+        pass
+
+    assert told == [f"{tmp_path} holds 105 MB in 3 files; the largest in it: data (105 MB), code.py (1 B)"]
 
 
 def test_how_far_it_is_can_be_followed(tmp_path: Path) -> None:

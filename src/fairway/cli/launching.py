@@ -37,6 +37,7 @@ from fairway.errors import FairwayError, NotFound
 if TYPE_CHECKING:
     from fairway.managed.configured import Config
     from fairway.managed.making import Launch
+    from fairway.managed.tasks.documents import TaskFile
     from fairway.managed.tasks.files import Mount
     from fairway.managed.tasks.overrides import Overrides
     from fairway.managed.tasks.parse import ParsedFile
@@ -113,7 +114,10 @@ def launching_options(command: Command) -> Command:
             default="",
             metavar="DIR",
             shell_complete=directories,
-            help="The directory that the task works in a copy of.",
+            help="The directory that the task works in a copy of, or none.  [default: this one, for a command]",
+        ),
+        click.option(
+            "--in-place", is_flag=True, help="Work in the directory itself instead of a copy; on this machine only."
         ),
         click.option("--max-duration", default="", metavar="TIME", help="End each attempt after 90s, 30m, 12h, 2d."),
         click.option(
@@ -147,21 +151,17 @@ class Wanted(NamedTuple):
 
         return making.display_name(self.parsed, self.overrides)
 
-    @property
-    def sources(self) -> Iterator["Mount"]:
-        for task in self.parsed.tasks:
-            yield from task.mounts
-
 
 def understand(words: Sequence[str], given: Mapping[str, Any], *, state: Path, **launch: Any) -> Wanted:
     """Read the task, the configuration and the options; `launch` goes to the overrides as it is.
 
     Whatever is wrong with them is a `TaskError`. Nothing is sent, and nobody is asked.
     """
-    from fairway.cli.configuration import read_config, text_of  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli import here  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.configuration import read_config, text_of  # noqa: PLC0415
     from fairway.managed.tasks import documents, overrides, parse  # noqa: PLC0415
 
-    file = _read(words)
+    file = _read(words, given)
     config = read_config(state, given["settings"])
     own = given["kubeconfig"] is None and not config.kubeconfig
 
@@ -182,23 +182,27 @@ def understand(words: Sequence[str], given: Mapping[str, Any], *, state: Path, *
         **{name: given[name] for name in plain},
         **launch,
     )
-    wanted = Wanted(parse.tasks_of(file, asked), asked, config)
-    for mount in wanted.sources:
-        _check_there(mount)
-    return wanted
+    parsed = parse.tasks_of(file, asked)
+    if own and not file.file:
+        parsed = here.with_shell(parsed)
+    for one in parsed.tasks:
+        for mount in one.mounts:
+            _check_there(mount)
+    if given["in_place"]:
+        parsed = here.in_place(parsed, state, own=own)
+    return Wanted(parsed, asked, config)
 
 
-def _read(words: Sequence[str]) -> Any:
+def _read(words: Sequence[str], given: Mapping[str, Any]) -> "TaskFile":
     """The tasks that the words name: of a file, of standard input, or of the command that they are."""
-    from fairway.managed.tasks import documents  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.here import bare_command  # noqa: PLC0415 - help must not wait for it
+    from fairway.managed.tasks import documents  # noqa: PLC0415
     from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
 
     if not words:
         raise click.UsageError("name a task file, or write the command to run: fairway jobs launch -- python train.py")
     if len(words) > 1:
-        import shlex  # noqa: PLC0415
-
-        return documents.of_command(shlex.join(words))
+        return bare_command(words, given)
     (word,) = words
     if word == _STDIN:
         return documents.read(sys.stdin.buffer.read(), "<stdin>")
@@ -210,7 +214,7 @@ def _read(words: Sequence[str]) -> Any:
             raise TaskError(f"the file cannot be read: {error.strerror}", file=word) from None
     if _is_directory(path) or (word.endswith(_TASK_FILES) and not any(letter.isspace() for letter in word)):
         raise TaskError(_not_there(path), file=word)
-    return documents.of_command(word)
+    return bare_command(words, given)
 
 
 def _is_task_file(path: Path) -> bool:

@@ -21,11 +21,19 @@ from fairway.errors import FairwayError
 LIMIT_BYTES: Final = 1 << 30
 """What a directory may hold: as much as the server takes as an archive."""
 
+LIMIT_FILES: Final = 100_000
+"""How many files and directories may be in it."""
+
+LARGE_BYTES: Final = 100 << 20
+LARGE_FILES: Final = 10_000
+"""From either on, a directory is large enough to ask whether all of it is needed."""
+
 _IN_MEMORY: Final = 32 << 20
 _COMPRESSION: Final = 1
 """Archives are kept a while and travel rarely far: quick is better than small."""
 
 _SHOWN: Final = 5
+_WAY_OUT: Final = "Name in .skyignore what the task does not need, or run it in the directory itself with --in-place"
 _MODES: Final = 0o777
 
 Progress = Callable[[int, int], None]
@@ -69,13 +77,21 @@ class Archive:
         self.close()
 
 
-def pack(source: Path, *, name: str = "", limit: int = LIMIT_BYTES, progress: Progress | None = None) -> Archive:
-    """Pack what is in a directory, or one file under a name."""
+def pack(
+    source: Path,
+    *,
+    name: str = "",
+    limit: int = LIMIT_BYTES,
+    limit_files: int = LIMIT_FILES,
+    progress: Progress | None = None,
+    notice: Callable[[str], None] | None = None,
+) -> Archive:
+    """Pack what is in a directory, or one file under a name; `notice` is told before something large is packed."""
     if source.is_dir():
-        entries, skipped = _in_directory(source)
+        entries, skipped = _in_directory(source, limit_files)
     else:
         entries, skipped = [Entry(name or source.name, source, source.stat())], []
-    _check_size(source, entries, limit)
+    _check_size(source, entries, limit, notice or (lambda _text: None))
     file = cast("BinaryIO", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))  # noqa: SIM115 - closed with the archive
     try:
         writing = _Hashing(file)
@@ -142,20 +158,25 @@ def _cannot(path: Path | str, why: str) -> PackingError:
     return PackingError(f"{path} cannot be packed: {why}; name it in .skyignore to leave it out")
 
 
-def _check_size(source: Path, entries: list[Entry], limit: int) -> None:
+def _check_size(source: Path, entries: list[Entry], limit: int, notice: Callable[[str], None]) -> None:
     total = sum(_bytes(entry) for entry in entries)
     if total <= limit:
+        if total >= LARGE_BYTES or len(entries) >= LARGE_FILES:
+            notice(f"{source} holds {size_text(total)} in {len(entries)} files; the largest in it: {_largest(entries)}")
         return
-    largest: dict[str, int] = {}
-    for entry in entries:
-        top = entry.path.partition("/")[0]
-        largest[top] = largest.get(top, 0) + _bytes(entry)
-    shown = sorted(largest.items(), key=lambda item: -item[1])[:_SHOWN]
-    named = ", ".join(f"{name} ({size_text(size)})" for name, size in shown)
     raise PackingError(
         f"{source} holds {size_text(total)}, and at most {size_text(limit)} can be sent along; the largest in it: "
-        f"{named}. Name in .skyignore what the task does not need, or let it fetch large files itself"
+        f"{_largest(entries)}. {_WAY_OUT}"
     )
+
+
+def _largest(entries: list[Entry]) -> str:
+    sizes: dict[str, int] = {}
+    for entry in entries:
+        top = entry.path.partition("/")[0]
+        sizes[top] = sizes.get(top, 0) + _bytes(entry)
+    shown = sorted(sizes.items(), key=lambda item: -item[1])[:_SHOWN]
+    return ", ".join(f"{name} ({size_text(size)})" for name, size in shown)
 
 
 def _bytes(entry: Entry) -> int:
@@ -171,11 +192,13 @@ def size_text(size: float) -> str:
     return f"{size:.1f} GB"
 
 
-def _in_directory(root: Path) -> tuple[list[Entry], list[str]]:
+def _in_directory(root: Path, limit: int) -> tuple[list[Entry], list[str]]:
     """Everything below a directory that is not ignored, in the order of its paths."""
     entries: list[Entry] = []
     skipped: list[str] = []
-    for entry in _walk(root, "", _Ignoring.at(root)):
+    for number, entry in enumerate(_walk(root, "", _Ignoring.at(root)), 1):
+        if number > limit:
+            raise PackingError(f"{root} holds more than {limit} files, which is the most that can be sent. {_WAY_OUT}")
         if stat.S_IFMT(entry.status.st_mode) in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
             entries.append(entry)
         else:

@@ -76,7 +76,7 @@ def _pack(packages: Packages, mount: "Mount") -> "Files":
     where = PurePosixPath(mount.path)
     is_file = not source.is_dir()
     with Meter(f"Packing {mount.source}") as meter:
-        archive = pack(source, name=where.name if is_file else "", progress=meter.show)
+        archive = pack(source, name=where.name if is_file else "", progress=meter.show, notice=_tell_large)
     packages.add(mount.source, archive)
     if archive.skipped:
         _tell_skipped(mount.source, archive.skipped)
@@ -89,6 +89,10 @@ def _upload(session: Session, name: str, archive: "Archive") -> None:
         return
     with Meter(f"Uploading {name}", archive.size) as meter:
         session.rest.upload(path, cast("BinaryIO", _Read(archive.file, meter)), archive.size, "application/gzip")
+
+
+def _tell_large(what: str) -> None:
+    tell(f"Copying {what}. .skyignore leaves out what the task does not need; --in-place copies nothing.")
 
 
 def _tell_skipped(source: str, skipped: Sequence[str]) -> None:

@@ -16,9 +16,11 @@ from fairway.cli.launching import launching_options, run
 def launch(ctx: click.Context, /, *, task: tuple[str, ...], name: str, num_jobs: int, **given: Any) -> None:
     """Run a task, and run it again whenever it is preempted or lost.
 
-    The task is a file like SkyPilot's, `-` for standard input, or a command. The job waits in its queue, and this
-    command shows why, then what the job writes, through all its attempts, until it has ended; Ctrl-C leaves the job
-    alone. With -d it returns at once. Each of several jobs (--num-jobs) finds its number in $FAIRWAY_JOB_RANK.
+    The task is a file like SkyPilot's, `-` for standard input, or a command. A command runs in a copy of the current
+    directory with the Python of this shell; with --in-place it runs in the directory itself. The job waits in its
+    queue, and this command shows why, then what the job writes, through all its attempts, until it has ended; Ctrl-C
+    leaves the job alone. With -d it returns at once. Each of several jobs (--num-jobs) finds its number in
+    $FAIRWAY_JOB_RANK.
 
     Ends with 0 if the job succeeded or was submitted (-d), 1 if it did not, 2 if the task file is wrong.
 

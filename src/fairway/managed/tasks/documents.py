@@ -53,11 +53,11 @@ def read(text: str | bytes, file: str) -> TaskFile:
     return TaskFile(file=file, header=header, tasks=tuple(documents))
 
 
-def of_command(command: str) -> TaskFile:
-    """The task that a command stands for: nothing but its `run`."""
+def of_command(command: str, *, workdir: str = "") -> TaskFile:
+    """The task that a command stands for: its `run`, and the directory that it runs in a copy of."""
     source = Source()
-    source.flags[("run",)] = "the command"
-    return TaskFile(tasks=(Document({"run": command}, source),))
+    source.flags |= {("run",): "the command", ("workdir",): "the current directory"}
+    return TaskFile(tasks=(Document({"run": command, **({"workdir": workdir} if workdir else {})}, source),))
 
 
 def read_map(text: str | bytes, file: str, what: str) -> Document:

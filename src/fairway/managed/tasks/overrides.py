@@ -76,7 +76,9 @@ def laid_over(document: Document, overrides: Overrides) -> Document:
     if overrides.num_nodes is not None:
         value["num_nodes"] = overrides.num_nodes
         flags[("num_nodes",)] = "--num-nodes"
-    if overrides.workdir:
+    if overrides.workdir.lower() == NOTHING:
+        value.pop("workdir", None)
+    elif overrides.workdir:
         value["workdir"] = overrides.workdir
         flags[("workdir",)] = "--workdir"
     if _is_map(value.get("resources")):
