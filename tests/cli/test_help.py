@@ -47,6 +47,8 @@ def test_all_commands_are_known() -> None:
     ]
     assert {words[1] for words in COMMANDS if words[0] == "users" and len(words) == 2} == {
         "add",
+        "edit",
+        "groups",
         "remove",
         "token",
         "list",

@@ -33,9 +33,9 @@ def as_user(server: Server, kubectl: Kubectl, tmp_path: Path) -> As:
     """Adds a user of this role in the namespace of the test, or everywhere, and gives back their kubectl."""
 
     def add(role: str, place: str = "here") -> Kubectl:
-        where = ["--namespace", kubectl.namespace] if place == "here" else []
+        where = ["--namespace", kubectl.namespace] if place == "here" else ["--everywhere"]
         name = f"{role}-{kubectl.namespace}"
-        written = users(server, "add", name, "--role", role, "--group", "crew", "--kubeconfig", *where)
+        written = users(server, "add", name, "--role", role, "--group", "crew", "-o", "kubeconfig", *where)
         path = tmp_path / name
         path.write_text(written)
         return Kubectl(kubectl.binary, path, kubectl.home, kubectl.namespace)

@@ -28,6 +28,8 @@ def test_api_resources_lists_every_kind(kubectl: Kubectl) -> None:
         "jobs": ["", "batch/v1", "true", "Job"],
         "leases": ["", "coordination.k8s.io/v1", "true", "Lease"],
         "managedjobs": ["mj", "fairway.dev/v1alpha1", "true", "ManagedJob"],
+        "groups": ["", "fairway.dev/v1alpha1", "false", "Group"],
+        "users": ["", "fairway.dev/v1alpha1", "false", "User"],
         "waitingjobs": ["", "fairway.dev/v1alpha1", "true", "WaitingJob"],
         "admissionchecks": ["ac", "kueue.x-k8s.io/v1beta2", "false", "AdmissionCheck"],
         "clusterqueues": ["cq", "kueue.x-k8s.io/v1beta2", "false", "ClusterQueue"],

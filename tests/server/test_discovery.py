@@ -62,6 +62,8 @@ def test_every_resource_that_is_served_was_compared_or_is_known_to_be_ours_alone
         "managedjobs",
         "managedjobs/log",
         "managedjobs/status",
+        "groups",
+        "users",
         "waitingjobs",
     }
 

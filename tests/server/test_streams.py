@@ -65,7 +65,7 @@ async def revocation(world: World) -> None:
 
 
 async def another_role(world: World) -> None:
-    world.users.set_bindings("somebody", (Binding(Role.EDITOR, "elsewhere"),))
+    world.users.change("somebody", bindings=(Binding(Role.EDITOR, "elsewhere"),))
 
 
 @pytest.mark.parametrize("path", [WATCH, LOG])
@@ -92,7 +92,7 @@ def test_other_streams_go_on(world: World, path: str) -> None:
         token = world.users.add("other", VIEWER)
         theirs = await follow(world, WATCH, add(world))
         ours = await follow(world, path, token)
-        world.users.set_bindings("other", (Binding(Role.ADMIN),))
+        world.users.change("other", bindings=(Binding(Role.ADMIN),))
         world.users.remove("somebody")
         await theirs.until_ended()
         await asyncio.sleep(0)

@@ -37,6 +37,7 @@ __all__ = [
     "open_session",
     "output_option",
     "resolve_jobs",
+    "server_options",
     "session_options",
     "tell",
     "without_number",
@@ -65,14 +66,19 @@ def object_options(command: Command) -> Command:
 
 
 def _session_options(command: Command, *short: str) -> Command:
+    namespace = click.option(
+        "--namespace",
+        *short,
+        metavar="NS",
+        envvar="FAIRWAY_NAMESPACE",
+        help="The namespace.  [default: $FAIRWAY_NAMESPACE, else the context's]",
+    )
+    return namespace(server_options(command))
+
+
+def server_options(command: Command) -> Command:
+    """Which server a command speaks to, where no namespace matters: `--state --kubeconfig --context`."""
     options = [
-        click.option(
-            "--namespace",
-            *short,
-            metavar="NS",
-            envvar="FAIRWAY_NAMESPACE",
-            help="The namespace.  [default: $FAIRWAY_NAMESPACE, else the context's]",
-        ),
         state_option,
         click.option(
             "--kubeconfig",

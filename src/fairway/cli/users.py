@@ -1,29 +1,34 @@
-"""`fairway users`: who may use a server, and their tokens."""
+"""`fairway users`: who may use a server, what they may do, and their tokens."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from fairway.cli.options import state_option
+from fairway.cli.granting import (
+    ROLES,
+    Grant,
+    Withdrawn,
+    account_server,
+    bindings,
+    edited,
+    grant_options,
+    sentence,
+    withdrawing_options,
+)
+from fairway.cli.session import output_option, server_options, tell
+from fairway.cli.usergroups import groups
+from fairway.client.rest.paths import FAIRWAY as API
+from fairway.client.rest.paths import user as user_path
 
 if TYPE_CHECKING:
-    from fairway.server.access.users import Account, Users
+    from fairway.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_ROLES = """\b
-Roles:
-  admin   everything; in one namespace: also its local queues and workloads
-  editor  submit and change jobs, pods, config maps and secrets; read the rest
-  viewer  read everything but secrets, also logs
-"""
-
-_UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_UNITS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def _expires(command: F) -> F:
@@ -32,96 +37,136 @@ def _expires(command: F) -> F:
     )(command)
 
 
-def _kubeconfig(command: F) -> F:
-    return click.option("--kubeconfig", is_flag=True, help="Print a kubeconfig with the token, not the token alone.")(
-        command
-    )
+def _token_output(command: F) -> F:
+    return click.option(
+        "--output",
+        "-o",
+        type=click.Choice(["token", "kubeconfig", "json"]),
+        default="token",
+        show_default=True,
+        help="The token alone, a kubeconfig that has it, or the user as JSON.",
+    )(command)
 
 
-def _moment(_context: click.Context, _parameter: click.Parameter, text: str | None) -> datetime | None:
+def _moment(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
     if text is None:
         return None
     found = re.fullmatch(r"([1-9][0-9]{0,3})([mhdw])", text)
     if found is None:
         raise click.BadParameter(f"{text!r} is not a time; write a number and m, h, d or w, such as 30d")
-    return datetime.now(UTC) + timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+    ends = datetime.now(UTC) + timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+    return ends.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@click.group(epilog=_ROLES)
+@click.group(epilog=ROLES)
 def users() -> None:
-    """Who may use a server, and their tokens.
+    """Who may use the server, what they may do, and their tokens.
 
-    Users, and hashes of their tokens, are kept in users.json in the state directory. A change counts at once, also for
-    a server that is running.
+    Works on the server that all other commands talk to (--state, --kubeconfig, --context); only an admin of the whole
+    server may. A change counts at once.
     """
 
 
 @users.command(
     epilog="""\b
 Examples:
-  fairway users add ana --role admin
-  fairway users add ben --namespace research --namespace trials
-  fairway users add grafana --role viewer --expires 90d
-  fairway users add ben --kubeconfig > ben.kubeconfig
+  fairway users add ben --team vision
+  fairway users add ana --role admin --everywhere
+  fairway users add eva --role viewer --namespace research
+  fairway users add kim --group ml
+  fairway users add grafana --role viewer --everywhere --expires 90d
+  fairway users add ben --team vision -o kubeconfig > ben.kubeconfig
 
 """
-    + _ROLES
+    + ROLES
 )
 @click.argument("name")
+@grant_options
 @click.option(
-    "--role",
-    type=click.Choice(["admin", "editor", "viewer"]),
-    default="editor",
-    show_default=True,
-    help="What they may do.",
-)
-@click.option(
-    "--namespace",
-    "-n",
-    "namespaces",
-    multiple=True,
-    metavar="NS",
-    help="Where; can be given several times.  [default: everywhere]",
-)
-@click.option(
-    "--group", "groups", multiple=True, metavar="GROUP", help="A group they are in, shown by `kubectl auth whoami`."
+    "--group", "groups", multiple=True, metavar="GROUP", help="A group they are in, whose roles they have; repeatable."
 )
 @_expires
-@_kubeconfig
-@state_option
+@_token_output
+@server_options
 def add(
     *,
     name: str,
-    role: str,
-    namespaces: tuple[str, ...],
+    grant: Grant,
     groups: tuple[str, ...],
-    expires: datetime | None,
-    kubeconfig: bool,
-    state: Path,
+    expires: str | None,
+    output: str,
+    **where: Any,
 ) -> None:
-    """Add somebody and print their token, which is shown only this once."""
-    from fairway.server.access.roles import Binding, Role  # noqa: PLC0415 - help must be quick
+    """Add a user and print their token, which is shown only this once.
 
-    places: Sequence[str | None] = list(dict.fromkeys(namespaces)) or [None]
-    cluster = _cluster_of(state) if kubeconfig else None
-    with _users(state) as known:
-        token = known.add(
-            name,
-            tuple(Binding(Role(role), place) for place in places),
-            groups=tuple(dict.fromkeys(groups)),
-            expires=expires,
+    There is no default role: say a team, or a role and where it holds, or a group that has roles.
+    """
+    if not (grant or groups):
+        raise click.UsageError(
+            f"say what {name} may do: --team TEAM; or --role ROLE with --namespace NS or --everywhere; or --group GROUP"
         )
-    click.echo(token if cluster is None else _as_kubeconfig(cluster, name, token, places[0]))
+    with account_server(**where) as session:
+        wanted = bindings(session, grant)
+        _warn_of_groups(session, groups)
+        spec: dict[str, Any] = {"bindings": wanted, "groups": list(dict.fromkeys(groups))}
+        if expires:
+            spec["expires"] = expires
+        made = session.rest.create(f"{API}/users", {"metadata": {"name": name}, "spec": spec})
+        _print_token(session, made, output)
+    tell(sentence(name, wanted, spec["groups"]))
+
+
+@users.command(
+    epilog="""\b
+Examples:
+  fairway users edit ben --role admin --team vision    a role, in place of the one there
+  fairway users edit ben --team speech                 one more team
+  fairway users edit ben --no-team vision
+  fairway users edit ana --no-everywhere
+  fairway users edit kim --group ml --no-group interns
+
+"""
+    + ROLES
+)
+@click.argument("name")
+@grant_options
+@click.option("--group", "groups", multiple=True, metavar="GROUP", help="Put them into a group; repeatable.")
+@withdrawing_options
+@click.option("--no-group", "no_groups", multiple=True, metavar="GROUP", help="Take them out of a group.")
+@server_options
+def edit(
+    *,
+    name: str,
+    grant: Grant,
+    groups: tuple[str, ...],
+    withdrawn: Withdrawn,
+    no_groups: tuple[str, ...],
+    **where: Any,
+) -> None:
+    """Change what a user may do; what is not named stays, and so do their tokens."""
+    with account_server(**where) as session:
+        path = user_path(name)
+        spec = session.rest.get(path)["spec"]
+        absent = [group for group in no_groups if group not in spec["groups"]]
+        if absent:
+            raise click.UsageError(f"{name} is not in group {', '.join(absent)}")
+        if not (grant or withdrawn or groups or no_groups):
+            raise click.UsageError("say what to change: `fairway users edit --help` has examples")
+        _warn_of_groups(session, groups)
+        held = edited(session, spec["bindings"], grant, withdrawn)
+        kept = [group for group in dict.fromkeys([*spec["groups"], *groups]) if group not in no_groups]
+        session.rest.patch(path, {"spec": {"bindings": held, "groups": kept}})
+    tell(sentence(name, held, kept))
 
 
 @users.command(epilog="\b\nExample:\n  fairway users remove ben\n")
 @click.argument("name")
-@state_option
-def remove(*, name: str, state: Path) -> None:
-    """Remove somebody; their tokens stop working at once."""
-    with _users(state) as known:
-        known.remove(name)
-    click.echo(f"Removed {name}.", err=True)
+@server_options
+def remove(*, name: str, **where: Any) -> None:
+    """Remove a user; their tokens stop working at once."""
+    with account_server(**where) as session:
+        session.rest.delete(user_path(name))
+    tell(f"Removed {name}.")
 
 
 @users.command(
@@ -135,111 +180,101 @@ Examples:
 @click.argument("name")
 @_expires
 @click.option("--revoke", metavar="ID", help="End this token, and make no new one.")
-@_kubeconfig
-@state_option
-def token(*, name: str, expires: datetime | None, revoke: str | None, kubeconfig: bool, state: Path) -> None:
-    """Make a new token for somebody and print it, or end one. Other tokens keep working."""
-    if revoke is not None and (expires is not None or kubeconfig):
-        raise click.UsageError("--revoke ends a token; --expires and --kubeconfig are for a new one.")
-    cluster = _cluster_of(state) if kubeconfig else None
-    with _users(state) as known:
+@_token_output
+@server_options
+def token(*, name: str, expires: str | None, revoke: str | None, output: str, **where: Any) -> None:
+    """Make a new token for a user and print it, or end one. Other tokens keep working."""
+    if revoke is not None and (expires is not None or output != "token"):
+        raise click.UsageError("--revoke ends a token; --expires and --output are for a new one.")
+    with account_server(**where) as session:
+        path = f"{user_path(name)}/token"
         if revoke is not None:
-            known.revoke(name, revoke)
-            click.echo(f"Revoked {revoke} of {name}.", err=True)
+            session.rest.delete(path, id=revoke)
+            tell(f"Revoked {revoke} of {name}.")
             return
-        made = known.add_token(name, expires=expires)
-        account = known.get(name)
-    place = account.bindings[0].namespace if account is not None and account.bindings else None
-    click.echo(made if cluster is None else _as_kubeconfig(cluster, name, made, place))
+        made = session.rest.create(path, {"spec": {"expires": expires} if expires else {}})
+        _print_token(session, made, output)
 
 
 @users.command("list", epilog="\b\nExamples:\n  fairway users list\n  fairway users list -o json\n")
-@click.option(
-    "--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True, help="In which form."
-)
-@state_option
-def list_users(*, output: str, state: Path) -> None:
-    """Show everybody with their roles and the ids of their tokens."""
-    with _users(state) as known:
-        accounts = known.all()
+@output_option
+@server_options
+def list_users(*, output: str, **where: Any) -> None:
+    """Show all users with their roles, groups and the ids of their tokens."""
+    from fairway.cli import tables  # noqa: PLC0415 - help must be quick
+
+    with account_server(**where) as session:
+        found = session.rest.get(f"{API}/users")["items"]
     if output == "json":
-        click.echo(_as_json(accounts))
-    elif accounts:
-        click.echo(_as_table(accounts))
-    else:
-        click.echo("No users yet. Add one with: fairway users add NAME", err=True)
+        click.echo(tables.as_json([_record(one) for one in found]))
+        return
+    columns = [tables.Column(title) for title in ("NAME", "ROLE", "NAMESPACE", "GROUPS", "TOKENS")]
+    click.echo(tables.table(columns, list(_rows(found)), tables.screen()))
 
 
-@contextmanager
-def _users(state: Path) -> "Iterator[Users]":
-    """The users of the state directory; what goes wrong with them is told in one line."""
-    from fairway.errors import FairwayError  # noqa: PLC0415 - help must be quick
-    from fairway.server.access.users import Users  # noqa: PLC0415
-
-    try:
-        yield Users(state)
-    except FairwayError as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+def _record(user: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": user["metadata"]["name"],
+        "uid": user["metadata"]["uid"],
+        "groups": user["spec"]["groups"],
+        "bindings": [{"role": one["role"], "namespace": one.get("namespace")} for one in user["spec"]["bindings"]],
+        "tokens": [{"expires": None, **one} for one in user["status"]["tokens"]],
+    }
 
 
-def _as_json(accounts: "Sequence[Account]") -> str:
-    import msgspec  # noqa: PLC0415 - help must be quick
-
-    shown = [
-        {
-            "name": account.name,
-            "uid": account.uid,
-            "groups": account.groups,
-            "bindings": [{"role": binding.role, "namespace": binding.namespace} for binding in account.bindings],
-            "tokens": [{"id": kept.id, "created": kept.created, "expires": kept.expires} for kept in account.tokens],
-        }
-        for account in accounts
-    ]
-    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
-
-
-def _as_table(accounts: "Sequence[Account]") -> str:
-    rows = [("NAME", "ROLE", "NAMESPACE", "TOKENS")]
-    for account in accounts:
-        kept = [
-            entry.id if entry.expires is None else f"{entry.id} (until {entry.expires:%Y-%m-%d %H:%M} UTC)"
-            for entry in account.tokens
+def _rows(found: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for user in found:
+        spec = user["spec"]
+        tokens = [
+            one["id"] if "expires" not in one else f"{one['id']} (until {one['expires'][:16].replace('T', ' ')} UTC)"
+            for one in user["status"]["tokens"]
         ]
-        places = [(str(binding.role), binding.namespace or "*") for binding in account.bindings] or [("-", "-")]
-        rows.append((account.name, *places[0], ", ".join(kept)))
-        rows += [("", *place, "") for place in places[1:]]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return "\n".join(
-        "   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+        places = [(one["role"], one.get("namespace") or "*") for one in spec["bindings"]] or [("-", "-")]
+        yield user["metadata"]["name"], *places[0], ", ".join(spec["groups"]) or "-", ", ".join(tokens) or "-"
+        yield from (("", *place, "", "") for place in places[1:])
 
 
-def _cluster_of(state: Path) -> dict[str, object]:
-    """How to reach the server, from the kubeconfig that it wrote for its own user."""
-    import yaml  # noqa: PLC0415 - help must be quick
-
-    path = state / "kubeconfig"
-    try:
-        return dict(yaml.safe_load(path.read_text())["clusters"][0])
-    except (OSError, yaml.YAMLError, LookupError, TypeError, ValueError):
-        raise click.ClickException(
-            f"{path} is not there or names no server; has `fairway serve` ever run here?"
-        ) from None
+def _warn_of_groups(session: "Session", groups: Sequence[str]) -> None:
+    if not groups:
+        return
+    there = {one["metadata"]["name"] for one in session.rest.get(f"{API}/groups")["items"]}
+    for group in groups:
+        if group not in there:
+            tell(f"Warning: group {group!r} has no roles yet; `fairway users groups add {group}` gives it some.")
 
 
-def _as_kubeconfig(cluster: dict[str, object], name: str, token: str, namespace: str | None) -> str:
-    """What lets somebody in; where they may do things in some namespaces only, the first of them is theirs."""
-    import yaml  # noqa: PLC0415 - help must be quick
+def _print_token(session: "Session", made: dict[str, Any], output: str) -> None:
+    if output == "json":
+        from fairway.cli.tables import as_json  # noqa: PLC0415 - help must be quick
 
-    context = {"cluster": cluster.get("name"), "user": name, **({"namespace": namespace} if namespace else {})}
+        click.echo(as_json({**_record(made), "token": made["status"]["token"]}))
+    else:
+        click.echo(made["status"]["token"] if output == "token" else _as_kubeconfig(session, made))
+
+
+def _as_kubeconfig(session: "Session", made: dict[str, Any]) -> str:
+    """What lets a user in, by the way that this command came; in the first namespace where they have a role."""
+    import base64  # noqa: PLC0415 - help must be quick
+
+    import yaml  # noqa: PLC0415
+
+    name, endpoint = made["metadata"]["name"], session.rest.endpoint
+    cluster: dict[str, Any] = {"server": endpoint.url}
+    if endpoint.authority:
+        cluster["certificate-authority-data"] = base64.b64encode(endpoint.authority.encode()).decode()
+    if endpoint.server_name:
+        cluster["tls-server-name"] = endpoint.server_name
+    namespace = next((one["namespace"] for one in made["spec"]["bindings"] if "namespace" in one), None)
+    context = {"cluster": "fairway", "user": name, **({"namespace": namespace} if namespace else {})}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [cluster],
-        "users": [{"name": name, "user": {"token": token}}],
+        "clusters": [{"name": "fairway", "cluster": cluster}],
+        "users": [{"name": name, "user": {"token": made["status"]["token"]}}],
         "contexts": [{"name": name, "context": context}],
         "current-context": name,
     }
     return str(yaml.safe_dump(config, sort_keys=False)).rstrip()
+
+
+users.add_command(groups)

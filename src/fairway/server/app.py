@@ -28,6 +28,7 @@ from fairway.server.access.authentication import Authentication
 from fairway.server.access.authorization import authorize, authorize_path
 from fairway.server.access.roles import User
 from fairway.server.access.users import Users
+from fairway.server.accounts import GroupAccounts, UserAccounts
 from fairway.server.archives import Archives
 from fairway.server.joblogs import TELLERS
 from fairway.server.limits import Limits
@@ -111,7 +112,9 @@ class Api:
 
         self._virtual: dict[tuple[str, str, str], VirtualResource] = {
             ("fairway.dev", "v1alpha1", "archives"): Archives(objects, state, self.limits),
+            ("fairway.dev", "v1alpha1", "groups"): GroupAccounts(objects, state, users),
             ("fairway.dev", "v1alpha1", "transactions"): Transactions(objects, audit, self.limits),
+            ("fairway.dev", "v1alpha1", "users"): UserAccounts(objects, state, users),
             ("fairway.dev", "v1alpha1", "waitingjobs"): WaitingJobs(objects, lambda: self.waiting_source),
         }
         """By group, version and resource."""
@@ -228,7 +231,10 @@ class Api:
         virtual = self._virtual[where.group, where.version, where.resource]
         exchange.verb = virtual.verb(request, where)
         self._authorize(request, exchange.verb, where)
-        return await virtual.answer(request, where)
+        response = await virtual.answer(request, where)
+        if response.created:
+            exchange.route = where._replace(name=response.created)
+        return response
 
     def _is_stored(self, where: Place) -> bool:
         """Whether a path leads to objects of the store, if to any."""

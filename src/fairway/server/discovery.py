@@ -21,6 +21,7 @@ AGGREGATED_VERSIONS: Final = ("v2", "v2beta1")
 
 _KUBERNETES_MINOR: Final = "34"
 _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_ACCOUNT_VERBS: Final = ("create", "delete", "get", "list", "patch")
 _STATUS_VERBS: Final = ("get", "patch", "update")
 ONE_BY_ONE: Final = frozenset({"namespaces"})
 """Resources that are never deleted as a collection."""
@@ -74,6 +75,8 @@ VIRTUAL: Final = (
         verbs=("get",),
         namespaced=True,
     ),
+    Virtual(group=_FAIRWAY, versions=("v1alpha1",), kind="Group", plural="groups", verbs=_ACCOUNT_VERBS),
+    Virtual(group=_FAIRWAY, versions=("v1alpha1",), kind="User", plural="users", verbs=_ACCOUNT_VERBS),
     Virtual(
         group=_FAIRWAY,
         versions=("v1alpha1",),

@@ -19,11 +19,13 @@ class Response(msgspec.Struct, frozen=True):
     body: bytes
     content_type: bytes = JSON_TYPE
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    created: str = ""
+    """The name of what was created where the path does not have it, for the audit log."""
 
 
-def ok(body: Any, code: int = 200) -> Response:
+def ok(body: Any, code: int = 200, *, created: str = "") -> Response:
     """An answer with this value as JSON."""
-    return Response(code, encode(body))
+    return Response(code, encode(body), created=created)
 
 
 def status_of(error: ApiError | ValidationError | OperationRefused, registry: Registry) -> dict[str, Any]:

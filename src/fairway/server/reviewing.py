@@ -24,5 +24,5 @@ async def answer(request: OpenRequest, where: Place, users: Users, now: datetime
         case "authorization.k8s.io", "v1", "selfsubjectrulesreviews":
             return reviews.self_subject_rules_review(body, request.user)
         case "authorization.k8s.io", "v1", "subjectaccessreviews":
-            return reviews.subject_access_review(body, users.get)
+            return reviews.subject_access_review(body, users)
     raise NotFound("the server could not find the requested resource")

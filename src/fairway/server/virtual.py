@@ -4,11 +4,16 @@ The API looks one up by its place in the path, asks it which verb a request mean
 for any object, and passes the request on.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
+from fairway.kinds.kind import Kind, Manifest
+from fairway.server.negotiation import accepted
+from fairway.server.reading import yaml_of
 from fairway.server.requests import OpenRequest, Request
-from fairway.server.responses import Response
+from fairway.server.responses import Response, encode
 from fairway.server.routes import Place
+from fairway.server.tables import Page, included, partial_metadata, partial_metadata_list, table
+from fairway.store.objects import Objects
 
 
 class VirtualResource(Protocol):
@@ -25,3 +30,25 @@ class VirtualResource(Protocol):
     def close(self) -> None:
         """The server is going down: end what takes long."""
         ...
+
+
+def rendered(objects: Objects, request: Request, kind: Kind, items: list[Manifest], whole: Any) -> Response:
+    """Objects in the form that the request accepts: as they are (`whole`, one or a list), as a Table, or in YAML."""
+    form = accepted(request.header(b"accept"))
+    page = Page(str(objects.store.revision))
+    if form.shape == "Table":
+        whole = table(
+            kind,
+            kind.stored,
+            items,
+            now=objects.now(),
+            page=page,
+            include_object=included(request.query.get("includeObject", "")),
+            meta_version=form.version,
+        )
+    elif form.shape == "PartialObjectMetadataList":
+        whole = partial_metadata_list(items, page=page, meta_version=form.version)
+    elif form.shape:
+        whole = partial_metadata(whole, form.version)
+    data = encode(whole)
+    return Response(200, yaml_of(data), b"application/yaml") if form.yaml else Response(200, data)

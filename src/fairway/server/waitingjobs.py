@@ -7,18 +7,16 @@ Whoever decides knows; where nobody does (an API alone), nobody waits. `kubectl 
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from fairway.errors import BadRequest, MethodNotAllowed, NotFound
 from fairway.kinds.jsonpath import custom_column
 from fairway.kinds.kind import Kind, Manifest
 from fairway.server.access.roles import allowed
-from fairway.server.negotiation import Accepted, accepted
-from fairway.server.reading import yaml_of
 from fairway.server.requests import Request
-from fairway.server.responses import Response, encode
+from fairway.server.responses import Response
 from fairway.server.routes import Place
-from fairway.server.tables import Page, included, partial_metadata, partial_metadata_list, table
+from fairway.server.virtual import rendered
 from fairway.store.objects import Objects
 
 GROUP: Final = "fairway.dev"
@@ -78,10 +76,9 @@ class WaitingJobs:
                 raise BadRequest(
                     f"{name}: Forbidden: waiting jobs are worked out when asked for; list them, and select then"
                 )
-        form = accepted(request.header(b"accept"))
         if where.name:
             item = self._one(request, where)
-            return self._shown([item], item, form, request)
+            return rendered(self._objects, request, _KIND, [item], item)
         source = self._source()
         items = [_typed(item) for item in source.all(where.namespace)] if source is not None else []
         whole = {
@@ -90,7 +87,7 @@ class WaitingJobs:
             "metadata": {"resourceVersion": str(self._objects.store.revision)},
             "items": items,
         }
-        return self._shown(items, whole, form, request)
+        return rendered(self._objects, request, _KIND, items, whole)
 
     def close(self) -> None:
         """None takes long."""
@@ -111,25 +108,6 @@ class WaitingJobs:
             f'waitingjobs.{GROUP} "{where.name}" not found: {why}',
             details={"name": where.name, "group": GROUP, "kind": "waitingjobs"},
         )
-
-    def _shown(self, items: list[Manifest], whole: Any, form: Accepted, request: Request) -> Response:
-        page = Page(str(self._objects.store.revision))
-        if form.shape == "Table":
-            whole = table(
-                _KIND,
-                VERSION,
-                items,
-                now=self._objects.now(),
-                page=page,
-                include_object=included(request.query.get("includeObject", "")),
-                meta_version=form.version,
-            )
-        elif form.shape == "PartialObjectMetadataList":
-            whole = partial_metadata_list(items, page=page, meta_version=form.version)
-        elif form.shape:
-            whole = partial_metadata(whole, form.version)
-        data = encode(whole)
-        return Response(200, yaml_of(data), b"application/yaml") if form.yaml else Response(200, data)
 
 
 def _typed(item: Manifest) -> Manifest:

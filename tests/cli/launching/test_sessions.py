@@ -119,7 +119,7 @@ def ben(fairway: Commands, server: Server, tmp_path: Path) -> Path:
         )
     fairway.run("users", "remove", "ben")
     path = tmp_path / "ben.kubeconfig"
-    path.write_text(fairway("users", "add", "ben", "--namespace", "research", "--kubeconfig"))
+    path.write_text(fairway("users", "add", "ben", "--role", "editor", "--namespace", "research", "-o", "kubeconfig"))
     return path
 
 

@@ -78,9 +78,12 @@ def test_refusals(rest: Rest) -> None:
 
 
 def test_who_is_not_known_or_not_allowed_is_told(server: Server, rest: Rest, tmp_path: Path) -> None:
-    ran = [sys.executable, "-m", "fairway.cli.main", "users", "add", "vera", "--role", "viewer", "--kubeconfig"]
+    add = ["users", "add", "vera", "--role", "viewer", "--everywhere", "-o", "kubeconfig"]
     printed = subprocess.run(  # noqa: S603 - our own interpreter
-        [*ran, "--state", str(server.state)], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "fairway.cli.main", *add, "--state", str(server.state)],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     kubeconfig = tmp_path / "vera"
     kubeconfig.write_text(printed)

@@ -65,9 +65,9 @@ def test_other_roles_count_for_what_was_allowed_before(world: World) -> None:
     token = world.users.add("ana", ROLES["editor"])
     path = "/apis/batch/v1/namespaces/default/jobs/one"
     assert told(world, token, "PATCH", path)[0] == 404
-    world.users.set_bindings("ana", ROLES["viewer"])
+    world.users.change("ana", bindings=ROLES["viewer"])
     assert told(world, token, "PATCH", path)[0] == 403
-    world.users.set_bindings("ana", ROLES["editor"])
+    world.users.change("ana", bindings=ROLES["editor"])
     assert told(world, token, "PATCH", path)[0] == 404
 
 

@@ -13,14 +13,10 @@ from fairway.server.access.reviews import (
     subject_access_review,
 )
 from fairway.server.access.roles import ANONYMOUS, AUTHENTICATED_GROUP, Binding, Role, User
-from fairway.server.access.users import Account, Users
+from fairway.server.access.users import Users
 
 ADMIN = User("ana", "uid-1", ("ml", AUTHENTICATED_GROUP), (Binding(Role.ADMIN),))
 EDITOR = User("ben", "uid-2", (AUTHENTICATED_GROUP,), (Binding(Role.EDITOR, "mine"),))
-
-
-def nobody(name: str) -> Account | None:
-    return None
 
 
 def access(kind: str = "SelfSubjectAccessReview", **spec: object) -> dict[str, object]:
@@ -116,22 +112,24 @@ def test_an_object_of_another_kind_is_refused() -> None:
 def test_what_others_may_do_is_their_roles_and_the_groups_in_the_question(tmp_path: Path) -> None:
     users = Users(tmp_path)
     users.add("ben", (Binding(Role.EDITOR, "mine"),))
+    users.add_group("crew", (Binding(Role.EDITOR, "mine"),))
     job: dict[str, object] = {"verb": "create", "group": "batch", "resource": "jobs", "namespace": "mine"}
     version = {"path": "/openapi/v3", "verb": "get"}
 
     def ask(**spec: object) -> object:
-        return subject_access_review(access("SubjectAccessReview", **spec), users.get)["status"]
+        return subject_access_review(access("SubjectAccessReview", **spec), users)["status"]
 
     assert ask(user="ben", resourceAttributes=job) == {"allowed": True}
     assert ask(user="eve", resourceAttributes=job) == {"allowed": False}
+    assert ask(user="eve", groups=["crew"], resourceAttributes=job) == {"allowed": True}
     assert ask(user="ben", nonResourceAttributes=version) == {"allowed": False}
     assert ask(user="ben", groups=["system:authenticated"], nonResourceAttributes=version) == {"allowed": True}
     assert ask(groups=["system:authenticated"], nonResourceAttributes=version) == {"allowed": True}
 
 
-def test_a_question_about_others_names_them() -> None:
+def test_a_question_about_others_names_them(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match=r'spec.user: Invalid value: "": at least one of user or group'):
-        subject_access_review(access("SubjectAccessReview", resourceAttributes={"verb": "get"}), nobody)
+        subject_access_review(access("SubjectAccessReview", resourceAttributes={"verb": "get"}), Users(tmp_path))
 
 
 def test_nobody_can_claim_to_be_somebody_else_in_a_question_about_oneself() -> None:

@@ -99,7 +99,7 @@ def test_a_removed_user_can_do_nothing_and_one_of_the_same_name_is_somebody_else
 def test_new_bindings_replace_the_old_ones(tmp_path: Path) -> None:
     users = Users(tmp_path)
     token = users.add("ana", EVERYWHERE)
-    users.set_bindings("ana", (Binding(Role.ADMIN),))
+    users.change("ana", bindings=(Binding(Role.ADMIN),))
     found = users.find(token)
 
     assert found is not None
@@ -210,9 +210,9 @@ def test_a_broken_file_is_refused_at_the_start_and_changes_nothing_later(
 
 
 def test_a_file_of_a_newer_version_is_refused_as_such(tmp_path: Path) -> None:
-    (tmp_path / "users.json").write_text(json.dumps({"format": 2, "users": "in some new shape"}))
+    (tmp_path / "users.json").write_text(json.dumps({"format": 3, "users": "in some new shape"}))
 
-    with pytest.raises(UsersFileBroken, match=r"has format 2, this Fairway reads up to 1; use a newer one"):
+    with pytest.raises(UsersFileBroken, match=r"has format 3, this Fairway reads up to 2; use a newer one"):
         Users(tmp_path)
 
 
@@ -262,7 +262,7 @@ def test_whoever_is_remembered_has_the_roles_of_now(tmp_path: Path) -> None:
     header = f"Bearer {users.add('ana', EVERYWHERE)}".encode()
     authentication = Authentication(users)
     before = authentication.user(header)
-    users.set_bindings("ana", (Binding(Role.VIEWER, "team"),))
+    users.change("ana", bindings=(Binding(Role.VIEWER, "team"),))
 
     assert before.bindings == EVERYWHERE
     assert authentication.user(header).bindings == (Binding(Role.VIEWER, "team"),)
@@ -296,3 +296,30 @@ def test_a_new_token_is_known_at_once(tmp_path: Path) -> None:
     token = elsewhere.add("ben", EVERYWHERE)
 
     assert authentication.user(f"Bearer {token}".encode()).name == "ben"
+
+
+def test_a_user_has_the_roles_of_their_groups(tmp_path: Path) -> None:
+    users = Users(tmp_path)
+    token = users.add("ana", (Binding(Role.VIEWER, "a"),), groups=("ml", "unknown"))
+    users.add_group("ml", (Binding(Role.EDITOR, "b"), Binding(Role.VIEWER, "a")))
+
+    found = Users(tmp_path).find(token)
+    assert found is not None
+    assert found.bindings == (Binding(Role.VIEWER, "a"), Binding(Role.EDITOR, "b"))
+    users.remove_group("ml")
+    assert [account.name for account in users.all()] == ["ana"]
+    lost = users.find(token)
+    assert lost is not None
+    assert lost.bindings == (Binding(Role.VIEWER, "a"),)
+    with pytest.raises(NotFound, match='group "ml" not found'):
+        users.change_group("ml", ())
+
+
+def test_a_file_of_the_format_before_is_read(tmp_path: Path) -> None:
+    users = Users(tmp_path)
+    token = users.add("ana", EVERYWHERE)
+    path = tmp_path / "users.json"
+    written = json.loads(path.read_text())
+    path.write_text(json.dumps({"format": 1, "users": written["users"]}))
+
+    assert Users(tmp_path).find(token) is not None

@@ -13,7 +13,7 @@ from fairway.client.rest import paths, refusals
 from fairway.client.rest.access import Access
 from fairway.client.rest.errors import Garbled, Unreachable, Unreadable
 from fairway.client.rest.http import Connection, Dropped, Response
-from fairway.client.rest.kubeconfig import load
+from fairway.client.rest.kubeconfig import Endpoint, load
 from fairway.errors import NotFound
 
 Query = str | int | bool | None
@@ -67,6 +67,11 @@ class Rest:
     def server(self) -> str:
         """Its URL, as the kubeconfig has it."""
         return self._access.context.endpoint.url
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the server is and whose certificate it shows, as the kubeconfig has it."""
+        return self._access.context.endpoint
 
     def get(self, path: str, **query: Query) -> Any:
         return self._json("GET", path, query)

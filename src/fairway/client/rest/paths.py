@@ -34,6 +34,16 @@ def archive(namespace: str, digest: str) -> str:
     return _in(FAIRWAY, namespace, "archives", digest)
 
 
+def user(name: str) -> str:
+    """A user of the server."""
+    return _in(FAIRWAY, None, "users", name)
+
+
+def group(name: str) -> str:
+    """A group of users."""
+    return _in(FAIRWAY, None, "groups", name)
+
+
 def resource(api_version: str, plural: str, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
     """Objects of any kind: one of them if it is named, all of them otherwise."""
     base = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"

@@ -5,7 +5,6 @@ asks, and returns the manifest with the answer. Nothing is stored. Whether the u
 caller, as for any other object (only an admin may ask about others).
 """
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
@@ -13,7 +12,7 @@ import msgspec
 
 from fairway.errors import BadRequest, FieldError, ValidationError
 from fairway.server.access.roles import Rule, User, allowed, allowed_path, rules
-from fairway.server.access.users import Account
+from fairway.server.access.users import Users
 
 Manifest = dict[str, object]
 S = TypeVar("S", bound=msgspec.Struct)
@@ -73,13 +72,14 @@ def self_subject_access_review(body: Manifest, user: User) -> Manifest:
     return _answer(kind, asked, {"allowed": _may(user, asked)})
 
 
-def subject_access_review(body: Manifest, account: Callable[[str], Account | None]) -> Manifest:
-    """Whether somebody else may do this; `account` finds them by name, their groups are those in the question."""
+def subject_access_review(body: Manifest, users: Users) -> Manifest:
+    """Whether somebody else may do this; they have the roles of their name and of the groups in the question."""
     kind = _kind(body, AUTHORIZATION, "SubjectAccessReview")
     spec = _spec(body, kind, _AccessSpec)
     _validate_access(spec, *_subject_problems(spec))
-    known = account(spec.user)
-    subject = User(spec.user, groups=spec.groups, bindings=known.bindings if known else ())
+    known = users.get(spec.user)
+    bindings = (*(known.bindings if known else ()), *users.bindings_of(spec.groups))
+    subject = User(spec.user, groups=spec.groups, bindings=bindings)
     return _answer(kind, spec, {"allowed": _may(subject, spec)})
 
 

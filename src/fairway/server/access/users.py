@@ -1,4 +1,6 @@
-"""The people of one server, in the file `users.json` of its state directory.
+"""The users and groups of one server, in the file `users.json` of its state directory.
+
+A user has the roles of their own and those of every group they are in.
 
 The file holds hashes of tokens, never tokens: a token is shown once, when it is made. It is replaced as a whole, so a
 reader sees the old or the new one and a crash leaves one of them; whoever changes it holds a lock, so changes by
@@ -13,10 +15,11 @@ import os
 import re
 import secrets
 import string
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -25,7 +28,9 @@ from fairway.errors import AlreadyExists, FairwayError, FieldError, NotFound, Va
 from fairway.runtime.clock import Clock, SystemClock
 from fairway.server.access.roles import AUTHENTICATED_GROUP, Binding, User
 
-FORMAT = 1
+FORMAT = 2
+"""2: groups have roles."""
+
 FILE_NAME = "users.json"
 
 _log = logging.getLogger(__name__)
@@ -35,6 +40,7 @@ _TOKEN_LENGTH = 43
 """As many digits to the base 62 as 256 bits need."""
 _DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@-]{0,126}[A-Za-z0-9])?")
+T = TypeVar("T")
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -60,13 +66,31 @@ class Account(msgspec.Struct, frozen=True, omit_defaults=True):
     groups: tuple[str, ...] = ()
     tokens: tuple[Token, ...] = ()
 
-    def as_user(self) -> User:
-        return User(self.name, self.uid, (*self.groups, AUTHENTICATED_GROUP), self.bindings)
+    def as_user(self, groups: Mapping[str, "Group"]) -> User:
+        """With the roles of the groups they are in."""
+        granted = (binding for name in self.groups if name in groups for binding in groups[name].bindings)
+        bindings = tuple(dict.fromkeys((*self.bindings, *granted)))
+        return User(self.name, self.uid, (*self.groups, AUTHENTICATED_GROUP), bindings)
+
+
+class Group(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A group that has roles; one that users merely name has none, and need not be here."""
+
+    name: str
+    bindings: tuple[Binding, ...] = ()
 
 
 class _File(msgspec.Struct, frozen=True):
     format: int
     users: tuple[Account, ...] = ()
+    groups: tuple[Group, ...] = ()
+
+
+class _Content(NamedTuple):
+    """What the file says, by name."""
+
+    accounts: dict[str, Account]
+    groups: dict[str, Group]
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -83,6 +107,7 @@ class Users:
         self._clock = clock or SystemClock()
         self._seen: tuple[int, int, int] | None = None
         self._accounts: dict[str, Account] = {}
+        self._groups: dict[str, Group] = {}
         self._by_hash: dict[str, tuple[User, Token]] = {}
         self.generation = 0
         """Another number whenever the users are others."""
@@ -113,6 +138,17 @@ class Users:
         self.refresh()
         return tuple(sorted(self._accounts.values(), key=lambda account: account.name))
 
+    def groups(self) -> tuple[Group, ...]:
+        """The groups that have roles, by name."""
+        self.refresh()
+        return tuple(sorted(self._groups.values(), key=lambda group: group.name))
+
+    def bindings_of(self, groups: Iterable[str]) -> tuple[Binding, ...]:
+        """The roles that these groups give."""
+        self.refresh()
+        known = [self._groups[name] for name in groups if name in self._groups]
+        return tuple(dict.fromkeys(binding for group in known for binding in group.bindings))
+
     def add(
         self,
         name: str,
@@ -124,7 +160,7 @@ class Users:
         """Adds somebody and returns their first token, which is kept nowhere."""
         _validate(name, bindings, groups)
         token, kept = self._new_token(expires)
-        with self._changing() as accounts:
+        with self._changing() as (accounts, _):
             if name in accounts:
                 raise AlreadyExists(f'user "{name}" already exists', details={"name": name, "kind": "users"})
             accounts[name] = Account(name, str(uuid4()), bindings, groups, (kept,))
@@ -132,26 +168,52 @@ class Users:
 
     def remove(self, name: str) -> None:
         """Removes somebody; their tokens stop working at once."""
-        with self._changing() as accounts:
+        with self._changing() as (accounts, _):
             _known(accounts, name)
             del accounts[name]
 
-    def set_bindings(self, name: str, bindings: tuple[Binding, ...]) -> None:
-        _validate(name, bindings, ())
-        with self._changing() as accounts:
-            accounts[name] = msgspec.structs.replace(_known(accounts, name), bindings=bindings)
+    def change(
+        self, name: str, *, bindings: tuple[Binding, ...] | None = None, groups: tuple[str, ...] | None = None
+    ) -> None:
+        """Replaces the roles or the groups of somebody; what is `None` stays."""
+        _validate(name, bindings or (), groups or ())
+        with self._changing() as (accounts, _):
+            account = _known(accounts, name)
+            accounts[name] = msgspec.structs.replace(
+                account,
+                bindings=account.bindings if bindings is None else bindings,
+                groups=account.groups if groups is None else groups,
+            )
+
+    def add_group(self, name: str, bindings: tuple[Binding, ...]) -> None:
+        """Adds a group with its roles; users who name it have them at once."""
+        _validate(name, bindings, (), "Group")
+        with self._changing() as (_, groups):
+            if name in groups:
+                raise AlreadyExists(f'group "{name}" already exists', details={"name": name, "kind": "groups"})
+            groups[name] = Group(name, bindings)
+
+    def change_group(self, name: str, bindings: tuple[Binding, ...]) -> None:
+        _validate(name, bindings, (), "Group")
+        with self._changing() as (_, groups):
+            groups[_known_group(groups, name).name] = Group(name, bindings)
+
+    def remove_group(self, name: str) -> None:
+        """Takes the roles of a group away; users stay in it by name."""
+        with self._changing() as (_, groups):
+            del groups[_known_group(groups, name).name]
 
     def add_token(self, name: str, *, expires: datetime | None = None) -> str:
         """One more token for somebody; those they have keep working."""
         token, kept = self._new_token(expires)
-        with self._changing() as accounts:
+        with self._changing() as (accounts, _):
             account = _known(accounts, name)
             accounts[name] = msgspec.structs.replace(account, tokens=(*account.tokens, kept))
         return token
 
     def revoke(self, name: str, token_id: str) -> None:
         """Ends one token of somebody, by the id that `fairway users list` shows."""
-        with self._changing() as accounts:
+        with self._changing() as (accounts, _):
             account = _known(accounts, name)
             remaining = tuple(token for token in account.tokens if token.id != token_id)
             if len(remaining) == len(account.tokens):
@@ -177,45 +239,49 @@ class Users:
             return None
         return status.st_ino, status.st_mtime_ns, status.st_size
 
-    def _read(self) -> dict[str, Account]:
+    def _read(self) -> _Content:
         self._seen = self._signature()
         try:
             content = self._path.read_bytes()
         except FileNotFoundError:
-            return {}
+            return _Content({}, {})
         try:
             written = msgspec.json.decode(content, type=_Head).format
             if written > FORMAT:
                 raise UsersFileBroken(
                     f"{self._path} has format {written}, this Fairway reads up to {FORMAT}; use a newer one"
                 )
-            accounts = msgspec.json.decode(content, type=_File).users
-            for account in accounts:
+            found = msgspec.json.decode(content, type=_File)
+            for account in found.users:
                 _validate(account.name, account.bindings, account.groups)
+            for group in found.groups:
+                _validate(group.name, group.bindings, (), "Group")
         except (msgspec.MsgspecError, ValidationError, UnicodeDecodeError) as error:
             raise UsersFileBroken(f"{self._path} is not a users file: {error}") from error
-        return {account.name: account for account in accounts}
+        return _Content(
+            {account.name: account for account in found.users}, {group.name: group for group in found.groups}
+        )
 
-    def _take(self, accounts: dict[str, Account]) -> None:
+    def _take(self, content: _Content) -> None:
         self.generation += 1
-        self._accounts = accounts
+        self._accounts, self._groups = content
         self._by_hash = {
             token.sha256: (user, token)
-            for account in accounts.values()
-            for user in (account.as_user(),)
+            for account in content.accounts.values()
+            for user in (account.as_user(content.groups),)
             for token in account.tokens
         }
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, Account]]:
-        """The accounts as they are now, to be changed in place; written when the block ends well."""
+    def _changing(self) -> Iterator[_Content]:
+        """The file as it is now, to be changed in place; written when the block ends well."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            accounts = self._read()
-            yield accounts
-            self._write(_File(FORMAT, tuple(sorted(accounts.values(), key=lambda account: account.name))))
+            content = self._read()
+            yield content
+            self._write(_File(FORMAT, _by_name(content.accounts), _by_name(content.groups)))
             self._take(self._read())
         finally:
             os.close(lock)
@@ -256,7 +322,17 @@ def _known(accounts: dict[str, Account], name: str) -> Account:
     return accounts[name]
 
 
-def _validate(name: str, bindings: tuple[Binding, ...], groups: tuple[str, ...]) -> None:
+def _known_group(groups: dict[str, Group], name: str) -> Group:
+    if name not in groups:
+        raise NotFound(f'group "{name}" not found', details={"name": name, "kind": "groups"})
+    return groups[name]
+
+
+def _by_name(entries: dict[str, T]) -> tuple[T, ...]:
+    return tuple(entry for _, entry in sorted(entries.items()))
+
+
+def _validate(name: str, bindings: tuple[Binding, ...], groups: tuple[str, ...], kind: str = "User") -> None:
     rule = "must consist of letters, digits, '.', '_', '@' or '-', and start and end with a letter or digit"
     wrong = [
         FieldError(path, value, "FieldValueInvalid", f"{rule}; at most 128 characters")
@@ -274,4 +350,4 @@ def _validate(name: str, bindings: tuple[Binding, ...], groups: tuple[str, ...])
         if binding.namespace is not None and not _NAMESPACE.fullmatch(binding.namespace)
     ]
     if wrong:
-        raise ValidationError("User", name, wrong)
+        raise ValidationError(kind, name, wrong)

@@ -1,0 +1,111 @@
+"""`fairway users groups`: roles for many users at once."""
+
+from typing import Any
+
+import click
+
+from fairway.cli.granting import (
+    ROLES,
+    Grant,
+    Withdrawn,
+    account_server,
+    bindings,
+    edited,
+    grant_options,
+    sentence,
+    withdrawing_options,
+)
+from fairway.cli.session import output_option, server_options, tell
+from fairway.client.rest import paths
+
+
+@click.group(epilog=ROLES)
+def groups() -> None:
+    """Groups of users: whoever is in a group has its roles.
+
+    Users are put into groups by `fairway users add --group` and `fairway users edit --group`.
+    """
+
+
+@groups.command(
+    epilog="""\b
+Examples:
+  fairway users groups add ml --team vision --team speech
+  fairway users groups add auditors --role viewer --everywhere
+
+"""
+    + ROLES
+)
+@click.argument("name")
+@grant_options
+@server_options
+def add(*, name: str, grant: Grant, **where: Any) -> None:
+    """Give a group roles; users who are in it have them at once."""
+    if not grant:
+        raise click.UsageError(
+            f"say what {name} may do: --team TEAM, or --role ROLE with --namespace NS or --everywhere"
+        )
+    with account_server(**where) as session:
+        wanted = bindings(session, grant)
+        manifest = {"metadata": {"name": name}, "spec": {"bindings": wanted}}
+        session.rest.create(f"{paths.FAIRWAY}/groups", manifest)
+    tell(sentence(f"Group {name}", wanted))
+
+
+@groups.command(
+    epilog="""\b
+Examples:
+  fairway users groups edit ml --role viewer --namespace shared
+  fairway users groups edit ml --no-team speech
+
+"""
+    + ROLES
+)
+@click.argument("name")
+@grant_options
+@withdrawing_options
+@server_options
+def edit(*, name: str, grant: Grant, withdrawn: Withdrawn, **where: Any) -> None:
+    """Change the roles of a group; what is not named stays."""
+    with account_server(**where) as session:
+        spec = session.rest.get(paths.group(name))["spec"]
+        if not (grant or withdrawn):
+            raise click.UsageError("say what to change: `fairway users groups edit --help` has examples")
+        held = edited(session, spec["bindings"], grant, withdrawn)
+        session.rest.patch(paths.group(name), {"spec": {"bindings": held}})
+    tell(sentence(f"Group {name}", held))
+
+
+@groups.command(epilog="\b\nExample:\n  fairway users groups remove ml\n")
+@click.argument("name")
+@server_options
+def remove(*, name: str, **where: Any) -> None:
+    """Take all roles of a group away; its members stay, with the roles of their own."""
+    with account_server(**where) as session:
+        session.rest.delete(paths.group(name))
+    tell(f"Removed group {name}.")
+
+
+@groups.command("list", epilog="\b\nExamples:\n  fairway users groups list\n  fairway users groups list -o json\n")
+@output_option
+@server_options
+def list_groups(*, output: str, **where: Any) -> None:
+    """Show all groups that have roles, and who is in them."""
+    from fairway.cli import tables  # noqa: PLC0415 - help must be quick
+
+    with account_server(**where) as session:
+        found = session.rest.get(f"{paths.FAIRWAY}/groups")["items"]
+    if output == "json":
+        click.echo(tables.as_json([_record(one) for one in found]))
+    elif found:
+        columns = [tables.Column(title) for title in ("NAME", "ROLES", "MEMBERS")]
+        rows = [(one["metadata"]["name"], one["status"]["roles"], one["status"]["members"] or "-") for one in found]
+        click.echo(tables.table(columns, rows, tables.screen()))
+    else:
+        tell("No group has roles yet; give one some with: fairway users groups add NAME --team TEAM")
+
+
+def _record(group: dict[str, Any]) -> dict[str, Any]:
+    held = [{"role": one["role"], "namespace": one.get("namespace")} for one in group["spec"]["bindings"]]
+    members = [name for name in group["status"]["members"].split(", ") if name]
+    return {"name": group["metadata"]["name"], "bindings": held, "members": members}
