@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from fairway.runner.processes import Ended, Heard, Launch, NoHome, Process
+from fairway.runner.processes import Ended, Heard, Launch, NotStarted, Process
 from fairway.runner.supervising.places import make_home
 from fairway.runtime.clock import Clock
 
@@ -24,7 +24,8 @@ class ScriptedSupervision:
         self.stops: list[tuple[str, float]] = []
         self.forgotten: list[str] = []
         self.no_home = ""
-        """Why the directories of processes cannot be made, if so."""
+        """Why no process can be started for now, if so."""
+        self.refusals = 0
         self.hesitates: asyncio.Event | None = None
         """What it waits for before it takes over anything, if so."""
         self.slow = False
@@ -49,7 +50,8 @@ class ScriptedSupervision:
         if self.hesitates is not None:
             await self.hesitates.wait()
         if fault := self.no_home or make_home(launch.home):
-            raise NoHome(fault)
+            self.refusals += 1
+            raise NotStarted(fault)
         self.launches.append(launch)
         self._processes[launch.id] = Process(id=launch.id)
         if not self.slow:

@@ -327,7 +327,7 @@ def test_what_a_container_waits_for_lets_it_start_when_it_comes(tmp_path: Path) 
 @pytest.mark.parametrize("mounts", [pytest.param([], id="by the supervisor"), pytest.param(["data"], id="for a link")])
 def test_a_container_whose_directory_cannot_be_made_waits_until_it_can(tmp_path: Path, mounts: list[str]) -> None:
     """By whom it is made shows in nothing."""
-    fault = f"[Errno 2] No such file or directory: '{tmp_path}/work/"
+    fault = f"the working directory cannot be made: {tmp_path}/work/"
 
     async def story() -> None:
         async with a_world(tmp_path) as world, world.running():
@@ -338,8 +338,8 @@ def test_a_container_whose_directory_cannot_be_made_waits_until_it_can(tmp_path:
             await world.create(pod("p", main, volumes=volumes, restartPolicy="OnFailure"))
             await world.until(lambda: "containerStatuses" in world.status())
             waiting = world.state_of()["state"]["waiting"]
-            assert waiting["reason"] == "CreateContainerConfigError"
-            assert waiting["message"].startswith(f"the pod's directory cannot be made: {fault}")
+            assert waiting["reason"] == "CreateContainerError"
+            assert waiting["message"].startswith(fault)
             assert world.state_of()["restartCount"] == 0
             await world.until(lambda: events(world, "Failed") == [f"Error: {waiting['message']}"])
             assert world.supervision.launches == []
@@ -348,6 +348,45 @@ def test_a_container_whose_directory_cannot_be_made_waits_until_it_can(tmp_path:
             world.supervision.no_home = ""
             await world.until(lambda: world.phase() == "Running", patience_seconds=30)
             assert [one.id for one in world.supervision.launches] == [world.id("p")]
+
+    play(story())
+
+
+def test_a_start_that_the_machine_has_no_resources_for_is_tried_again_later_and_later(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            world.supervision.no_home = "no file descriptors are left for it (ulimit -n)"
+            await world.create(pod("p", restartPolicy="Never"))
+            await world.pass_time(300)
+            assert world.phase() == "Pending"
+            assert world.state_of()["state"]["waiting"] == {
+                "reason": "CreateContainerError",
+                "message": "no file descriptors are left for it (ulimit -n); retrying",
+            }
+            assert events(world, "Failed") == ["Error: no file descriptors are left for it (ulimit -n); retrying"]
+            assert 10 <= world.supervision.refusals <= 18, "after 1, 2, 5, 10, 20 and then every 30 seconds"
+
+            world.supervision.no_home = ""
+            await world.until(lambda: world.phase() == "Running", patience_seconds=31)
+            assert world.state_of()["restartCount"] == 0
+
+    play(story())
+
+
+def test_when_a_process_ends_the_pod_that_waited_longest_for_resources_is_tried_at_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            await world.create(pod("first"))
+            await world.until(lambda: world.phase("first") == "Running")
+            world.supervision.no_home = "there is not enough memory"
+            for name in ("second", "third"):
+                await world.create(pod(name))
+                await world.pass_time(60)
+            world.supervision.no_home = ""
+            world.supervision.end(world.id("first"))
+            await world.until(lambda: world.phase("second") == "Running")
+            assert world.phase("third") == "Pending"
+            await world.until(lambda: world.phase("third") == "Running", patience_seconds=31)
 
     play(story())
 

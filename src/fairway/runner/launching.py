@@ -15,7 +15,7 @@ from fairway.runner.directories import Directories
 from fairway.runner.pods.attempts import process_id
 from fairway.runner.pods.environment import Sources, inherited, variables_of
 from fairway.runner.pods.expansion import expanded
-from fairway.runner.pods.troubles import ConfigError
+from fairway.runner.pods.troubles import ConfigError, OutOfResources
 from fairway.runner.processes import Launch, Limits
 from fairway.runner.supervising.places import make_home
 from fairway.runner.volumes import made_volumes
@@ -89,7 +89,7 @@ class Launching:
         if not container.get("volumeMounts"):
             return mounts.NONE
         if fault := make_home(work):
-            raise without_home(fault)
+            raise OutOfResources(f"the working directory cannot be made: {fault}")
         return mounts.mounted(pod, container, volumes, known, Path(work))
 
     def _gpus(self, pod: Manifest, container: str) -> dict[str, str]:
@@ -98,11 +98,6 @@ class Launching:
             return {}
         shown = ",".join(map(str, share_of(pod, container, self._devices.held(pod["metadata"]["uid"]))))
         return {"CUDA_VISIBLE_DEVICES": shown, "NVIDIA_VISIBLE_DEVICES": shown or "void"}
-
-
-def without_home(fault: str) -> ConfigError:
-    """The working directory of a pod cannot be made."""
-    return ConfigError(f"the pod's directory cannot be made: {fault}")
 
 
 def _arguments(container: Mapping[str, Any], known: Mapping[str, str]) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     memory_bytes: int | None = None
 
 
-class NoHome(FairwayError):
-    """The directory that a process wants first cannot be made, so nothing was started; the text says why."""
+class NotStarted(FairwayError):
+    """Nothing was started, for want of something that this machine may have later; the text says of what."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class Supervision(Protocol):
     async def start(self, launch: Launch) -> None:
         """Start a process, unless this identity was started before; returns when the supervisor has taken it over.
 
-        `NoHome` if it is not taken over because its directory cannot be made.
+        `NotStarted` if it is not taken over because this machine cannot start it now; it may be asked for again.
         """
 
     async def stop(self, process_id: str, grace_seconds: float) -> None:

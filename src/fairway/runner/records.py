@@ -21,8 +21,11 @@ class Record(Struct):
     """Where its volumes are; `None` until they are made."""
 
     troubles: dict[str, Trouble] = field(default_factory=dict)
-    forgiven_at: float = 0.0
-    """When to try again in spite of them."""
+    try_again_at: float = 0.0
+    """When to try to start again in spite of them."""
+
+    shortages: int = 0
+    """How often in a row the machine had run out of something."""
 
     stillborn: dict[str, Attempt] = field(default_factory=dict)
     """Containers that will never be started, as attempts that failed."""

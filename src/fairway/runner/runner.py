@@ -50,9 +50,6 @@ _PARALLEL: Final = 64
 _SHORTER_SECONDS: Final = 1.0
 """By how much less time a process must have before the supervisor is told again."""
 
-_PATIENCE_SECONDS: Final = 20.0
-"""After how long a container that could not be started is tried again where nothing tells of a change."""
-
 LINGER_SECONDS: Final = 1.0
 """How long a pod that was deleted and ended well before it could be told so stays: whoever counts on it must have seen
 it, also after a restart."""
@@ -89,6 +86,8 @@ class Runner:
         self._records: dict[str, Record] = {}
         self._lingering: dict[str, float] = {}
         """Pods that are left for a while, and until when."""
+        self._short: dict[str, None] = {}
+        """Pods that wait for resources of the machine, those that wait the longest first."""
         self._concluding: set[str] = set()
         """Pods whose end the runner is writing itself."""
         self._processes = Processes()
@@ -164,6 +163,8 @@ class Runner:
 
     def _hear_process(self, process: Process) -> None:
         uid = self._processes.note(process)
+        if process.ended is not None:
+            self._try_next_short()
         if uid is None:
             return
         pod = self._pods.get(uid)
@@ -196,7 +197,7 @@ class Runner:
         record = self._records.get(uid)
         if record is None:
             record = self._records[uid] = self._taken_over(pod)
-        again = self._forgive_troubles(record)
+        self._drop_old_troubles(record)
         seen = self._see(pod, record)
         plan = decide(seen)
         if plan.starts:
@@ -220,7 +221,7 @@ class Runner:
         if plan.over:
             return await self._conclude(pod, seen, plan)
         wait = await self._write_progress(pod, record, seen, plan)
-        return _earliest(plan.again_seconds, wait, again)
+        return _earliest(plan.again_seconds, wait, self._seconds_until_next_try(uid, record))
 
     def _begun(self, record: Record, plan: Plan) -> float | None:
         """Everything was started that was to be, and the pod is the same: whatever becomes of them is heard of.
@@ -231,14 +232,27 @@ class Runner:
             record.unwritten_since = self._clock.monotonic()
         return _earliest(plan.again_seconds, _STARTING_SECONDS)
 
-    def _forgive_troubles(self, record: Record) -> float | None:
+    def _drop_old_troubles(self, record: Record) -> None:
         """What kept containers from being started may be over: not all of it is an object that can be watched."""
-        now = self._clock.monotonic()
-        if record.troubles and now >= record.forgiven_at:
+        if record.troubles and self._clock.monotonic() >= record.try_again_at:
             record.troubles.clear()
+
+    def _seconds_until_next_try(self, uid: str, record: Record) -> float | None:
         if not record.troubles:
-            record.forgiven_at = now + _PATIENCE_SECONDS
-        return _PATIENCE_SECONDS if record.troubles else None
+            return None
+        if any(trouble.shortage for trouble in record.troubles.values()):
+            self._short.setdefault(uid)
+        return max(0.0, record.try_again_at - self._clock.monotonic())
+
+    def _try_next_short(self) -> None:
+        """A process has ended: what it held may be what the pod that waits the longest needs."""
+        while self._short:
+            uid = next(iter(self._short))
+            del self._short[uid]
+            if (record := self._records.get(uid)) is not None and record.troubles:
+                record.try_again_at = 0.0
+                self._worker.add(uid)
+                return
 
     def _see(self, pod: Manifest, record: Record) -> Seen:
         now = self._now()
@@ -376,6 +390,7 @@ class Runner:
 
     def _drop_record(self, uid: str) -> None:
         record = self._records.pop(uid, None)
+        self._short.pop(uid, None)
         if record is not None and record.probed:
             for process in self._processes.all_of(uid):
                 self._attending.leave(process.id)

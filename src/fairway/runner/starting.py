@@ -5,20 +5,27 @@ What cannot be started is noted with the reason, for the pod's status to say; as
 
 import asyncio
 import logging
+from typing import Final
 
 from fairway.client.recorder import Recorder
 from fairway.errors import FairwayError
 from fairway.kinds.kind import Manifest
 from fairway.runner.devices import Devices, wanted_by
 from fairway.runner.directories import Directories
-from fairway.runner.launching import Launching, Prepared, without_home
+from fairway.runner.launching import Launching, Prepared
 from fairway.runner.mounts import variable_of
 from fairway.runner.pods.attempts import failed_to_start
 from fairway.runner.pods.planning import Start, containers_of
-from fairway.runner.pods.troubles import ConfigError
-from fairway.runner.processes import NoHome, Process, Supervision
+from fairway.runner.pods.troubles import OutOfResources, Trouble, Unstartable, from_os_error
+from fairway.runner.processes import NotStarted, Process, Supervision
 from fairway.runner.records import Processes, Record
 from fairway.runtime.clock import Clock
+
+_CONFIG_SECONDS: Final = 20.0
+"""After how long a container is tried again that lacks an object or a file: not all of them can be watched."""
+
+_SHORTAGE_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0)
+"""The same for want of the machine's resources, longer each time; a process that ends is a reason to try earlier."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,22 +57,29 @@ class Starting:
 
         `NotEnough` if so many GPUs are not free.
         """
+        if record.volumes is not None:
+            return
+        try:
+            self._take_gpus(pod)
+            self._keep_logs(pod)
+            record.volumes = self._launching.volumes(pod)
+        except Unstartable as error:
+            for container in containers_of(pod):
+                self._hinder(pod, record, Start(container=container["name"], number=0), error)
+
+    def _take_gpus(self, pod: Manifest) -> None:
         uid = pod["metadata"]["uid"]
-        if wanted := wanted_by(pod):
-            self._devices.take(uid, wanted, self._directories.pod(uid))
-        if record.volumes is None:
-            try:
-                self._keep_logs(pod)
-                record.volumes = self._launching.volumes(pod)
-            except ConfigError as error:
-                for container in containers_of(pod):
-                    self._hinder(pod, record, Start(container=container["name"], number=0), error)
+        try:
+            if wanted := wanted_by(pod):
+                self._devices.take(uid, wanted, self._directories.pod(uid))
+        except OSError as error:
+            raise from_os_error("the pod's GPUs cannot be written down", error) from error
 
     def _keep_logs(self, pod: Manifest) -> None:
         try:
             self._directories.keep_logs(pod)
         except OSError as error:
-            raise ConfigError(f"the pod's logs cannot be kept: {error}") from error
+            raise from_os_error("the pod's logs cannot be kept", error) from error
 
     async def start_all(self, pod: Manifest, record: Record, starts: tuple[Start, ...]) -> None:
         if len(starts) == 1:
@@ -86,7 +100,7 @@ class Starting:
             return
         try:
             prepared = self.prepared(pod, record, name, start.number)
-        except ConfigError as error:
+        except Unstartable as error:
             self._hinder(pod, record, start, error)
             return
         self._tell_missing(pod, record, prepared)
@@ -99,13 +113,14 @@ class Starting:
         except (FairwayError, OSError) as error:
             if not known and launch.id not in self._supervision.processes:
                 self._processes.drop(launch.id)
-            if not isinstance(error, NoHome):
+            if not isinstance(error, NotStarted):
                 raise
-            self._hinder(pod, record, start, without_home(str(error)))
+            self._hinder(pod, record, start, OutOfResources(str(error)))
         else:
             record.failures[name] = start.failures
+            record.shortages = 0
 
-    def _hinder(self, pod: Manifest, record: Record, start: Start, error: ConfigError) -> None:
+    def _hinder(self, pod: Manifest, record: Record, start: Start, error: Unstartable) -> None:
         """A container cannot be started: where nothing can help and nobody tries again, it has failed."""
         trouble = error.trouble
         if trouble.lasting and pod["spec"].get("restartPolicy") == "Never":
@@ -113,6 +128,8 @@ class Starting:
             record.stillborn[start.container] = failed_to_start(start.number, trouble.message, now)
         else:
             record.troubles[start.container] = trouble
+            record.try_again_at = self._clock.monotonic() + _seconds_until_next_try(trouble, record)
+            record.shortages += trouble.shortage
         self._warn_once(pod, record, "Failed", f"Error: {trouble.message}")
 
     def _tell_missing(self, pod: Manifest, record: Record, prepared: Prepared) -> None:
@@ -130,3 +147,9 @@ class Starting:
         if message not in record.told:
             record.told.add(message)
             self._recorder.warning(pod, reason, message)
+
+
+def _seconds_until_next_try(trouble: Trouble, record: Record) -> float:
+    if not trouble.shortage:
+        return _CONFIG_SECONDS
+    return _SHORTAGE_SECONDS[min(record.shortages, len(_SHORTAGE_SECONDS) - 1)]

@@ -7,6 +7,7 @@ answered when a connection broke. A request may therefore arrive twice, which th
 import asyncio
 import logging
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import msgspec
 
 from fairway import __version__
 from fairway.errors import FairwayError
-from fairway.runner.processes import Ended, Heard, Launch, NoHome, Process
+from fairway.runner.processes import Ended, Heard, Launch, NotStarted, Process
 from fairway.runner.supervising import messages
 from fairway.runner.supervising.hunting import MODULE
 from fairway.runner.supervising.places import HELD, Settings, folder_of, log_of, make_home, socket_of, through
@@ -42,6 +43,8 @@ _SECONDS_TO_HOLD_BACK = 0.05
 _PAUSE = 0.05
 _SECONDS_BETWEEN_ATTEMPTS = 1.0
 _LARGE_LOG = 1024 * 1024
+_SOFT_FILES, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+"""The limit that this process was given; the server raises its own later, and jobs get the one from before."""
 
 
 class SupervisorFailed(FairwayError):
@@ -55,7 +58,7 @@ class LocalSupervision:
         """`directory` is the state directory; it is made if it is not there."""
         self._directory = directory.absolute()
         self._clock = clock
-        self._settings = settings or Settings()
+        self._settings = settings or Settings(soft_files=_SOFT_FILES)
         self._processes: dict[str, Process] = {}
         self._heard: list[Heard] = []
         self._heard_lost: list[Callable[[], Awaitable[None]]] = []
@@ -95,7 +98,7 @@ class LocalSupervision:
             raise ValueError(fault)
         if launch.id not in self._processes:
             if launch.home and not self._makes_homes and (fault := make_home(launch.home)):
-                raise NoHome(fault)
+                raise NotStarted(fault)
             await self._ask(messages.Start(next(self._numbers), launch))
 
     async def stop(self, process_id: str, grace_seconds: float) -> None:
@@ -304,9 +307,9 @@ class LocalSupervision:
             case messages.Changed(process=process):
                 self._processes[process.id] = process
                 self._tell(process)
-            case messages.Homeless(number=number, reason=reason):
+            case messages.NotStarted(number=number, reason=reason):
                 if unanswered := self._unanswered.get(number):
-                    _fail(unanswered.answered, NoHome(reason))
+                    _fail(unanswered.answered, NotStarted(reason))
             case messages.Refused(reason=reason):  # it does not say which; all may be asked again, by who knows why
                 for unanswered in self._unanswered.values():
                     _fail(unanswered.answered, SupervisorFailed(f"the supervisor refused a request: {reason}"))

@@ -15,7 +15,7 @@ from msgspec import Struct
 from fairway.kinds.kind import Manifest
 from fairway.runner.pods.environment import Lookup, Sources
 from fairway.runner.pods.fields import field_value, resource_value
-from fairway.runner.pods.troubles import ConfigError
+from fairway.runner.pods.troubles import ConfigError, from_os_error
 
 _KNOWN: Final = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
 _FILE_MODE: Final = 0o644
@@ -47,7 +47,7 @@ def made_volumes(pod: Manifest, directory: Path, sources: Sources) -> dict[str, 
             trouble = error.trouble
             raise ConfigError(f'volume "{name}": {trouble.message}', lasting=trouble.lasting) from error
         except OSError as error:
-            raise ConfigError(f'volume "{name}": {error}') from error
+            raise from_os_error(f'volume "{name}"', error) from error
     return places
 
 

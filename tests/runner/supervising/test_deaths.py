@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairway import __version__
-from fairway.runner.processes import NoHome
+from fairway.runner.processes import NotStarted
 from fairway.runner.supervising import messages
 from fairway.runner.supervising.places import socket_of
 from fairway.runner.supervision import LocalSupervision
@@ -330,7 +330,7 @@ def test_a_supervisor_that_makes_no_directories_finds_them_made(own: Path) -> No
         socket_of(own).parent.mkdir()
         async with await asyncio.start_unix_server(older, socket_of(own)), connected(own) as server:
             await server.supervision.start(server.launch("job", "true", home=str(own / "home")))
-            with pytest.raises(NoHome, match="No such file or directory"):
+            with pytest.raises(NotStarted, match="No such file or directory"):
                 await server.supervision.start(server.launch("homeless", "true", home=str(own / "no" / "home")))
 
     play(scene())

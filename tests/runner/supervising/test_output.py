@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairway.runner.supervising.loop import Called, Loop
-from fairway.runner.supervising.output import LogFile, Pipe
+from fairway.runner.supervising.output import LogFile, OpenLogs, Pipe
 from fairway.runner.supervising.places import Settings
 from fairway.runtime.logformat import LONGEST_PIECE
 from fairway.server.logs.entries import Lines
@@ -147,7 +147,7 @@ def test_whatever_is_written_is_read_again(pieces: list[bytes]) -> None:
         path = Path(directory) / "x.log"
         ours, theirs = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         loop = _NoLoop()
-        log = LogFile(str(path), 100 * 1024 * 1024)
+        log = LogFile(str(path), 100 * 1024 * 1024, OpenLogs())
         pipe = Pipe(loop, log, "stdout", ours)
         for piece in pieces:
             os.write(theirs, piece)

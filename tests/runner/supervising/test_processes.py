@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from fairway.runner.processes import Ended, Launch, NoHome
+from fairway.runner.processes import Ended, Launch, NotStarted
 from fairway.runner.supervising.places import Settings
 from fairway.runner.supervision import LocalSupervision, SupervisorFailed
 from fairway.runtime.clock import SystemClock
@@ -142,9 +142,9 @@ def test_a_process_whose_directory_cannot_be_made_is_not_started_and_may_be_aske
 
     async def scene() -> None:
         async with connected(shared) as server:
-            with pytest.raises(NoHome) as refused:
+            with pytest.raises(NotStarted) as refused:
                 await server.start("homeless", "true", cwd=str(home), home=str(home))
-            assert str(refused.value) == f"[Errno 2] No such file or directory: '{home}'"
+            assert str(refused.value) == f"the working directory cannot be made: {home}: No such file or directory"
             assert "homeless" not in server.processes
             assert server.told == []
         async with connected(shared) as server:

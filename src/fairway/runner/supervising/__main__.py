@@ -48,7 +48,7 @@ def main() -> None:
 def _serve(directory: str, settings: Settings, tell: int) -> None:
     """With the hold on the directory, so everything in it that belongs to a supervisor is ours."""
     _adopt_orphans()
-    spawning.raise_own_file_limit()
+    spawning.prepare(settings.soft_files)
     folder = folder_of(Path(directory))
     journal = Journal(folder / "journal", proc.machine(), time.time())
     cgroups = Cgroups.of_this_machine(f"fairway-{journal.token}")

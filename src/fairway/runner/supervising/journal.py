@@ -110,6 +110,7 @@ class Journal:
 
     def forgotten(self, process_id: str) -> None:
         del self.processes[process_id]
+        self.traces.pop(process_id, None)
         self._append_some_time(Forgotten(process_id))
         if self._size > _SMALL and self._size > 2 * self._kept:
             try:

@@ -84,8 +84,8 @@ class Done(Struct, frozen=True, tag="done"):
     number: int
 
 
-class Homeless(Struct, frozen=True, tag="homeless"):
-    """Instead of `Done`: nothing was started, for the directory to be made first cannot be made."""
+class NotStarted(Struct, frozen=True, tag="homeless"):
+    """Instead of `Done`: nothing was started, for want of something that this machine may have later."""
 
     number: int
     reason: str
@@ -98,7 +98,7 @@ class Refused(Struct, frozen=True, tag="refused"):
 
 
 Request = Hello | Start | Stop | Forget | Shutdown
-Answer = Welcome | Known | Complete | Changed | Done | Homeless | Refused
+Answer = Welcome | Known | Complete | Changed | Done | NotStarted | Refused
 
 _encoder = msgspec.json.Encoder()
 _requests: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)

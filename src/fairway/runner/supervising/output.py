@@ -19,17 +19,37 @@ _AT_THE_END = 16 * 1024 * 1024
 """Bytes that are still taken from a process that has ended: more than a pipe holds, if nobody goes on writing."""
 
 
+_MOST_OPEN_LOGS = 48
+
+
+class OpenLogs:
+    """The log files that are open: a bounded number; the one that was opened first is closed for the next."""
+
+    def __init__(self, most: int = _MOST_OPEN_LOGS) -> None:
+        self._most = most
+        self._logs: dict[LogFile, None] = {}
+
+    def opened(self, log: "LogFile") -> None:
+        self._logs[log] = None
+        if len(self._logs) > self._most:
+            next(iter(self._logs)).close()
+
+    def closed(self, log: "LogFile") -> None:
+        self._logs.pop(log, None)
+
+
 class LogFile:
     """The log of one process; the file is made when there is something to write.
 
     A file that would grow beyond the limit becomes `<name>.1`, in place of an earlier one, and a new one begins.
     """
 
-    __slots__ = ("_file", "_last", "_limit", "_path", "_size", "_told")
+    __slots__ = ("_file", "_last", "_limit", "_open_logs", "_path", "_size", "_told")
 
-    def __init__(self, path: str, limit_bytes: int) -> None:
+    def __init__(self, path: str, limit_bytes: int, open_logs: OpenLogs) -> None:
         self._path = path
         self._limit = limit_bytes
+        self._open_logs = open_logs
         self._file: int | None = None
         self._size = 0
         self._last = 0
@@ -44,7 +64,7 @@ class LogFile:
         try:
             if self._file is None:
                 self._open()
-            elif self._size + len(entries) > self._limit:
+            if self._size and self._size + len(entries) > self._limit:
                 self.close()
                 os.replace(self._path, f"{self._path}.1")  # noqa: PTH105 - no Path for a log that stays empty
                 self._open()
@@ -58,6 +78,7 @@ class LogFile:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+            self._open_logs.closed(self)
 
     def _open(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -67,6 +88,7 @@ class LogFile:
             Path(self._path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.open(self._path, flags, 0o600)
         self._size = os.fstat(self._file).st_size
+        self._open_logs.opened(self)
 
     def _write(self, entries: bytes) -> None:
         if self._file is None:

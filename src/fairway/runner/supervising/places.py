@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from fairway.runner.shortages import explained
+
 HELD = 3
 """The exit code of a supervisor that was not needed, because there is one."""
 
@@ -18,6 +20,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """It ends when nothing has run and no server was connected for so long."""
 
     log_limit_bytes: int = 10 * 1024 * 1024
+    soft_files: int | None = None
+    """How many files programs may have open (the soft limit); `None` for as many as the supervisor was given."""
 
 
 def folder_of(directory: Path) -> Path:
@@ -39,7 +43,9 @@ def make_home(path: str) -> str:
         os.mkdir(path, 0o700)  # noqa: PTH102 - for every process, and several times faster than a Path's
     except FileExistsError:
         return ""
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        return explained(error)
+    except ValueError as error:
         return str(error)
     return ""
 

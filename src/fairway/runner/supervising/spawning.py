@@ -14,6 +14,7 @@ from functools import partial
 from typing import NoReturn
 
 from fairway.runner.processes import Launch
+from fairway.runner.shortages import Shortage, explained, is_shortage
 
 _SIGNALS = (
     signal.SIGHUP,
@@ -36,19 +37,37 @@ _SENTENCES = {
     errno.EACCES: "it is not a file that this user may execute",
     errno.ENOEXEC: "it is not a program for this machine, and has no '#!' line that names one",
     errno.E2BIG: "its arguments and environment are larger than this system allows",
-    errno.EAGAIN: "this user may not have more processes (ulimit -u, or a limit of the machine)",
-    errno.ENOMEM: "there is not enough memory",
 }
 
+_RESERVE = 96
+"""Descriptors that no process gets: for servers that connect, log files, and reading /proc."""
+
+_INFINITE_FILES = 1 << 30
 _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+_outlets: list[int] = []
+"""Two low descriptors, which `posix_spawn` can name under whatever limit the program gets."""
 
 
 class CannotStart(Exception):
     """The program cannot be started; the text says why, with the path."""
 
 
-def raise_own_file_limit() -> None:
-    """Let the supervisor itself have as many open files as it may; programs get what it was given at first."""
+def prepare(soft_files: int | None) -> None:
+    """Let the supervisor itself have as many open files as it may; programs get `soft_files`, or what it had itself."""
+    global _soft  # noqa: PLW0603 - as the limit itself: one for the whole process
+    if soft_files is not None and _hard in (resource.RLIM_INFINITY, max(soft_files, _hard)):
+        _soft = soft_files
+    _raise_file_limit()
+    while len(_outlets) < 2:
+        _outlets.append(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
+
+
+def most_descriptors() -> int:
+    """The number that descriptors of processes stay below."""
+    return (_INFINITE_FILES if _hard == resource.RLIM_INFINITY else _hard) - _RESERVE
+
+
+def _raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))
 
 
@@ -60,7 +79,7 @@ def spawn(launch: Launch, environment: dict[str, str], outputs: tuple[int, int])
             program,
             launch.argv,
             environment,
-            file_actions=((os.POSIX_SPAWN_DUP2, outputs[0], 1), (os.POSIX_SPAWN_DUP2, outputs[1], 2)),
+            file_actions=((os.POSIX_SPAWN_DUP2, _outlets[0], 1), (os.POSIX_SPAWN_DUP2, _outlets[1], 2)),
             setsid=True,
             setsigmask=(),
             setsigdef=_SIGNALS,
@@ -68,20 +87,41 @@ def spawn(launch: Launch, environment: dict[str, str], outputs: tuple[int, int])
 
     _enter_directory(launch.cwd)
     try:
+        for output, outlet in zip(outputs, _outlets, strict=True):
+            os.dup2(output, outlet, inheritable=False)
         resource.setrlimit(resource.RLIMIT_NOFILE, (_soft, _hard))
         return _first_that_begins(launch, environment, begin)
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))
+        _raise_file_limit()
+        for outlet in _outlets:
+            os.dup2(0, outlet, inheritable=False)  # a pipe ends when its last writer has closed it
         os.chdir("/")
 
 
 def spawn_confined(
+    launch: Launch, environment: dict[str, str], outputs: tuple[int, int], entrances: Sequence[str]
+) -> int:
+    """As `spawn`, but the process enters its control groups before it begins the program."""
+    told, failure = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = _fork_confined(launch, environment, outputs, entrances, failure)
+        os.close(failure)
+        failure = -1
+        reported = os.read(told, 64 * 1024)  # at its end when the program has begun
+    finally:
+        os.close(told)
+        if failure >= 0:
+            os.close(failure)
+    if reported:
+        os.waitpid(pid, 0)
+        reason = reported[1:].decode(errors="replace")
+        raise Shortage(reason) if reported.startswith(_SHORT) else CannotStart(reason)
+    return pid
+
+
+def _fork_confined(
     launch: Launch, environment: dict[str, str], outputs: tuple[int, int], entrances: Sequence[str], failure: int
 ) -> int:
-    """The pid of a process that will enter its control groups and begin the program.
-
-    Why it could not is what it writes to `failure` before it ends; nothing there means that it did.
-    """
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         pid = os.fork()
@@ -110,12 +150,22 @@ def _begin_confined(
         _enter_directory(launch.cwd)
         become = partial(os.execve, argv=launch.argv, env=environment)
         _first_that_begins(launch, environment, become)
+    except Shortage as reason:
+        _report(failure, _SHORT, str(reason))
     except CannotStart as reason:
-        os.write(failure, str(reason).encode(errors="replace"))
+        _report(failure, _WRONG, str(reason))
     except OSError as error:
-        os.write(failure, f"cannot start {launch.argv[0]} within its limits: {error}".encode(errors="replace"))
+        kind = _SHORT if is_shortage(error.errno) else _WRONG
+        _report(failure, kind, f"cannot start {launch.argv[0]} within its limits: {explained(error)}")
     finally:
         os._exit(127)
+
+
+_SHORT, _WRONG = b"S", b"W"
+
+
+def _report(failure: int, kind: bytes, reason: str) -> None:
+    os.write(failure, kind + reason.encode(errors="replace"))
 
 
 def _enter_group(entrance: str) -> None:
@@ -134,6 +184,8 @@ def _enter_directory(path: str) -> None:
     except PermissionError as error:
         raise CannotStart(f"this user may not enter the working directory {path}") from error
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and is_shortage(error.errno):
+            raise Shortage(f"cannot enter the working directory {explained(error)}") from error
         raise CannotStart(f"cannot enter the working directory {path!r}: {error}") from error
 
 
@@ -150,6 +202,8 @@ def _first_that_begins(launch: Launch, environment: dict[str, str], begin: Calla
                 break
         except ValueError as failure:
             raise CannotStart(f"cannot start {launch.argv[0]!r}: {failure}") from failure
+    if error is not None and is_shortage(error.errno):
+        raise Shortage(f"cannot start {launch.argv[0]}: {explained(OSError(error.errno, ''))}") from error
     raise CannotStart(_explain(launch, environment, errno.ENOENT if error is None else error.errno or 0))
 
 

@@ -7,6 +7,7 @@ control group. One that gives no sign at all can only belong to one of those tha
 it is killed with the last of these that it may belong to.
 """
 
+import errno
 import os
 import signal
 import socket
@@ -19,13 +20,14 @@ import msgspec
 
 from fairway import __version__
 from fairway.runner.processes import Ended, Launch, Limits, Process
+from fairway.runner.shortages import Shortage, explained
 from fairway.runner.supervising import messages, proc, spawning
 from fairway.runner.supervising.cgroups import Cgroups, Group
 from fairway.runner.supervising.connections import Connection
 from fairway.runner.supervising.hunting import Hunt
 from fairway.runner.supervising.journal import Journal
 from fairway.runner.supervising.loop import READABLE, Loop, note
-from fairway.runner.supervising.output import STREAMS, LogFile, Pipe
+from fairway.runner.supervising.output import STREAMS, LogFile, OpenLogs, Pipe
 from fairway.runner.supervising.places import Settings, make_home
 
 MOST_CONNECTIONS = 16
@@ -47,7 +49,7 @@ _SECONDS_TO_RECOVER = 10.0
 class Held:
     """One process that has not ended yet."""
 
-    __slots__ = ("deadline", "ended", "failure", "group", "id", "log", "pid", "pipes", "told")
+    __slots__ = ("deadline", "ended", "group", "id", "log", "pid", "pipes", "told")
 
     def __init__(self, process_id: str, pid: int, log: LogFile, pipes: list[Pipe]) -> None:
         self.id = process_id
@@ -55,9 +57,6 @@ class Held:
         self.log = log
         self.pipes = pipes
         self.group: Group | None = None
-        self.failure: int | None = None
-        """Where a confined process says why it could not begin its program."""
-
         self.deadline: float | None = None
         """Until when it may go on after it was asked to stop."""
 
@@ -103,6 +102,7 @@ class Supervisor:
         self._recovering = bool(journal.traces)
         self._shutting_down = self._is_over = False
         self._stirred = 0
+        self._open_logs = OpenLogs()
         loop.on_signal(signal.SIGCHLD, self._on_child)
         loop.on_signal(signal.SIGHUP, lambda: None)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -161,10 +161,11 @@ class Supervisor:
                     connection.refuse(fault)
                     return
                 if launch.id not in self._journal.processes:
-                    if launch.home and (fault := make_home(launch.home)):
-                        connection.send(messages.Homeless(request.number, fault))
+                    try:
+                        self._start(launch)
+                    except Shortage as shortage:
+                        connection.send(messages.NotStarted(request.number, str(shortage)))
                         return
-                    self._start(launch)
             case messages.Stop(id=process_id, grace_seconds=grace_seconds):
                 self._stop(process_id, grace_seconds)
             case messages.Forget(id=process_id):
@@ -223,18 +224,26 @@ class Supervisor:
     # Starting and stopping
 
     def _start(self, launch: Launch) -> None:
+        """Start a process, or report why it can never be; `Shortage` leaves no trace of it."""
         self._stir()
+        if launch.home and (fault := make_home(launch.home)):
+            raise Shortage(f"the working directory cannot be made: {fault}")
         try:
             self._journal.begun(launch.id)
-        except OSError as error:  # it does not run, and nobody need know later
-            self._tell(Process(id=launch.id, ended=Ended(at=time.time(), error=f"cannot note the start: {error}")))
-            return
+        except OSError as error:
+            raise Shortage(f"cannot write the supervisor's journal: {explained(error)}") from error
         try:
             held = self._spawn(launch)
-        except (spawning.CannotStart, OSError, ValueError) as error:
+        except (spawning.CannotStart, ValueError) as error:
             reason = str(error) if isinstance(error, spawning.CannotStart) else f"cannot start a process: {error}"
             self._tell(self._journal.over(launch.id, Ended(at=time.time(), error=reason)))
             return
+        except Shortage:
+            self._journal.forgotten(launch.id)
+            raise
+        except OSError as error:
+            self._journal.forgotten(launch.id)
+            raise Shortage(f"cannot start a process: {explained(error)}") from error
         self._held[held.id] = self._by_pid[held.pid] = held
         stat = proc.read_stat(held.pid)
         self._tell(self._journal.started(held.id, held.pid, time.time(), stat.birth if stat else 0))
@@ -242,29 +251,29 @@ class Supervisor:
     def _spawn(self, launch: Launch) -> Held:
         """Whatever can fail comes before the process begins; after that, it is there."""
         environment = launch.env | {proc.PROCESS_MARK: launch.id, proc.SUPERVISOR_MARK: self._mark}
-        log = LogFile(launch.log, self._settings.log_limit_bytes)
+        log = LogFile(launch.log, self._settings.log_limit_bytes, self._open_logs)
         with ExitStack() as if_it_fails, ExitStack() as in_any_case:
             pipes: list[Pipe] = []
             theirs: list[int] = []
             for stream in STREAMS:
                 ours, end = os.pipe2(os.O_CLOEXEC)
                 in_any_case.callback(os.close, end)
+                if ours >= spawning.most_descriptors():
+                    os.close(ours)
+                    raise OSError(errno.EMFILE, "")
                 theirs.append(end)
                 pipes.append(Pipe(self._loop, log, stream, ours))
                 if_it_fails.callback(pipes[-1].finish)
             group = self._cgroups.make(launch.limits) if launch.limits != _UNLIMITED else None
-            failure: int | None = None
+            outputs = (theirs[0], theirs[1])
             if group is None:
-                pid = spawning.spawn(launch, environment, (theirs[0], theirs[1]))
+                pid = spawning.spawn(launch, environment, outputs)
             else:
                 if_it_fails.callback(self._cgroups.discard, group)
-                failure, failed = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-                in_any_case.callback(os.close, failed)
-                if_it_fails.callback(os.close, failure)
-                pid = spawning.spawn_confined(launch, environment, (theirs[0], theirs[1]), group.entrances, failed)
+                pid = spawning.spawn_confined(launch, environment, outputs, group.entrances)
             if_it_fails.pop_all()
         held = Held(launch.id, pid, log, pipes)
-        held.group, held.failure = group, failure
+        held.group = group
         return held
 
     def _stop(self, process_id: str, grace_seconds: float) -> None:
@@ -372,10 +381,6 @@ class Supervisor:
         for pipe in held.pipes:
             pipe.finish()
         held.log.close()
-        if held.failure is not None:
-            reason = _what_was_written(held.failure)
-            if reason:
-                ended = Ended(at=ended.at, error=reason)
         if held.group is not None:
             if ended.exit_code != 0 and held.group.ran_out_of_memory():
                 ended = msgspec.structs.replace(ended, out_of_memory=True)
@@ -456,12 +461,3 @@ def _signal(pid: int, number: signal.Signals) -> None:
             os.kill(pid, number)
     except PermissionError:
         note(f"may not send {number.name} to the processes of group {pid}")
-
-
-def _what_was_written(file: int) -> str:
-    try:
-        return os.read(file, 64 * 1024).decode(errors="replace")
-    except BlockingIOError:
-        return ""
-    finally:
-        os.close(file)
