@@ -8,15 +8,16 @@ decides on a state from before its own write; what the watch then says of it is 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from fairway.client.protocol import EVERYTHING, Client, Scope
-from fairway.errors import ApiError, Expired
+from fairway.errors import Expired, FairwayError
 from fairway.kinds.kind import Kind, Manifest
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
+_BACKOFF: Final = Backoff()
 
 Key: TypeAlias = tuple[str, str]
 Handler: TypeAlias = Callable[[Manifest | None, Manifest | None], None]
@@ -26,7 +27,11 @@ Handler: TypeAlias = Callable[[Manifest | None, Manifest | None], None]
 class Informer:
     """Knows all objects of a kind that are meant, and tells of their changes in order."""
 
-    def __init__(self, client: Client, kind: Kind, clock: Clock, scope: Scope = EVERYTHING) -> None:
+    def __init__(
+        self, client: Client, kind: Kind, clock: Clock, scope: Scope = EVERYTHING, backoff: Backoff = _BACKOFF
+    ) -> None:
+        """`backoff` is waited between failed lists."""
+        self._backoff = backoff
         self._client = client
         self._kind = kind
         self._clock = clock
@@ -37,6 +42,7 @@ class Informer:
         self._heard = 0
         """The revision up to which the watch has told all that happened."""
         self._handlers: list[Handler] = []
+        self._list_handlers: list[Callable[[], None]] = []
         self.synced = asyncio.Event()
         """Set once everything that was there at the start has been told."""
 
@@ -53,6 +59,10 @@ class Informer:
         for manifest in self._known.values():
             handler(None, manifest)
         self._handlers.append(handler)
+
+    def on_list(self, handler: Callable[[], None]) -> None:
+        """Call this after every list: at the start, and whenever a watch was lost."""
+        self._list_handlers.append(handler)
 
     def note(self, manifest: Manifest) -> None:
         """Take in what a write answered.
@@ -72,18 +82,22 @@ class Informer:
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
-        backoff, failures = Backoff(), 0
+        failures = 0
         while True:
             began = self._clock.monotonic()
             try:
-                await self._follow(await self._list())
+                since = await self._list()
+                if failures:
+                    _log.info("watching %s: the API answers again", self._kind.resource)
+                await self._follow(since)
             except Expired:
                 continue
-            except ApiError as error:
-                if self._clock.monotonic() - began > backoff.cap:
+            except FairwayError as error:
+                if self._clock.monotonic() - began > self._backoff.cap:
                     failures = 0  # it went well for a while, so this is another trouble than the last one
-                _log.warning("watching %s: %s; listing again", self._kind.resource, error)
-                await self._clock.sleep(backoff.delay(failures))
+                if not failures:
+                    _log.warning("watching %s: %s; listing again", self._kind.resource, error)
+                await self._clock.sleep(self._backoff.delay(failures))
                 failures += 1
 
     async def _list(self) -> str:
@@ -96,6 +110,8 @@ class Informer:
             self._tell(key, manifest)
         self._heard = int(listed.resource_version)
         self.synced.set()
+        for handler in self._list_handlers:
+            handler()
         return listed.resource_version
 
     async def _follow(self, since: str) -> None:

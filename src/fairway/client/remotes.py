@@ -1,4 +1,4 @@
-"""Other servers, by the contexts of a kubeconfig: jobs are made there, changed, deleted and followed.
+"""Other servers, by the contexts of a kubeconfig: jobs are created there, changed, deleted and followed.
 
 The contract is in `fairway.controllers.managed.remoting`; whether and when a job goes elsewhere is not decided here.
 """
@@ -7,34 +7,36 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final
 
-from fairway.client.following import Following, check_served, in_thread
-from fairway.client.rest import KubeconfigError, Rest, Unreachable, open_rest, paths
+from fairway.client.http import HttpClient, Transport, open_transport
+from fairway.client.informer import Informer
+from fairway.client.protocol import Scope
+from fairway.client.rest import Garbled, KubeconfigError, Unreachable, paths
 from fairway.client.rest.kubeconfig import Kubeconfig, load
+from fairway.client.rest.wire import PATCHES
 from fairway.client.sighting import ORIGIN_NAME, ORIGIN_NAMESPACE, ORIGIN_UID, Sighting
-from fairway.errors import AlreadyExists, ApiError, FairwayError, NotFound
+from fairway.errors import AlreadyExists, FairwayError, NotFound
+from fairway.kinds.fairway import MANAGED_JOB
 from fairway.kinds.kind import Manifest
+from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 Handler = Callable[[str, str], None]
 
 _SILENT_SECONDS: Final = 20.0
-_QUEUE_SECONDS: Final = 1.0
-"""So long a request waits for others to the same server. Whoever asks has other jobs to look after as well."""
-
 _PAUSE_SECONDS: Final = 2.0
-"""So long a server that did not answer is not asked again."""
+"""A server that did not answer is not asked again for so long: the controller has other jobs to look after."""
+
+_BACKOFF: Final = Backoff(first=0.25, cap=5.0)
 
 
 class KubeconfigRemotes:
-    """The servers behind the contexts of a kubeconfig. For one event loop; what waits for them is in threads."""
+    """The servers behind the contexts of a kubeconfig. For one event loop."""
 
     def __init__(
         self,
@@ -45,8 +47,8 @@ class KubeconfigRemotes:
         allowed: Collection[str] | None = None,
         own: Path | None = None,
     ) -> None:
-        """`allowed` are the contexts that may be used, `None` for all; `own` is the kubeconfig of this server itself,
-        which is not another one by whatever name it goes."""
+        """`allowed` are the contexts that may be used, `None` for all; `own` is the
+        kubeconfig of this server itself, which is never a remote, under any name."""
         self._kubeconfig = kubeconfig
         self._archives = archives
         self._clock = clock
@@ -56,10 +58,8 @@ class KubeconfigRemotes:
         self._own_url = ""
         self._stamp: object = None
         self._handlers: list[Handler] = []
-        self._followed: dict[str, Following] = {}
+        self._remotes: dict[str, _Remote] = {}
         self._tasks: asyncio.TaskGroup | None = None
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._links: dict[str, _Link] = {}
         self._silent: dict[str, tuple[float, str]] = {}
         """Contexts whose server did not answer: until when it is not asked, and what is said meanwhile."""
 
@@ -78,29 +78,36 @@ class KubeconfigRemotes:
 
     def sighting(self, context: str, name: str) -> Sighting:
         """A job there, from memory; the context is followed from then on."""
-        following = self._following(context)
-        return Sighting(following.known, following.get(name))
+        try:
+            remote = self._remote(context)
+        except FairwayError:
+            return Sighting(known=False)
+        return Sighting(remote.informer.synced.is_set(), remote.informer.get(remote.transport.namespace, name))
 
     async def submit(self, context: str, manifest: Manifest, *, namespace: str, secret: Manifest | None) -> Manifest:
-        """Make a job there with whatever it needs, or find it made."""
-        job = await self._do(context, lambda rest: _submitted(rest, manifest, self._archives / namespace, secret))
-        self._following(context).note(job)
+        """Create a job there with what it needs, or find it created."""
+        remote = await self._reachable(context)
+        with self._noticing(context):
+            job = await _submit(remote.transport, manifest, self._archives / namespace, secret)
+        remote.informer.note(job)
         return job
 
     async def change(self, context: str, name: str, spec: Manifest) -> Manifest | None:
         """Merge into the spec of a job there; `None` if it is gone."""
+        remote = await self._reachable(context)
         try:
-            job: Manifest = await self._do(
-                context, lambda rest: rest.patch(paths.job(rest.namespace, name), {"spec": spec})
-            )
+            with self._noticing(context):
+                job = await remote.client.patch(MANAGED_JOB, remote.transport.namespace, name, {"spec": spec})
         except NotFound:
             return None
-        self._following(context).note(job)
+        remote.informer.note(job)
         return job
 
     async def delete(self, context: str, name: str) -> None:
         """Delete a job there, and the Secret that was made for it; nothing if it is gone."""
-        await self._do(context, lambda rest: _deleted(rest, name))
+        remote = await self._reachable(context)
+        with self._noticing(context):
+            await _delete(remote.transport, name)
 
     def on_change(self, handler: Handler) -> None:
         """Tell this handler of every job here whose copy changed, and with empty names when a server told of all."""
@@ -111,87 +118,74 @@ class KubeconfigRemotes:
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                for following in self._followed.values():
-                    tasks.create_task(following.run())
+                for remote in self._remotes.values():
+                    remote.task = tasks.create_task(remote.informer.run())
                 await asyncio.Event().wait()
         finally:
             self._tasks = None
-            for context, link in list(self._links.items()):
-                link.rest.abort()
-                if not self._locks[context].locked():  # else whoever asks closes it
-                    link.rest.close()
-                    del self._links[context]
+            await self.close()
 
-    def _following(self, context: str) -> Following:
-        following = self._followed.get(context)
-        if following is None:
-            following = Following(context, lambda: self._opened(context), self._clock)
-            following.on_change(self._tell)
-            self._followed[context] = following
-            if self._tasks is not None:
-                self._tasks.create_task(following.run())
-        return following
+    async def close(self) -> None:
+        """Close all connections."""
+        for context in list(self._remotes):
+            self._close(context)
 
-    def _tell(self, job: Manifest | None) -> None:
+    def _remote(self, context: str) -> "_Remote":
+        """The server of a context as the kubeconfig has it now."""
+        remote, stamp = self._remotes.get(context), self._changed()
+        if remote is not None and remote.stamp == stamp:
+            return remote
+        known = self._current() if self.knows(context) else None
+        if known is None:
+            raise KubeconfigError(f"{self._kubeconfig}: there is no context {context!r} that may be used")
+        if remote is not None and remote.transport.namespace == known.context(context).namespace:
+            remote.transport.refresh()
+            remote.stamp, remote.served = stamp, False
+            return remote
+        self._close(context)
+        transport = open_transport(self._kubeconfig, context, self._clock, silent_seconds=_SILENT_SECONDS)
+        remote = self._remotes[context] = _Remote(transport, self._clock, stamp)
+        remote.informer.on_change(lambda old, new: self._emit(new or old))
+        remote.informer.on_list(lambda: self._emit(None))
+        if self._tasks is not None:
+            remote.task = self._tasks.create_task(remote.informer.run())
+        return remote
+
+    async def _reachable(self, context: str) -> "_Remote":
+        """The server of a context, once it is known to serve managed jobs."""
+        until, said = self._silent.get(context, (0.0, ""))
+        if self._clock.monotonic() < until:
+            raise Unreachable(said)
+        self._silent.pop(context, None)
+        remote = self._remote(context)
+        if not remote.served:
+            with self._noticing(context):
+                await _check_served(remote.transport)
+            remote.served = True
+        return remote
+
+    @contextlib.contextmanager
+    def _noticing(self, context: str) -> Iterator[None]:
+        """Remember a server that does not answer."""
+        try:
+            yield
+        except Unreachable as error:
+            self._silent.setdefault(context, (self._clock.monotonic() + _PAUSE_SECONDS, str(error)))
+            raise
+
+    def _emit(self, job: Manifest | None) -> None:
         annotations = ((job or {}).get("metadata") or {}).get("annotations") or {}
         namespace, name = annotations.get(ORIGIN_NAMESPACE, ""), annotations.get(ORIGIN_NAME, "")
         if job is None or (namespace and name):
             for handler in self._handlers:
                 handler(namespace, name)
 
-    async def _do(self, context: str, work: Callable[[Rest], T]) -> T:
-        """One request after the other for each context, on a connection that is kept."""
-        async with self._linked(context) as rest:
-            return await in_thread(rest, work)
-
-    @asynccontextmanager
-    async def _linked(self, context: str) -> AsyncIterator[Rest]:
-        lock = self._locks.setdefault(context, asyncio.Lock())
-        try:
-            async with asyncio.timeout(_QUEUE_SECONDS):
-                await lock.acquire()
-        except TimeoutError:
-            raise Unreachable(f"context {context!r}: others are waiting for its server already") from None
-        try:
-            yield await self._link(context)
-        except ApiError:
-            raise  # it was answered, so there is nothing wrong with the connection
-        except BaseException as error:
-            self._close(context)
-            if isinstance(error, Unreachable) and context not in self._silent:
-                self._silent[context] = (self._clock.monotonic() + _PAUSE_SECONDS, str(error))
-            raise
-        finally:
-            lock.release()
-
-    async def _link(self, context: str) -> Rest:
-        until, said = self._silent.get(context, (0.0, ""))
-        if self._clock.monotonic() < until:
-            raise Unreachable(said)
-        self._silent.pop(context, None)
-        link, stamp = self._links.get(context), self._changed()
-        if link is None or link.stamp != stamp:
-            self._close(context)
-            rest = self._opened(context)
-            try:
-                await in_thread(rest, check_served)
-            except BaseException:
-                rest.close()
-                raise
-            link = self._links[context] = _Link(rest, stamp)
-        return link.rest
-
     def _close(self, context: str) -> None:
-        link = self._links.pop(context, None)
-        if link is not None:
-            link.rest.close()
-
-    def _opened(self, context: str) -> Rest:
-        if not self.knows(context):
-            raise KubeconfigError(f"{self._kubeconfig}: there is no context {context!r} that may be used")
-        rest = open_rest(self._kubeconfig, context)
-        rest.silent_seconds = _SILENT_SECONDS
-        return rest
+        remote = self._remotes.pop(context, None)
+        if remote is not None:
+            if remote.task is not None:
+                remote.task.cancel()
+            remote.transport.close()
 
     def _current(self) -> Kubeconfig | None:
         """What the files say now; `None` if there are none."""
@@ -208,10 +202,19 @@ class KubeconfigRemotes:
         return tuple(None if path is None else _stat(path) for path in (self._own, *files))
 
 
-class _Link(NamedTuple):
-    rest: Rest
-    stamp: object
-    """Of the kubeconfig that it was made with."""
+class _Remote:
+    """One server: its connections, its managed jobs as last seen, and the task that follows them."""
+
+    def __init__(self, transport: Transport, clock: Clock, stamp: object) -> None:
+        self.transport = transport
+        self.client = HttpClient(transport, clock, "fairway")
+        scope = Scope(namespace=transport.namespace, labels=ORIGIN_UID)
+        self.informer = Informer(self.client, MANAGED_JOB, clock, scope, _BACKOFF)
+        self.stamp = stamp
+        """Of the kubeconfig that it was opened with."""
+
+        self.task: asyncio.Task[None] | None = None
+        self.served = False
 
 
 def _stat(path: Path) -> object:
@@ -222,53 +225,76 @@ def _stat(path: Path) -> object:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-# What follows is done in threads.
+async def _check_served(transport: Transport) -> None:
+    """`NotFound` for a server that serves no managed jobs."""
+    try:
+        served = await transport.json("GET", paths.FAIRWAY)
+        resources = served.get("resources") if isinstance(served, dict) else None
+        if any(resource.get("name") == "managedjobs" for resource in resources or ()):
+            return
+    except NotFound:
+        pass
+    raise NotFound(
+        f"context {transport.context!r}: {transport.server} is not a Fairway server: it serves no managedjobs of "
+        "fairway.dev/v1alpha1; choose another context for infra"
+    )
 
 
-def _submitted(rest: Rest, manifest: Manifest, archives: Path, secret: Manifest | None) -> Manifest:
-    job = _made(rest, manifest)
+async def _submit(transport: Transport, manifest: Manifest, archives: Path, secret: Manifest | None) -> Manifest:
+    job = await _find(transport, manifest)
     if job is None:
-        _send_archives(rest, manifest, archives)
+        await _send_archives(transport, manifest, archives)
         operations: list[dict[str, Any]] = [{"verb": "create", "manifest": manifest}]
         copy = None if secret is None else _copy(manifest, secret)
-        if copy is not None and not _has_secret(rest, copy):
+        if copy is not None and not await _has_secret(transport, copy):
             operations.insert(0, {"verb": "create", "manifest": copy})
         try:
-            *_, job = rest.transact(rest.namespace, operations)
+            job = await _transact(transport, operations)
         except AlreadyExists:
-            job = _made(rest, manifest)
+            job = await _find(transport, manifest)
             if job is None:
                 raise
     if secret is not None:
-        _let_own(rest, job)
+        await _own_secret(transport, job)
     return job
 
 
-def _made(rest: Rest, manifest: Manifest) -> Manifest | None:
-    """The job, if it was made before; `AlreadyExists` if it is somebody else's."""
+async def _transact(transport: Transport, operations: list[dict[str, Any]]) -> Manifest:
+    """All writes in one commit, or none; the result of the last."""
+    transaction = {"apiVersion": "fairway.dev/v1alpha1", "kind": "Transaction", "spec": {"operations": operations}}
+    answer = await transport.json("POST", paths.transactions(transport.namespace), body=transaction)
+    results = (answer.get("status") or {}).get("results") if isinstance(answer, dict) else None
+    if not isinstance(results, list) or not results:
+        raise Garbled(f"{transport.server} answered a transaction without its results")
+    job: Manifest = results[-1]
+    return job
+
+
+async def _find(transport: Transport, manifest: Manifest) -> Manifest | None:
+    """The job, if it was created before; `AlreadyExists` if it has another origin."""
     name = manifest["metadata"]["name"]
     try:
-        job: Manifest = rest.get(paths.job(rest.namespace, name))
+        job: Manifest = await transport.json("GET", paths.job(transport.namespace, name))
     except NotFound as error:
         if (error.details or {}).get("kind") == "namespaces":
             raise
         return None
     if _origin(job) != _origin(manifest):
         raise AlreadyExists(
-            f"context {rest.context!r}: there is another job {name!r} in namespace {rest.namespace!r} already"
+            f"context {transport.context!r}: there is another job {name!r} in namespace {transport.namespace!r} already"
         )
     return job
 
 
-def _send_archives(rest: Rest, manifest: Manifest, archives: Path) -> None:
+async def _send_archives(transport: Transport, manifest: Manifest, archives: Path) -> None:
     tasks = manifest["spec"].get("tasks") or ()
     for digest in sorted({one["archive"] for task in tasks for one in task.get("files") or ()}):
-        where = paths.archive(rest.namespace, digest)
-        if rest.exists(where):
+        where = paths.archive(transport.namespace, digest)
+        if await transport.exists(where):
             continue
         try:
             with (archives / f"{digest}.tar.gz").open("rb") as file:
-                rest.upload(where, file, os.fstat(file.fileno()).st_size)
+                await transport.upload(where, file, os.fstat(file.fileno()).st_size)
         except FileNotFoundError:
             raise NotFound(f"the files of the job (archive {digest}) are no longer on this server") from None
 
@@ -281,51 +307,54 @@ def _copy(manifest: Manifest, secret: Manifest) -> Manifest:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **copied}
 
 
-def _has_secret(rest: Rest, copy: Manifest) -> bool:
-    """Whether it was made before, for another task of the same job; `AlreadyExists` if it is somebody else's."""
+async def _has_secret(transport: Transport, copy: Manifest) -> bool:
+    """Whether it was created before, for another task of the same job; `AlreadyExists` if it has another origin."""
     name = copy["metadata"]["name"]
     try:
-        found = rest.get(paths.resource("v1", "secrets", rest.namespace, name))
+        found = await transport.json("GET", _secret(transport, name))
     except NotFound:
         return False
     if _origin(found) != _origin(copy):
         raise AlreadyExists(
-            f"context {rest.context!r}: there is another Secret {name!r} in namespace {rest.namespace!r} already"
+            f"context {transport.context!r}: there is another Secret {name!r} in namespace {transport.namespace!r} "
+            "already"
         )
     return True
 
 
-def _let_own(rest: Rest, job: Manifest) -> None:
-    """Have the Secret go when the job does, and with the last one if it is for several."""
-    where = paths.resource("v1", "secrets", rest.namespace, job["spec"].get("secretName") or "")
-    secret = rest.get(where)
+async def _own_secret(transport: Transport, job: Manifest) -> None:
+    """Make the job an owner of its Secret, so that the Secret goes with the last job that uses it."""
+    where = _secret(transport, job["spec"].get("secretName") or "")
+    secret = await transport.json("GET", where)
     owners = secret["metadata"].get("ownerReferences") or []
     if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
         return
     owner = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
     owner |= {"name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}
-    rest.patch(
-        where,
-        {"metadata": {"ownerReferences": [*owners, owner], "resourceVersion": secret["metadata"]["resourceVersion"]}},
-    )
+    metadata = {"ownerReferences": [*owners, owner], "resourceVersion": secret["metadata"]["resourceVersion"]}
+    await transport.json("PATCH", where, body={"metadata": metadata}, content=PATCHES["merge"])
 
 
-def _deleted(rest: Rest, name: str) -> None:
-    where = paths.job(rest.namespace, name)
+async def _delete(transport: Transport, name: str) -> None:
+    where = paths.job(transport.namespace, name)
     try:
-        job = rest.get(where)
-        rest.delete(where, {"preconditions": {"uid": job["metadata"]["uid"]}})
+        job = await transport.json("GET", where)
+        await transport.json("DELETE", where, body={"preconditions": {"uid": job["metadata"]["uid"]}})
     except NotFound:
         return
     secret_name = job["spec"].get("secretName")
     if not secret_name:
         return
-    where = paths.resource("v1", "secrets", rest.namespace, secret_name)
+    where = _secret(transport, secret_name)
     with contextlib.suppress(NotFound):
-        secret = rest.get(where)
-        # With an owner it goes by itself; without one, whoever made it was cut off before saying whose it is.
+        secret = await transport.json("GET", where)
+        # With an owner it goes by itself; without one, the submit was cut off before it could set one.
         if _origin(secret) == _origin(job) and not secret["metadata"].get("ownerReferences"):
-            rest.delete(where)
+            await transport.json("DELETE", where)
+
+
+def _secret(transport: Transport, name: str) -> str:
+    return paths.resource("v1", "secrets", transport.namespace, name)
 
 
 def _origin(manifest: Manifest) -> str:

@@ -55,19 +55,19 @@ def _begin(manifest: Manifest) -> None:
     manifest["status"] = {"phase": "PENDING", "attempt": 0, "recoveries": 0}
 
 
-KINDS: Final = (
-    Kind(
-        group=GROUP,
-        kind="ManagedJob",
-        plural="managedjobs",
-        versions=_VERSIONS,
-        stored="v1alpha1",
-        short_names=("mj",),
-        status=True,
-        subresources=("log",),
-        schemas=custom_schemas(GROUP, _VERSIONS, "ManagedJob"),
-        columns=dict.fromkeys(_VERSIONS, _COLUMNS),
-        # Its pods are called after it, and a host cannot have dots in its name.
-        rules=replace(custom_rules(name_rule=LABEL, wrong=_wrong, changed=_changed), prepare_create=_begin),
-    ),
+MANAGED_JOB: Final = Kind(
+    group=GROUP,
+    kind="ManagedJob",
+    plural="managedjobs",
+    versions=_VERSIONS,
+    stored="v1alpha1",
+    short_names=("mj",),
+    status=True,
+    subresources=("log",),
+    schemas=custom_schemas(GROUP, _VERSIONS, "ManagedJob"),
+    columns=dict.fromkeys(_VERSIONS, _COLUMNS),
+    # Its pods are called after it, and a host cannot have dots in its name.
+    rules=replace(custom_rules(name_rule=LABEL, wrong=_wrong, changed=_changed), prepare_create=_begin),
 )
+
+KINDS: Final = (MANAGED_JOB,)

@@ -43,6 +43,11 @@ class Access:
         if self._user.get("auth-provider"):
             raise KubeconfigError(f"{self._where}: auth-provider: no longer in use anywhere; give exec or a token")
 
+    @property
+    def runs_plugin(self) -> bool:
+        """Whether `address` and `headers` may start a program and wait for it: not to be called on an event loop."""
+        return isinstance(self._user.get("exec"), dict)
+
     def address(self) -> Address:
         """Where to connect to, and how."""
         with self._lock:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Self
-from urllib.parse import quote
 
 import msgspec
 
@@ -14,28 +13,24 @@ from fairway.client.rest.access import Access
 from fairway.client.rest.errors import Garbled, Unreachable, Unreadable
 from fairway.client.rest.http import Connection, Dropped, Response
 from fairway.client.rest.kubeconfig import Endpoint, load
+from fairway.client.rest.wire import (
+    JSON,
+    LONGEST_EVENT,
+    LONGEST_WAIT,
+    PATCHES,
+    Query,
+    query_string,
+    retry_after,
+    warnings,
+)
 from fairway.errors import NotFound
 
-Query = str | int | bool | None
 PatchType = Literal["merge", "json", "strategic"]
 Body = bytes | Callable[[], Iterable[bytes]] | None
 """Bytes, or what makes them piece by piece, once more if the request is sent once more."""
 
-JSON: Final = "application/json"
 SILENT_SECONDS: Final = 60.0
-_PATCHES: Final = {
-    "merge": "application/merge-patch+json",
-    "json": "application/json-patch+json",
-    "strategic": "application/strategic-merge-patch+json",
-    "apply": "application/apply-patch+yaml",  # JSON is YAML
-}
-_LONGEST_WAIT: Final = 15.0
-"""So long in all a request waits for a server that asks to be asked again later."""
-
-_SHORTEST_WAIT: Final = 0.2
-_REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _MOST_WARNINGS: Final = 100
-_LONGEST_EVENT: Final = 64 << 20
 _PIECE: Final = 256 << 10
 
 
@@ -83,14 +78,14 @@ class Rest:
         return self._json("PUT", path, query, msgspec.json.encode(manifest), JSON)
 
     def patch(self, path: str, patch: Any, *, patch_type: PatchType = "merge", **query: Query) -> Any:
-        return self._json("PATCH", path, query, msgspec.json.encode(patch), _PATCHES[patch_type])
+        return self._json("PATCH", path, query, msgspec.json.encode(patch), PATCHES[patch_type])
 
     def apply(
         self, path: str, manifest: Mapping[str, Any], *, manager: str, force: bool = False, **query: Query
     ) -> Any:
         """Server-side apply, in the name of a manager; `force` takes fields over from others."""
         query = {"fieldManager": manager, "force": force or None, **query}
-        return self._json("PATCH", path, query, msgspec.json.encode(manifest), _PATCHES["apply"])
+        return self._json("PATCH", path, query, msgspec.json.encode(manifest), PATCHES["apply"])
 
     def delete(self, path: str, body: Mapping[str, Any] | None = None, **query: Query) -> Any:
         """Delete one object, or all of a list; `body` are DeleteOptions."""
@@ -194,14 +189,14 @@ class Rest:
         lasting: bool = False,
     ) -> Response:
         """Send a request until it is answered with yes, or with a no that waiting does not change."""
-        target = f"{path}{_query(query, path)}"
+        target = f"{path}{query_string(query, path)}"
         sent = [("User-Agent", f"fairway/{__version__}"), ("Accept", accept), *headers]
         seconds = None if lasting else self.silent_seconds
         waited, renewed = 0.0, False
         while True:
             response = self._sent(method, target, sent, body, seconds)
             if 200 <= response.status < 300:
-                self.warnings += _warnings(response)
+                self.warnings += warnings(response.headers)
                 del self.warnings[:-_MOST_WARNINGS]
                 return response
             if 300 <= response.status < 400:
@@ -211,8 +206,8 @@ class Rest:
                 renewed = True
                 self.close()  # a certificate that is no longer good belongs to the connection
                 continue
-            pause = _pause(method, response)
-            if pause is None or waited + pause > _LONGEST_WAIT:
+            pause = retry_after(method, response.status, response.headers)
+            if pause is None or waited + pause > LONGEST_WAIT:
                 raise error
             self._sleep(pause)
             waited += pause
@@ -270,8 +265,8 @@ class Rest:
         held = b""
         for piece in self._streamed(response):
             *lines, held = (held + piece).split(b"\n")
-            if len(held) > _LONGEST_EVENT:
-                raise Garbled(f"{self.server} sent an event of more than {_LONGEST_EVENT >> 20} MiB")
+            if len(held) > LONGEST_EVENT:
+                raise Garbled(f"{self.server} sent an event of more than {LONGEST_EVENT >> 20} MiB")
             for line in lines:
                 if line.strip():
                     yield self._event(line)
@@ -306,39 +301,3 @@ def open_rest(kubeconfig: Path | str, context: str = "") -> Rest:
     found = load(kubeconfig).context(context)
     # By its name: the current context may be another one by then.
     return Rest(Access(found, reread=lambda: load(kubeconfig).context(found.name)))
-
-
-def _query(query: Mapping[str, Query], path: str) -> str:
-    written = {True: "true", False: "false"}
-    pairs = [
-        f"{name.rstrip('_')}={quote(written[value] if isinstance(value, bool) else str(value), safe='')}"
-        for name, value in query.items()
-        if value is not None
-    ]
-    return ("&" if "?" in path else "?") + "&".join(pairs) if pairs else ""
-
-
-def _pause(method: str, response: Response) -> float | None:
-    """How long the server asks to wait before the same request; `None` if it must not be sent again."""
-    # Whoever says 429 has done nothing; a 503 may come from something between that does not know.
-    if response.status != 429 and not (response.status == 503 and method in _REPEATABLE):
-        return None
-    seconds = response.headers.get("retry-after", "")
-    known = seconds.isascii() and seconds.isdigit() and len(seconds) < 6
-    return max(float(seconds), _SHORTEST_WAIT) if known else None
-
-
-def _warnings(response: Response) -> list[str]:
-    """The texts of `Warning` headers: 299 - "text"."""
-    found, rest = [], response.headers.get("warning", "")
-    while rest:
-        _, _, rest = rest.partition('"')
-        text, position = "", 0
-        while position < len(rest) and rest[position] != '"':
-            position += rest[position] == "\\"
-            text += rest[position : position + 1]
-            position += 1
-        rest = rest[position + 1 :]
-        if text:
-            found.append(text)
-    return found

@@ -80,7 +80,7 @@ class Connection:
             raise Unreachable(f"{self.address} hung up in the middle of its answer") from None
         except OSError as error:
             self.close()
-            raise Unreachable(self._failure(error)) from error
+            raise Unreachable(failure(self.address, error)) from error
         except BaseException:  # an interrupt too: what comes after it would be taken for the answer to another request
             self.close()
             raise
@@ -123,7 +123,7 @@ class Connection:
             plain = socket.create_connection((host, address.port), timeout=CONNECT_SECONDS)  # type: ignore[arg-type]
             self._socket = plain
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _keep_alive(plain)
+            keep_alive(plain)
             if address.tls is not None:
                 name = address.server_name.encode("ascii") if address.server_name else host
                 self._socket = address.tls.wrap_socket(plain, server_hostname=name)
@@ -252,12 +252,6 @@ class Connection:
             raise self._garbled(f"the length of a chunk is {_shown(line)}")
         return int(digits, 16)
 
-    def _failure(self, error: OSError) -> str:
-        untrusted = getattr(error, "verify_message", "")
-        if untrusted:
-            return f"{self.address} shows a certificate that is not to be trusted: {untrusted}"
-        return f"{self.address} does not answer: {said(error)}"
-
     def _hung_up(self) -> Unreachable:
         if self._answered and not self._held:
             return Dropped(f"{self.address} hung up")
@@ -319,6 +313,14 @@ class Response:
         return iter(lambda: connection.some(_PIECE), b"")
 
 
+def failure(address: Address, error: OSError) -> str:
+    """Why a connection could not be opened, or broke."""
+    untrusted = getattr(error, "verify_message", "")
+    if untrusted:
+        return f"{address} shows a certificate that is not to be trusted: {untrusted}"
+    return f"{address} does not answer: {said(error)}"
+
+
 def said(error: OSError) -> str:
     """What the system says about a failure, without the numbers."""
     if isinstance(error, TimeoutError):
@@ -327,7 +329,7 @@ def said(error: OSError) -> str:
     return text.replace("_", " ").lower() if text.isupper() else text[:1].lower() + text[1:]
 
 
-def _keep_alive(stream: socket.socket) -> None:
+def keep_alive(stream: socket.socket) -> None:
     """Have the system ask now and then whether the other machine is still there: a watch may be silent for hours."""
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):

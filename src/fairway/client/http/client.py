@@ -1,0 +1,182 @@
+"""The protocol of controllers (`fairway.client.protocol.Client`) over HTTP, on any Kubernetes API server."""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+from fairway.client.http.transport import Transport
+from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
+from fairway.client.rest import paths
+from fairway.client.rest.errors import Unreachable
+from fairway.client.rest.wire import JSON, PATCHES, Query
+from fairway.errors import ApiError, BadRequest, Expired, NotFound
+from fairway.kinds.kind import Kind, Manifest
+from fairway.runtime.backoff import Backoff
+from fairway.runtime.clock import Clock
+
+_log = logging.getLogger(__name__)
+_PAGE: Final = 500
+_WATCH_SECONDS: Final = 300
+"""How long one watch request lasts; the next goes on from the last bookmark."""
+
+_BACKOFF: Final = Backoff(first=0.25, cap=5.0)
+_MOST_FAILURES: Final = 5
+"""Watches that break in a row without an event before the caller hears of it."""
+
+
+class HttpClient:
+    """Keeps the contract of `protocol.Client`. Manifests that it returns are the caller's own."""
+
+    def __init__(self, transport: Transport, clock: Clock, manager: str) -> None:
+        """`manager` is the field manager of all writes."""
+        self._transport = transport
+        self._clock = clock
+        self._manager = manager
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
+        return _manifest(await self._transport.json("GET", _path(kind, namespace, name)))
+
+    async def list(self, kind: Kind, scope: Scope = EVERYTHING) -> Listed:
+        """In pages of one resource version; from the start if it expires between two pages."""
+        for _ in range(3):
+            try:
+                return await self._pages(kind, scope)
+            except Expired:
+                continue
+        return await self._pages(kind, scope, page=0)
+
+    async def watch(
+        self, kind: Kind, since: str, scope: Scope = EVERYTHING
+    ) -> AsyncGenerator[tuple[WatchEvent, ...], None]:
+        """Goes on by itself after the server ends a watch or the connection breaks; `Expired` if it cannot."""
+        failures = 0
+        while True:
+            began = self._clock.monotonic()
+            query = {
+                **_selection(scope),
+                "resourceVersion": since,
+                "allowWatchBookmarks": True,
+                "timeoutSeconds": _WATCH_SECONDS,
+            }
+            try:
+                async with aclosing(self._transport.watch(_path(kind, scope.namespace), query)) as batches:
+                    async for batch in batches:
+                        failures = 0
+                        since = str(batch[-1]["object"]["metadata"]["resourceVersion"])
+                        changes = [
+                            WatchEvent(event["type"], _complete(kind, event["object"]))
+                            for event in batch
+                            if event["type"] != "BOOKMARK"
+                        ]
+                        if changes:
+                            yield tuple(changes)
+            except Expired:
+                raise
+            except (Unreachable, ApiError) as error:
+                failures += 1
+                if failures == 1:
+                    _log.info("watching %s: %s; resuming", kind.resource, error)
+                if failures > _MOST_FAILURES:
+                    raise
+                await self._clock.sleep(_BACKOFF.delay(failures - 1))
+            else:
+                if self._clock.monotonic() - began < 1.0:
+                    await self._clock.sleep(_BACKOFF.first)  # a server that ends watches at once is not asked in a loop
+
+    async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:  # noqa: ARG002
+        namespace = (manifest.get("metadata") or {}).get("namespace", "")
+        return _manifest(await self._transport.json("POST", _path(kind, namespace), self._write(), manifest))
+
+    async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
+        path = _path(kind, *_key(manifest), subresource)
+        return _manifest(await self._transport.json("PUT", path, self._write(), manifest))
+
+    async def patch(
+        self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
+    ) -> Manifest:
+        content = PATCHES.get(patch_type)
+        if content is None or patch_type == "apply":
+            raise BadRequest(f"there is no patch type {patch_type!r}; it is one of merge, json, strategic")
+        path = _path(kind, namespace, name, subresource)
+        return _manifest(await self._transport.json("PATCH", path, self._write(), patch, content))
+
+    async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
+        query = {**self._write(), "force": force}
+        path = _path(kind, *_key(manifest), subresource)
+        return _manifest(await self._transport.json("PATCH", path, query, manifest, PATCHES["apply"]))
+
+    async def delete(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+        grace_seconds: int | None = None,
+    ) -> Manifest | None:
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        options: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if wanted := {field: value for field, value in preconditions.items() if value}:
+            options["preconditions"] = wanted
+        if propagation:
+            options["propagationPolicy"] = propagation
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        answer = _manifest(await self._transport.json("DELETE", _path(kind, namespace, name), {}, options, JSON))
+        left = answer.get("kind") == kind.kind and "deletionTimestamp" in answer["metadata"]
+        return answer if left else None
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": namespace, "name": name, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        pod = paths.resource("v1", "pods", namespace, name)
+        await self._transport.json("POST", f"{pod}/binding", self._write(), binding)
+        return _manifest(await self._transport.json("GET", pod))
+
+    async def _pages(self, kind: Kind, scope: Scope, page: int = _PAGE) -> Listed:
+        items: list[Manifest] = []
+        token: str | None = None
+        while True:
+            query = {**_selection(scope), "limit": page or None, "continue": token}
+            answer = _manifest(await self._transport.json("GET", _path(kind, scope.namespace), query))
+            items += [_complete(kind, item) for item in answer.get("items") or ()]
+            token = answer["metadata"].get("continue") or None
+            if token is None:
+                return Listed(items, answer["metadata"]["resourceVersion"])
+
+    def _write(self) -> dict[str, Query]:
+        return {"fieldManager": self._manager}
+
+
+def _path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    within = namespace if kind.namespaced and namespace else None
+    return paths.resource(kind.api_version(kind.stored), kind.plural, within, name, subresource)
+
+
+def _selection(scope: Scope) -> dict[str, Query]:
+    return {"labelSelector": scope.labels or None, "fieldSelector": scope.fields or None}
+
+
+def _key(manifest: Manifest) -> tuple[str, str]:
+    metadata = manifest["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _complete(kind: Kind, item: Manifest) -> Manifest:
+    """Items of a list do not say what they are on every server."""
+    item.setdefault("apiVersion", kind.api_version(kind.stored))
+    item.setdefault("kind", kind.kind)
+    return item
+
+
+def _manifest(answer: Any) -> Manifest:
+    if not isinstance(answer, dict) or not isinstance(answer.get("metadata"), dict):
+        raise NotFound("the server answered with something that is not an object of the API")
+    return answer
