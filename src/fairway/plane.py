@@ -33,6 +33,7 @@ from fairway.controllers.scheduling.scheduler import Scheduler
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
 from fairway.controllers.webhooks.several import Gatekeepers
 from fairway.managed.pods import Places
+from fairway.model.nodes import DEFAULT_SCHEDULER
 from fairway.model.quantities import format_amount
 from fairway.runner.jobfiles import JobFiles
 from fairway.runner.machine import GPU, Machine
@@ -58,7 +59,7 @@ class Plane:
         cluster = Cluster(lambda manager: LocalClient(objects, manager, trusted=True), objects.registry, clock)
         kueue, kubernetes = Recorder(cluster, "kueue"), Recorder(cluster, "fairway")
         configuration = CurrentConfiguration(cluster, kueue)
-        self.queueing = QueueingController(cluster, configuration, kueue)
+        self.queueing = QueueingController(cluster, configuration, kueue, schedulers=frozenset({DEFAULT_SCHEDULER}))
         self.waiting = WaitingWorkloads(cluster, self.queueing)
         self.metrics = QueueMetrics(cluster, self.queueing, configuration)
         ids = Ids(cluster)

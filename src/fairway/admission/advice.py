@@ -16,6 +16,9 @@ from fairway.admission.resources import PODS
 from fairway.model.quantities import UNLIMITED, format_amount
 
 _ONE_CPU: Final = 1000
+_DECLARED: Final = {"cpu": "--cpus", "memory": "--memory", "nvidia.com/gpu": "--gpus"}
+"""The options by which a machine is said to have more than it has."""
+
 _MOST_SHOWN: Final = 3
 
 _MESSAGES: Final = {
@@ -33,6 +36,7 @@ _MESSAGES: Final = {
     Outcome.BACKING_OFF: "it is tried again after a pause",
     Outcome.DEACTIVATED: "it is deactivated",
     Outcome.GATED: "it is held back by {}",
+    Outcome.SCHEDULER_MISSING: "its pods ask for the scheduler {}, which does not run here",
 }
 
 _CURES: Final = {
@@ -46,6 +50,7 @@ _CURES: Final = {
     Outcome.LOCAL_QUEUE_INACTIVE: "set spec.stopPolicy of LocalQueue {subject} to None",
     Outcome.LOCAL_QUEUE_MISSING: "create LocalQueue {subject}, or launch the job in a queue that exists: "
     "`fairway queues` shows them",
+    Outcome.SCHEDULER_MISSING: "leave schedulerName out of the pod template: what runs here is default-scheduler",
     Outcome.DEACTIVATED: "set spec.active of the Workload to true",
     Outcome.GATED: "whoever holds it back has to take the annotation kueue.x-k8s.io/admission-gated-by away",
 }
@@ -113,7 +118,7 @@ def message(explanation: Explanation, cluster_queue: str, position: int | None =
     ]
     if outcome is Outcome.PENDING_PREEMPTION:
         found.append(f"room is being made: {_jobs(explanation.victims)} being stopped")
-    return "; ".join(found)
+    return "; ".join(dict.fromkeys(found))
 
 
 def _turn(position: int | None, *, strict: bool) -> str:
@@ -170,6 +175,13 @@ def obstacle(reason: Reason, cluster_queue: str) -> str:
             return f"flavor {flavor} {reason.detail}"
         case Code.UNTOLERATED_TAINT:
             return f"flavor {flavor} has the taint {reason.detail}, which the job does not tolerate"
+        case Code.AFFINITY_MISMATCH if reason.detail:
+            return reason.detail
+        case Code.NO_NODE if reason.resource:
+            has = f"more than {_bare(resource, reason.capacity)}" if reason.capacity else "any"
+            return f"asks for {amount(resource, reason.requested)} in one pod, and no machine here has {has}"
+        case Code.NO_NODE:
+            return reason.detail
         case Code.AFFINITY_MISMATCH:
             return f"flavor {flavor} does not have the node labels that the job asks for"
         case Code.EXCEEDS_MAXIMUM:
@@ -233,6 +245,16 @@ def _change(reason: Reason, queue: str) -> str:
             return f"create ResourceFlavor {flavor}, or take it out of ClusterQueue {queue}"
         case Code.UNTOLERATED_TAINT:
             return f"let the job tolerate {reason.detail} to use {flavor}, or choose another queue"
+        case Code.NO_NODE if reason.resource in _DECLARED:
+            most = (
+                f"the largest machine has {amount(resource, reason.capacity)}" if reason.capacity else "there is none"
+            )
+            option = f"`fairway up {_DECLARED[resource]} …` declares more for this one"
+            return f"ask for what a machine here can give: {most}; {option}"
+        case Code.NO_NODE:
+            return "ask for what a machine here has: `fairway describe nodes` shows it"
+        case Code.AFFINITY_MISMATCH if reason.detail:
+            return "ask for what a machine here has: `fairway describe nodes` shows it"
         case Code.AFFINITY_MISMATCH:
             return f"ask for node labels that ResourceFlavor {flavor} has, or choose another queue"
         case _:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from fairway.admission.clusterqueues import FlavorSlot, Group, QueueState
 from fairway.admission.flavors import Flavor
 from fairway.admission.instructions import PodSetAdmission
+from fairway.admission.nodes import Nodes
 from fairway.admission.precedents import Answer, Fork, Question
 from fairway.admission.reasons import Code, PodSetReasons, Reason
 from fairway.admission.records import Ask, Demand, Progress, Record
@@ -109,6 +110,14 @@ class Assignment:
         self.reasons = tuple(PodSetReasons(each.ask.name, each.reasons) for each in pod_sets if each.reasons)
         self._parts: list[PodSetAdmission] = []
 
+    @property
+    def lacks_node(self) -> bool:
+        """Whether no node can ever run some of its pods."""
+        return any(
+            not pod_set.can_ever_fit and any(reason.code is Code.NO_NODE for reason in pod_set.reasons)
+            for pod_set in self.reasons
+        )
+
     def admission(self) -> tuple[PodSetAdmission, ...]:
         """What each pod set gets: a tuple of its own each time, as two admissions are told apart by identity."""
         if not self._parts:
@@ -143,6 +152,7 @@ class Assigner:
         "_fair",
         "_flavors",
         "_ignore_undeclared",
+        "_nodes",
         "_oracle",
         "_progress",
         "_queue",
@@ -159,12 +169,14 @@ class Assigner:
         self,
         *,
         flavors: Mapping[str, Flavor],
+        nodes: Nodes | None,
         oracle: Oracle,
         fair: bool,
         ignore_undeclared: bool,
         shortcut: bool,
     ) -> None:
         self._flavors = flavors
+        self._nodes = nodes
         self._oracle = oracle
         self._fair = fair
         self._ignore_undeclared = ignore_undeclared
@@ -266,6 +278,10 @@ class Assigner:
             if obstacle is not None:
                 reasons.append(obstacle)
                 continue
+            obstacle = self._lacks_node(slot, members, asks, wanted, usage)
+            if obstacle is not None:
+                reasons.append(obstacle)
+                continue
             verdict, parts = self._judge_flavor(slot, wanted, usage, reasons)
             if not self._look_further(verdict):
                 best, best_verdict = parts, verdict
@@ -293,7 +309,31 @@ class Assigner:
             ask = asks[index]
             obstacle = flavor.obstacle(ask.shape, wants_topology=ask.wants_topology)
             if obstacle is not None:
-                return obstacle
+                return obstacle if self._nodes is None else self._nodes.detailed(obstacle, ask.shape)
+        return None
+
+    def _lacks_node(
+        self,
+        slot: FlavorSlot,
+        members: tuple[int, ...],
+        asks: tuple[Ask, ...],
+        wanted: list[tuple[str, int]],
+        usage: Mapping[FlavorResource, int],
+    ) -> Reason | None:
+        """Why no node can ever run these pods in a flavor whose quota could.
+
+        Where checks are asked for, they say whether there is capacity: nodes may be on their way.
+        """
+        nodes, potential = self._nodes, self._queue.leaf.potential
+        if nodes is None or self._queue.checks:
+            return None
+        for index in members:
+            if asks[index].pods:
+                refusal = nodes.refusal(asks[index].shape, self._flavors[slot.name])
+                if refusal is not None:
+                    frs = ((slot.frs[name], amount) for name, amount in wanted)
+                    enough = all(usage.get(fr, 0) + amount <= potential.get(fr, 0) for fr, amount in frs)
+                    return refusal if enough else None
         return None
 
     def _judge_flavor(

@@ -27,6 +27,9 @@ from fairway.admission.sleeping import Sleep
 from fairway.admission.world import World
 from fairway.model.objects import CheckState
 
+_STEPS_ASIDE = frozenset({Outcome.NAMESPACE_MISMATCH, Outcome.SCHEDULER_MISSING})
+"""Hindrances that do not hold up those behind a head, even in a StrictFIFO queue."""
+
 
 class Entry:
     """A head in a cycle, with what it would take and from whom. ``resumed``: its search began behind some flavors."""
@@ -159,6 +162,7 @@ class Cycle:
         config = self._world.config
         return Assigner(
             flavors=self._world.flavors,
+            nodes=self._world.nodes,
             oracle=oracle or self._simulate,
             fair=config.fair_sharing is not None,
             ignore_undeclared=config.resources.ignore_undeclared,
@@ -181,7 +185,7 @@ class Cycle:
         hindrance = self._hindrance(record, queue)
         if hindrance is not None:
             lifecycle.explain(self._world, record, hindrance)
-            if not queue.pending.strict or hindrance.outcome is Outcome.NAMESPACE_MISMATCH:
+            if not queue.pending.strict or hindrance.outcome in _STEPS_ASIDE:
                 queue.pending.set_aside(record)
                 self._changed = True
             return None
@@ -206,6 +210,8 @@ class Cycle:
                 path = f"spec.podSets[{index}].template.spec"
                 details = ", ".join(f"{path}.{violation}" for violation in ask.shape.violations)
                 return Explanation(Outcome.REQUESTS_EXCEED_LIMITS, details)
+            if self._world.nodes is not None and ask.shape.scheduler not in self._world.nodes.schedulers:
+                return Explanation(Outcome.SCHEDULER_MISSING, ask.shape.scheduler)
         return None
 
     def _assign(
@@ -358,6 +364,9 @@ class Cycle:
     def _wait(self, entry: Entry, outcome: Outcome) -> None:
         """No room: step back and let the next one try, unless flavors are left that were not looked at."""
         self._explain(entry, outcome)
+        if entry.queue.pending.strict and entry.assignment.lacks_node:
+            entry.queue.pending.set_aside(entry.record)
+            self._changed = True
         if entry.assignment.unfinished or entry.queue.pending.strict:
             return
         sleep = self._sleep(entry)

@@ -254,6 +254,7 @@ _HANDLERS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.CheckDeleted: lambda world, event: objects.delete_check(world, event.name),
     events.NamespaceChanged: lambda world, event: objects.set_namespace(world, event.name, event.labels),
     events.NamespaceDeleted: lambda world, event: objects.delete_namespace(world, event.name),
+    events.NodesChanged: lambda world, event: objects.set_nodes(world, event.nodes, event.schedulers),
     events.WorkloadAdded: lambda world, event: workloads.add(world, event.workload),
     events.WorkloadChanged: lambda world, event: workloads.change(world, event.workload),
     events.WorkloadDeleted: _on_record(_deleted),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from fairway.model.nodes import NodeFacts
 from fairway.model.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 
 
@@ -70,6 +71,16 @@ class NamespaceChanged(Event, frozen=True, gc=False, kw_only=True):
 
 class NamespaceDeleted(Event, frozen=True, gc=False, kw_only=True):
     name: str
+
+
+class NodesChanged(Event, frozen=True, gc=False, kw_only=True):
+    """The nodes that there are, all of them, and the schedulers that place pods on them.
+
+    An engine that was never told of a node decides by quota alone, as Kueue does.
+    """
+
+    nodes: tuple[NodeFacts, ...]
+    schedulers: frozenset[str]
 
 
 class WorkloadAdded(Event, frozen=True, gc=False, kw_only=True):

@@ -18,14 +18,14 @@ _HARD = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 class Flavor:
     """One flavor. Verdicts are kept by shape: the same kind of pod is judged once."""
 
-    __slots__ = ("_labels", "_taints", "_tolerations", "_verdicts", "name", "topology")
+    __slots__ = ("_taints", "_verdicts", "labels", "name", "tolerations", "topology")
 
     def __init__(self, flavor: ResourceFlavor) -> None:
         self.name = flavor.metadata.name
         self.topology = flavor.spec.topology_name
-        self._labels = flavor.spec.node_labels
+        self.labels = flavor.spec.node_labels
         self._taints = tuple(taint for taint in flavor.spec.node_taints if taint.effect in _HARD)
-        self._tolerations = flavor.spec.tolerations
+        self.tolerations = flavor.spec.tolerations
         self._verdicts: dict[tuple[Shape, bool], Reason | None] = {}
 
     def obstacle(self, shape: Shape, *, wants_topology: bool) -> Reason | None:
@@ -41,11 +41,11 @@ class Flavor:
         mismatch = self._topology_mismatch(wants_topology=wants_topology)
         if mismatch:
             return Reason(Code.TOPOLOGY_UNSUPPORTED, flavor=self.name, detail=mismatch)
-        tolerations = (*shape.tolerations, *self._tolerations)
+        tolerations = (*shape.tolerations, *self.tolerations)
         for taint in self._taints:
             if not any(toleration.tolerates(taint) for toleration in tolerations):
                 return Reason(Code.UNTOLERATED_TAINT, flavor=self.name, detail=_go_taint(taint))
-        if not _matches(shape, self._labels):
+        if not _matches(shape, self.labels):
             return Reason(Code.AFFINITY_MISMATCH, flavor=self.name)
         return None
 

@@ -8,9 +8,11 @@ from fairway.admission import lifecycle
 from fairway.admission.clusterqueues import QueueState, weight_of
 from fairway.admission.flavors import Flavor
 from fairway.admission.instructions import EvictionReason
+from fairway.admission.nodes import Nodes
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Record, Stage
 from fairway.admission.world import World
+from fairway.model.nodes import NodeFacts
 from fairway.model.objects import (
     AdmissionCheck,
     ClusterQueue,
@@ -270,6 +272,12 @@ def _refresh_users(world: World, queues: Iterable[QueueState], *, wake_all: bool
             world.wake_later(queue)
         world.forest.tree_of(queue).stale = True
         world.touch(queue)
+
+
+def set_nodes(world: World, nodes: tuple[NodeFacts, ...], schedulers: frozenset[str]) -> None:
+    """What no node could serve may be served now, and the other way round. Without any node, quota alone decides."""
+    world.nodes = Nodes(nodes, schedulers) if nodes else None
+    _refresh_users(world, world.queues.values(), wake_all=True)
 
 
 def set_namespace(world: World, name: str, labels: dict[str, str]) -> None:

@@ -17,12 +17,13 @@ class Code(StrEnum):
     TOPOLOGY_UNSUPPORTED = "TopologyUnsupported"
     UNTOLERATED_TAINT = "UntoleratedTaint"
     AFFINITY_MISMATCH = "AffinityMismatch"
+    NO_NODE = "NoNode"
     EXCEEDS_MAXIMUM = "ExceedsMaximum"
     INSUFFICIENT_UNUSED = "InsufficientUnused"
 
 
 FOR_GOOD = frozenset(Code) - {Code.INSUFFICIENT_UNUSED}
-"""Codes that waiting does not cure: only a change of the quota, the flavor or the workload does."""
+"""Codes that waiting does not cure: only a change of the quota, the flavor, the nodes or the workload does."""
 
 
 class Reason(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -58,6 +59,7 @@ class Outcome(StrEnum):
     BACKING_OFF = "BackingOff"
     DEACTIVATED = "Deactivated"
     GATED = "AdmissionGated"
+    SCHEDULER_MISSING = "SchedulerMissing"
     NOT_TRIED = "NotTried"
 
 
@@ -82,8 +84,8 @@ class Explanation(Struct, frozen=True, gc=False):
 
     @property
     def can_ever_fit(self) -> bool:
-        """Whether waiting can help, as far as quota goes."""
-        return all(pod_set.can_ever_fit for pod_set in self.pod_sets)
+        """Whether waiting can help."""
+        return self.outcome is not Outcome.SCHEDULER_MISSING and all(pod_set.can_ever_fit for pod_set in self.pod_sets)
 
 
 class Holder(Struct, frozen=True, gc=False):

@@ -16,6 +16,7 @@ import msgspec
 from fairway.admission.config import Resources
 from fairway.admission.resources import in_order
 from fairway.errors import FieldError
+from fairway.model.nodes import DEFAULT_SCHEDULER
 from fairway.model.objects import PodTemplate, Toleration
 from fairway.model.pods import AffinityTerm, pod_requests, pod_shape, requests_exceeding_limits
 from fairway.model.quantities import Quantity, amount_of
@@ -33,15 +34,28 @@ _EQUIVALENCE_FIELDS = (
 
 
 class Shape:
-    """One kind of pod. ``requests`` is per pod, in the order resources are tried."""
+    """One kind of pod. ``requests`` is per pod, as quota counts it and in the order resources are tried; ``asks`` is
+    what a node must have for it.
+    """
 
-    __slots__ = ("affinity", "key", "node_selector", "requests", "tolerations", "violations")
+    __slots__ = (
+        "affinity",
+        "asks",
+        "key",
+        "node_selector",
+        "requests",
+        "scheduler",
+        "tolerations",
+        "violations",
+    )
 
     def __init__(
         self,
         *,
         key: int,
         requests: tuple[tuple[str, int], ...],
+        asks: Mapping[str, int],
+        scheduler: str,
         tolerations: tuple[Toleration, ...],
         node_selector: Mapping[str, str],
         affinity: tuple[AffinityTerm, ...],
@@ -49,6 +63,8 @@ class Shape:
     ) -> None:
         self.key = key
         self.requests = requests
+        self.asks = asks
+        self.scheduler = scheduler
         self.tolerations = tolerations
         self.node_selector = node_selector
         self.affinity = affinity
@@ -82,6 +98,8 @@ class Shapes:
         return Shape(
             key=self._keys.setdefault(equivalence, len(self._keys)),
             requests=in_order(requests),
+            asks=seen.requests,
+            scheduler=template.spec.get("schedulerName") or DEFAULT_SCHEDULER,
             tolerations=seen.tolerations,
             node_selector=seen.node_selector,
             affinity=seen.affinity_terms,

@@ -58,6 +58,7 @@ _ABOUT = {
     Outcome.LOCAL_QUEUE_INACTIVE: "LocalQueue {} is inactive",
     Outcome.LOCAL_QUEUE_MISSING: "LocalQueue {} doesn't exist",
     Outcome.GATED: "Admission is gated by: {}",
+    Outcome.SCHEDULER_MISSING: 'no scheduler "{}" places pods here',
     Outcome.BACKING_OFF: "Waiting to be requeued after: {}",
 }
 
@@ -94,6 +95,11 @@ def obstacle(reason: Reason) -> str:
             return f"untolerated taint {reason.detail} in flavor {flavor}"
         case Code.AFFINITY_MISMATCH:
             return f"flavor {flavor} doesn't match node affinity"
+        case Code.NO_NODE if reason.resource:
+            requested, most = format_amount(resource, reason.requested), format_amount(resource, reason.capacity)
+            return f"no node for flavor {flavor}: a pod requests {resource} {requested}, the largest node has {most}"
+        case Code.NO_NODE:
+            return f"no node for flavor {flavor}: {reason.detail}"
         case Code.EXCEEDS_MAXIMUM:
             assumed, requested, capacity = (
                 format_amount(resource, amount) for amount in (reason.assumed, reason.requested, reason.capacity)

@@ -14,6 +14,7 @@ from fairway.admission.config import Config
 from fairway.admission.flavors import Flavor
 from fairway.admission.forest import Forest, Tree
 from fairway.admission.instructions import Instruction
+from fairway.admission.nodes import Nodes
 from fairway.admission.records import Demands, Record
 from fairway.admission.resources import FlavorResources
 from fairway.admission.shapes import Shapes
@@ -57,6 +58,7 @@ class World:
         "known_local_queues",
         "local_queues",
         "namespaces",
+        "nodes",
         "now",
         "out",
         "records",
@@ -75,6 +77,7 @@ class World:
         self.flavors: dict[str, Flavor] = {}
         self.checks: dict[str, bool] = {}
         self.namespaces: dict[str, dict[str, str]] = {}
+        self.nodes: Nodes | None = None
         self.local_queues: dict[str, LocalQueueState] = {}
         self.known_local_queues: set[str] = set()
         self.records: dict[str, Record] = {}

@@ -13,8 +13,9 @@ from fairway.cli.choosing import Manifest, has_ended, phase_of, title
 from fairway.cli.joblogs import AttemptLog, Part, Patience, Shown, attempt_of, parts_of
 from fairway.cli.narrating import Narrator
 from fairway.cli.session import Session
+from fairway.cli.tables import plain
 from fairway.client.rest import Unreachable, paths
-from fairway.errors import BadRequest, Expired, NotFound, Unavailable
+from fairway.errors import BadRequest, Expired, FairwayError, NotFound, Unavailable
 
 _LOOK_AGAIN_SECONDS: Final = 2
 """How often the place in the queue is asked for."""
@@ -22,10 +23,21 @@ _LOOK_AGAIN_SECONDS: Final = 2
 _WATCH_SECONDS: Final = 300
 _QUEUED: Final = frozenset({"PENDING", "RECOVERING"})
 _ALL: Final = Shown()
+_LOOKS_TO_BE_SURE: Final = 2
+"""How often in a row a job must be found unable to run: one with several candidates goes on to the next."""
+
+
+class CannotRun(FairwayError):
+    """A job that waits and can never run as things are. It stays in its queue."""
+
+    exit_code = 3
 
 
 def follow(session: Session, job: Manifest, shown: Shown = _ALL, done: Iterable[Part] = ()) -> Manifest:
-    """Tell of a job until it has ended, but for the attempts that are `done`; return what it was then."""
+    """Tell of a job until it has ended, but for the attempts that are `done`; return what it was then.
+
+    `CannotRun` ends it earlier, with the reason.
+    """
     return _Follower(session, job, shown, done).run()
 
 
@@ -64,6 +76,8 @@ class _Follower:
         self._shown = shown
         self._done = set(done)
         self._narrator = Narrator(title(job))
+        self._hopeless = 0
+        self._reason = ""
 
     def run(self) -> Manifest:
         """Whatever comes first: an attempt to show, the end, or a change to wait for."""
@@ -77,9 +91,21 @@ class _Follower:
                     return self._job
                 else:
                     self._narrator.waiting(phase_of(self._job), *self._why())
+                    self._give_up()
                     self._wait(_LOOK_AGAIN_SECONDS if phase_of(self._job) in _QUEUED else _WATCH_SECONDS)
         finally:
             self._narrator.pause()
+
+    def _give_up(self) -> None:
+        """End if the job was found unable to run again and again."""
+        if self._hopeless < _LOOKS_TO_BE_SURE:
+            return
+        self._narrator.pause()
+        number = self._job["spec"].get("id", 0)
+        raise CannotRun(
+            f"job {title(self._job)} can never run as things are: {self._reason}. It stays in its queue in case that "
+            f"changes; `fairway jobs why {number}` says what would help, `fairway jobs cancel {number}` ends it"
+        )
 
     def _attempt(self, part: Part) -> None:
         """Show all of an attempt, as it writes it; what became of it is told when it is known."""
@@ -150,5 +176,7 @@ class _Follower:
                 waiting = msgspec.convert(found, Waiting)
             except (NotFound, Unreachable, Unavailable):
                 pass  # it has left the queue, or nobody can say now
+        self._hopeless = self._hopeless + 1 if waiting is not None and not waiting.can_ever_run else 0
+        self._reason = "" if waiting is None else plain(waiting.message)
         place = f"position {waiting.position} in {waiting.cluster_queue}" if waiting and waiting.position else ""
         return place, wording.in_short(msgspec.convert(self._job, Job), waiting)

@@ -103,7 +103,9 @@ def launching_options(command: Command) -> Command:
         click.option("--num-nodes", type=int, metavar="N", help="How many nodes, all at once."),
         click.option("--cpus", default="", metavar="AMOUNT", help="CPUs of each node: 4, 0.5, 4+."),
         click.option("--memory", default="", metavar="AMOUNT", help="Memory of each node: 16, 16GB, 16+."),
-        click.option("--gpus", default="", metavar="NAME:N", help="Accelerators of each node: T4:4, or a number."),
+        click.option(
+            "--gpus", default="", metavar="NAME:N", help="GPUs of each node: T4:4, or a number for any model."
+        ),
         click.option(
             "--disk-size", default="", metavar="AMOUNT", help="Taken, as in SkyPilot; disks have no quota here."
         ),
@@ -348,10 +350,21 @@ def _told(session: Session, jobs: list[Manifest], given: Mapping[str, Any], word
         click.echo(ids(jobs))
     elif given["detach"] or len(jobs) > 1:
         click.echo(f"{announcement(jobs)}\n{words_after(ids(jobs))}")
+        _warn_of_hopeless(session, jobs)
     else:
         tell(announcement(jobs))
         return _follow(session, jobs[0], words_after)
     return 0
+
+
+def _warn_of_hopeless(session: Session, jobs: list[Manifest]) -> None:
+    """Say so if they can never run; those of one launch are alike, so the first speaks for all."""
+    from fairway.cli.prospects import cannot_run  # noqa: PLC0415 - not for those who follow
+
+    why = cannot_run(session, jobs[0])
+    if why:
+        who = f"job {title(jobs[0])}" if len(jobs) == 1 else f"jobs {ids(jobs)}"
+        tell(f"warning: {who} can never run as things are: {why}; `fairway jobs why {id_of(jobs[0])}` says what helps")
 
 
 def _predecessor(session: Session, name: str) -> list[Manifest]:

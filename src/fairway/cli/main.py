@@ -103,7 +103,7 @@ def _exit_code(error: Exception) -> int:
     from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415 - only when something is wrong
     from fairway.settings import SettingsError  # noqa: PLC0415
 
-    return 2 if isinstance(error, TaskError | SettingsError) else 1
+    return 2 if isinstance(error, TaskError | SettingsError) else getattr(error, "exit_code", 1)
 
 
 if __name__ == "__main__":

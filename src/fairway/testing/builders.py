@@ -28,6 +28,7 @@ from fairway.admission.events import CheckVerdict
 from fairway.admission.instructions import Admit, Evict, Instruction
 from fairway.admission.reasons import Why
 from fairway.admission.records import Record, Stage
+from fairway.model.nodes import DEFAULT_SCHEDULER, NodeFacts
 from fairway.model.objects import (
     AdmissionCheck,
     AdmissionCheckSpec,
@@ -69,7 +70,7 @@ from fairway.model.objects import (
     Workload,
     WorkloadSpec,
 )
-from fairway.model.quantities import Quantity
+from fairway.model.quantities import Quantity, amount_of
 
 START = 1_700_000_000.0
 """When a bench's clock starts, in seconds since the epoch."""
@@ -173,6 +174,20 @@ def cohort(
     """A cohort with its own quotas, if any are given."""
     spec = CohortSpec(parent_name=parent, resource_groups=_groups(groups, quotas), fair_sharing=_weight(weight))
     return Cohort(metadata=Metadata(name=name), spec=spec)
+
+
+def node(
+    name: str = "n1", *, labels: Mapping[str, str] | None = None, taints: Iterable[str] = (), **has: Amount
+) -> NodeFacts:
+    """A node with this much of each resource: ``node(cpu=8, memory="16Gi", gpu=4)``."""
+    allocatable = {_resource(resource): Quantity.parse(amount) for resource, amount in has.items()}
+    return NodeFacts(
+        name=name,
+        labels=dict(labels or {}),
+        taints=tuple(map(_taint, taints)),
+        unschedulable=False,
+        allocatable={resource: amount_of(resource, quantity) for resource, quantity in allocatable.items()},
+    )
 
 
 def cluster_queue(  # noqa: PLR0913 - a builder names every field
@@ -443,6 +458,10 @@ class Bench:
     def request_eviction(self, name: str, reason: str, *, cause: str = "", message: str = "") -> list[Instruction]:
         key = key_of(name)
         return self.send(events.EvictionRequested(at=self.now, key=key, reason=reason, cause=cause, message=message))
+
+    def set_nodes(self, *nodes: NodeFacts, schedulers: Iterable[str] = (DEFAULT_SCHEDULER,)) -> list[Instruction]:
+        """These are the nodes from now on."""
+        return self.send(events.NodesChanged(at=self.now, nodes=nodes, schedulers=frozenset(schedulers)))
 
     def fail_write(self, name: str) -> list[Instruction]:
         return self.send(events.WriteFailed(at=self.now, key=key_of(name)))

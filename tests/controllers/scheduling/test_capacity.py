@@ -14,11 +14,11 @@ from fairway.controllers.scheduling.capacity import (
     best_node,
     demand_of,
     explained,
-    facts_of,
     put,
     shortage,
 )
 from fairway.kinds.schemas.definitions import definition
+from fairway.model.nodes import facts_of
 from fairway.model.podspecs import PodSpec
 
 from .things import node, pod_spec

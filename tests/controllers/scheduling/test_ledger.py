@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from fairway.controllers.scheduling.capacity import demand_of, facts_of
+from fairway.controllers.scheduling.capacity import demand_of
 from fairway.controllers.scheduling.ledger import Ledger
 from fairway.kinds.kind import Manifest
+from fairway.model.nodes import facts_of
 
 from .things import node, pod, pod_spec
 

@@ -404,11 +404,15 @@ RESOURCES: Final = {
             "or more"
         ),
     ),
-    "accelerators without a name": (
-        "resources:\n  accelerators: 4\nrun: train\n",
+    "a model that is a number": (
+        "resources:\n  accelerators: '2:4'\nrun: train\n",
+        ('task.yaml:2: resources.accelerators: "2" is a number, not a model; write 2 alone for any model, or T4:2'),
+    ),
+    "half of any accelerator": (
+        "resources:\n  accelerators: 0.5\nrun: train\n",
         (
-            "task.yaml:2: resources.accelerators: must name accelerators, but is a number; write for example T4, T4:4 "
-            "or {T4: 4}"
+            "task.yaml:2: resources.accelerators: 0.5 is a part of an accelerator, and jobs get whole ones; ask for 1 "
+            "or more"
         ),
     ),
     "an empty list of accelerators": (

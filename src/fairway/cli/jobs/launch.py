@@ -22,7 +22,8 @@ def launch(ctx: click.Context, /, *, task: tuple[str, ...], name: str, num_jobs:
     leaves the job alone. With -d it returns at once. Each of several jobs (--num-jobs) finds its number in
     $FAIRWAY_JOB_RANK.
 
-    Ends with 0 if the job succeeded or was submitted (-d), 1 if it did not, 2 if the task file is wrong.
+    Ends with 0 if the job succeeded or was submitted (-d), 1 if it did not, 2 if the task file is wrong, 3 if it can
+    never run as things are: no machine has what it asks for. With -d that is a warning.
 
     \b
     Examples:

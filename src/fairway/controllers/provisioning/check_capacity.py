@@ -16,10 +16,11 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.provisioning import answers
 from fairway.controllers.provisioning.bookings import Booking
 from fairway.controllers.provisioning.requests import CHECK_CAPACITY, CONSUMES
-from fairway.controllers.scheduling.capacity import Demand, Group, demand_of, facts_of, shortage
+from fairway.controllers.scheduling.capacity import Demand, Group, demand_of, shortage
 from fairway.controllers.scheduling.ledger import Ledger
 from fairway.jobs import conditions
 from fairway.kinds.kind import Manifest
+from fairway.model.nodes import facts_of
 from fairway.runtime.worker import Worker
 
 BOOKED_FOR: Final = timedelta(minutes=10)

@@ -38,16 +38,20 @@ class QueueingController:
         *,
         requeue_batch_seconds: float | None = None,
         pace: Pace | None = None,
+        schedulers: frozenset[str] | None = None,
     ) -> None:
         """Freed quota is given on after `requeue_batch_seconds`; where that is not said, with the next decision, and
         decisions are made at a `pace` that goes with the load.
+
+        `schedulers` are those that place pods here. Where they are given, the nodes of the API are all there will be,
+        and what none of them can ever run is not admitted; else quota alone decides, as in Kueue.
         """
         self._clock = cluster.clock
         self._configuration = configuration
         self._batch_seconds = requeue_batch_seconds or 0.0
         self._pace = (pace or Pace()) if requeue_batch_seconds is None else None
         self._wake = asyncio.Event()
-        self._surroundings = Surroundings(cluster, self._wake.set)
+        self._surroundings = Surroundings(cluster, self._wake.set, schedulers)
         self._intake = Intake(cluster, self._wake.set)
         self._writes = Writes(cluster, recorder, self._intake, self._wake.set)
         self._told: list[Event] = []

@@ -1,4 +1,4 @@
-"""Everything but Workloads that the engine hears of: flavors, queues, cohorts, checks and namespaces.
+"""Everything but Workloads that the engine hears of: flavors, queues, cohorts, checks, namespaces and nodes.
 
 Most changes of these objects are of their status, which says nothing new to the engine and would only wake everybody
 up. So each kind has a part that matters, and only a change of that part is told.
@@ -6,6 +6,7 @@ up. So each kind has a part that matters, and only a change of that part is told
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from fairway.admission import events
@@ -15,6 +16,7 @@ from fairway.errors import ValidationError
 from fairway.jobs import conditions
 from fairway.kinds.kind import Manifest
 from fairway.model.manifests import decode
+from fairway.model.nodes import NodeFacts, facts_of
 from fairway.model.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 
 _log = logging.getLogger(__name__)
@@ -119,11 +121,49 @@ class _Watched:
                 _log.warning("left out of the queue's decisions: %s", error)
 
 
+class _Nodes:
+    """The nodes, told as a whole: there are few, and most changes of them say nothing new."""
+
+    def __init__(self, cache: Informer, schedulers: frozenset[str], wake: Callable[[], None]) -> None:
+        self.cache = cache
+        self._schedulers = schedulers
+        self._wake = wake
+        self._told: tuple[NodeFacts, ...] = ()
+        self._dirty = True
+        cache.on_change(self._note)
+
+    def news(self, at: float) -> list[events.Event]:
+        if not self._dirty:
+            return []
+        self._dirty = False
+        facts = tuple(sorted(map(_lasting, self.cache.items()), key=lambda one: one.name))
+        if facts == self._told:
+            return []
+        self._told = facts
+        return [events.NodesChanged(at=at, nodes=facts, schedulers=self._schedulers)]
+
+    def everything(self, at: float) -> list[events.Event]:
+        self._told, self._dirty = (), True
+        return self.news(at)
+
+    def _note(self, old: Manifest | None, new: Manifest | None) -> None:
+        if old is None or new is None or _lasting(old) != _lasting(new):
+            self._dirty = True
+            self._wake()
+
+
+def _lasting(node: Manifest) -> NodeFacts:
+    """What counts of a node for good: a cordon and a node that is not ready pass."""
+    return replace(facts_of(node), unschedulable=False, condition=())
+
+
 class Surroundings:
     """The caches of these kinds, and what of them the engine has not heard yet."""
 
-    def __init__(self, cluster: Cluster, wake: Callable[[], None]) -> None:
+    def __init__(self, cluster: Cluster, wake: Callable[[], None], schedulers: frozenset[str] | None = None) -> None:
+        """`schedulers` place pods on nodes that are all known here; without them the engine hears of no node."""
         self._wake = wake
+        self._nodes = None if schedulers is None else _Nodes(cluster.cache("nodes"), schedulers, wake)
         self._watched = [_Watched(topic, cluster.cache(topic.resource)) for topic in TOPICS]
         for watched in self._watched:
             watched.cache.on_change(self._note(watched))
@@ -131,10 +171,12 @@ class Surroundings:
     async def synced(self) -> None:
         for watched in self._watched:
             await watched.cache.synced.wait()
+        if self._nodes is not None:
+            await self._nodes.cache.synced.wait()
 
     def everything(self, at: float) -> list[events.Event]:
         """All that is there, for an engine that knows nothing."""
-        told: list[events.Event] = []
+        told: list[events.Event] = [] if self._nodes is None else self._nodes.everything(at)
         for watched in self._watched:
             watched.told.clear()
             watched.dirty.clear()
@@ -143,7 +185,7 @@ class Surroundings:
 
     def news(self, at: float) -> list[events.Event]:
         """All that changed since it was last asked for."""
-        told: list[events.Event] = []
+        told: list[events.Event] = [] if self._nodes is None else self._nodes.news(at)
         for watched in self._watched:
             if watched.dirty:
                 keys, watched.dirty = watched.dirty, {}

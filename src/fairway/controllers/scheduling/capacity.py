@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fairway.kinds.core.pod_defaults import admit_pod, default_pod
-from fairway.kinds.kind import Manifest
+from fairway.model.nodes import NodeFacts
 from fairway.model.pods import pod_shape
-from fairway.model.quantities import Quantity, amount_of
 from fairway.model.selectors import matches_expression
 from fairway.model.taints import Taint, TaintEffect, Toleration
 from fairway.model.workloads import PodTemplate
@@ -32,10 +31,7 @@ _TOO_MANY_PODS: Final = "Too many pods"
 _PODS: Final = "pods"
 _SCORED: Final = ("cpu", "memory")
 _EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - compared with, not listened on
-_KEEPING_AWAY: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
-_NOT_READY: Final = Taint(key="node.kubernetes.io/not-ready", effect=TaintEffect.NO_SCHEDULE)
-_UNREACHABLE: Final = Taint(key="node.kubernetes.io/unreachable", effect=TaintEffect.NO_SCHEDULE)
 
 _MOST_REMEMBERED: Final = 512
 _LARGEST_REMEMBERED: Final = 16 * 1024
@@ -52,7 +48,7 @@ class Term(NamedTuple):
     labels: tuple[Expression, ...]
     fields: tuple[Expression, ...]
 
-    def matches(self, node: "NodeFacts") -> bool:
+    def matches(self, node: NodeFacts) -> bool:
         """Whether this node is meant; a term that says nothing means none."""
         return bool(self.labels or self.fields) and (
             all(matches_expression(*one, node.labels) for one in self.labels)
@@ -93,19 +89,6 @@ class Demand:
 
 Group = tuple[Demand, int]
 """A number of pods that are all alike."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """What counts of a node while pods come and go."""
-
-    name: str
-    labels: Mapping[str, str]
-    taints: tuple[Taint, ...]
-    """Those that keep pods away, with one for a node that is not ready."""
-
-    unschedulable: bool
-    allocatable: Mapping[str, int]
 
 
 class Room:
@@ -228,29 +211,6 @@ def worked_out(spec: Mapping[str, Any]) -> Demand:
     )
 
 
-def facts_of(node: Manifest) -> NodeFacts:
-    """What counts of this node."""
-    metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
-    taints = [
-        Taint(key=taint["key"], value=taint.get("value") or "", effect=taint["effect"])
-        for taint in spec.get("taints") or ()
-        if taint.get("effect") in _KEEPING_AWAY
-    ]
-    ready = [one.get("status") for one in status.get("conditions") or () if one.get("type") == "Ready"]
-    if ready != ["True"]:
-        taints.append(_UNREACHABLE if ready == ["Unknown"] else _NOT_READY)
-    return NodeFacts(
-        name=metadata["name"],
-        labels=metadata.get("labels") or {},
-        taints=tuple(taints),
-        unschedulable=bool(spec.get("unschedulable")),
-        allocatable={
-            resource: amount_of(resource, Quantity.parse(quantity))
-            for resource, quantity in (status.get("allocatable") or {}).items()
-        },
-    )
-
-
 def best_node(rooms: Iterable[Room], demand: Demand) -> str | None:
     """The emptiest node that takes a pod of this demand, if any does."""
     takers = [
@@ -306,7 +266,7 @@ def _refusal(node: NodeFacts, demand: Demand) -> str | None:
     """Why the node itself is not for such pods, however empty it is."""
     if node.unschedulable and not demand.tolerates(_CORDONED):
         return _UNSCHEDULABLE
-    if not all(demand.tolerates(taint) for taint in node.taints):
+    if not all(demand.tolerates(taint) for taint in (*node.taints, *node.condition)):
         return _UNTOLERATED
     if not all(node.labels.get(key) == value for key, value in demand.node_selector):
         return _UNSELECTED

@@ -6,8 +6,9 @@ gone. A pod that is being deleted still runs, so it counts.
 
 from collections.abc import Iterator
 
-from fairway.controllers.scheduling.capacity import Demand, NodeFacts, Room, demand_of
+from fairway.controllers.scheduling.capacity import Demand, Room, demand_of
 from fairway.kinds.kind import Manifest
+from fairway.model.nodes import NodeFacts
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 

@@ -14,15 +14,16 @@ from typing import Final
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
-from fairway.controllers.scheduling.capacity import Demand, best_node, demand_of, demand_of_new, explained, facts_of
+from fairway.controllers.scheduling.capacity import Demand, best_node, demand_of, demand_of_new, explained
 from fairway.controllers.scheduling.ledger import Ledger, has_ended
 from fairway.controllers.scheduling.waiting import Rank, WaitingPod, WaitingPods
 from fairway.jobs.conditions import find, of, stamp, with_condition
 from fairway.jobs.workloads import controller_of
 from fairway.kinds.kind import Manifest
+from fairway.model.nodes import DEFAULT_SCHEDULER, facts_of
 from fairway.runtime.worker import Worker
 
-NAME: Final = "default-scheduler"
+NAME: Final = DEFAULT_SCHEDULER
 """The pods that ask for a scheduler of this name, which is what a pod does that asks for none, are ours."""
 
 _SCHEDULED: Final = "PodScheduled"

@@ -1,7 +1,8 @@
 """Accelerators in every form that they are written in, as alternatives: which models will do, and how many of them.
 
-`T4:4` and `T4` are one alternative; a list is several in order; a map of several (`{T4: 1, V100: 1}`, also as
-`{T4:1, V100:1}`, whose keys YAML reads with the count in them) is any of them.
+`T4:4` and `T4` are one alternative; a bare number (`2`) is so many of whatever model, as `GPU:2` is; a list is several
+in order; a map of several (`{T4: 1, V100: 1}`, also as `{T4:1, V100:1}`, whose keys YAML reads with the count in them)
+is any of them.
 """
 
 import re
@@ -16,6 +17,7 @@ ANY_MODEL: Final = "gpu"
 _MODEL: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _MOST: Final = 1024
 _EXAMPLES: Final = "T4, T4:4 or {T4: 4}"
+_NUMBER: Final = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
 
 
 class Alternative(NamedTuple):
@@ -27,8 +29,8 @@ class Alternative(NamedTuple):
 
 def alternatives(value: Any, where: Where) -> list[Alternative]:
     """What will do, in the order of preference."""
-    if type(value) is str:
-        return [_one(value, where)]
+    if type(value) in {str, int, float}:
+        return [_one(str(value), where)]
     if type(value) is list:
         found = [one for position, item in enumerate(value) for one in _item(item, where.at(position))]
         if not found:
@@ -40,8 +42,8 @@ def alternatives(value: Any, where: Where) -> list[Alternative]:
 
 
 def _item(value: Any, where: Where) -> list[Alternative]:
-    if type(value) is str:
-        return [_one(value, where)]
+    if type(value) in {str, int, float}:
+        return [_one(str(value), where)]
     if type(value) is dict:
         return _any(value, where)
     raise where.error(f"must name an accelerator, but is {sort_of(value)}; write for example T4:4", value)
@@ -65,12 +67,18 @@ def _any(value: dict[Any, Any], where: Where) -> list[Alternative]:
 
 def _one(text: str, where: Where) -> Alternative:
     name, colon, count = text.strip().partition(":")
+    if not colon and _NUMBER.fullmatch(name):
+        return Alternative((), _count(name, where))
     return Alternative(_models(name, where), _count(count.strip(), where) if colon else 1)
 
 
 def _models(name: str, where: Where) -> tuple[str, ...]:
     if not _MODEL.fullmatch(name):
         raise where.error(f"{shown(name)} is not the name of an accelerator; write for example {_EXAMPLES}", name)
+    if _NUMBER.fullmatch(name):
+        raise where.error(
+            f"{shown(name)} is a number, not a model; write {name} alone for any model, or T4:{name}", name
+        )
     lower = name.lower()
     if lower.startswith("tpu"):
         raise where.error(f"{name} is a TPU, and only GPUs can be asked for here; name one, such as T4:1", name)

@@ -1,0 +1,140 @@
+"""Whether any node could ever run pods of a shape: an opt-in beyond Kueue, which leaves nodes to the scheduler.
+
+A request that no node can serve, however empty it is, would be given quota, never start and keep others from that
+quota. Where the nodes are known (``NodesChanged``) such a request gets no flavor. Only what lasts counts: the size of
+nodes, their labels and the taints of their specs. Pods that are on them, a cordon or a node that is not ready pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import structs
+
+from fairway.admission.flavors import Flavor
+from fairway.admission.reasons import Code, Reason
+from fairway.admission.shapes import Shape
+from fairway.model.accelerators import LABEL as ACCELERATOR
+from fairway.model.nodes import NodeFacts
+from fairway.model.selectors import matches_expression
+
+_GPU: Final = "nvidia.com/gpu"
+_MOST_KEPT: Final = 4096
+_MOST_SHOWN: Final = 5
+
+
+class Nodes:
+    """The nodes as they are. Verdicts are kept by shape and flavor until there are too many of them."""
+
+    __slots__ = ("_nodes", "_verdicts", "schedulers")
+
+    def __init__(self, nodes: tuple[NodeFacts, ...], schedulers: frozenset[str]) -> None:
+        self._nodes = nodes
+        self.schedulers = schedulers
+        self._verdicts: dict[tuple[Shape, Flavor], Reason | None] = {}
+
+    def refusal(self, shape: Shape, flavor: Flavor) -> Reason | None:
+        """Why no node can ever run such pods in this flavor; ``None`` if one can."""
+        question = (shape, flavor)
+        try:
+            return self._verdicts[question]
+        except KeyError:
+            if len(self._verdicts) >= _MOST_KEPT:
+                self._verdicts.clear()
+            # What no node has, whatever the flavor, says more than what this flavor's nodes do not have.
+            verdict = self._judge(shape, None) or self._judge(shape, flavor)
+            if verdict is not None:
+                verdict = structs.replace(verdict, flavor=flavor.name)
+            self._verdicts[question] = verdict
+            return verdict
+
+    def detailed(self, obstacle: Reason, shape: Shape) -> Reason:
+        """A flavor's affinity mismatch, with what no node has, if that is why."""
+        if obstacle.code is not Code.AFFINITY_MISMATCH or any(_selects(shape, {}, node.labels) for node in self._nodes):
+            return obstacle
+        return structs.replace(obstacle, detail=self._missing_labels(shape, {}))
+
+    def _judge(self, shape: Shape, flavor: Flavor | None) -> Reason | None:
+        labels = flavor.labels if flavor is not None else {}
+        tolerations = (*shape.tolerations, *(flavor.tolerations if flavor is not None else ()))
+        chosen = [node for node in self._nodes if _selects(shape, labels, node.labels)]
+        if not chosen:
+            return Reason(Code.NO_NODE, detail=self._missing_labels(shape, labels))
+        open_to_it = [
+            node
+            for node in chosen
+            if all(any(toleration.tolerates(taint) for toleration in tolerations) for taint in node.taints)
+        ]
+        if not open_to_it:
+            taint = chosen[0].taints[0]
+            mark = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+            return Reason(Code.NO_NODE, detail=f"its pods do not tolerate the taint {mark} of {_these(chosen)}")
+        return _too_large(shape, open_to_it)
+
+    def _missing_labels(self, shape: Shape, labels: Mapping[str, str]) -> str:
+        """The labels that no node has, or not together."""
+        models = _models(shape)
+        if models and not any(_model_of(node) in {"", *models} for node in self._nodes):
+            return f"no machine here has {' or '.join(model.upper() for model in models)}; {self._have()}"
+        wanted = {**shape.node_selector, **labels}
+        for key, value in wanted.items():
+            if not any(node.labels.get(key) == value for node in self._nodes):
+                return f"no machine here has the node label {key}={value}"
+        if wanted and not any(_has(node.labels, wanted) for node in self._nodes):
+            listed = ", ".join(f"{key}={value}" for key, value in wanted.items())
+            return f"no machine here has all of the node labels {listed}"
+        return "no machine here matches its node affinity"
+
+    def _have(self) -> str:
+        """The accelerators that there are."""
+        here = [(_model_of(node).upper() or "a GPU", node.allocatable.get(_GPU, 0)) for node in self._nodes]
+        shown = list(dict.fromkeys(f"{model}:{count}" for model, count in here if count))
+        listed = ", ".join(shown[:_MOST_SHOWN]) + (" …" if len(shown) > _MOST_SHOWN else "")
+        if len(self._nodes) == 1:
+            return f"this one has {listed or 'no GPU'}"
+        return f"there {'are' if len(shown) > 1 else 'is'} {listed}" if shown else "none has a GPU"
+
+
+def _too_large(shape: Shape, nodes: Iterable[NodeFacts]) -> Reason | None:
+    """The resource of which no single node has enough; ``None`` if one node has enough of all."""
+    nodes = tuple(nodes)
+    if any(all(amount <= node.allocatable.get(name, 0) for name, amount in shape.asks.items()) for node in nodes):
+        return None
+    for name, amount in shape.asks.items():
+        most = max(node.allocatable.get(name, 0) for node in nodes)
+        if amount > most:
+            return Reason(Code.NO_NODE, resource=name, requested=amount, capacity=most)
+    return Reason(Code.NO_NODE, detail="no machine here is large enough for all that one of its pods asks for")
+
+
+def _selects(shape: Shape, wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    if not _has(labels, shape.node_selector) or not _has(labels, wanted):
+        return False
+    return not shape.affinity or any(
+        all(matches_expression(key, operator, values, labels) for key, operator, values in term.expressions)
+        and (bool(term.expressions) or term.has_match_fields)
+        for term in shape.affinity
+    )
+
+
+def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _models(shape: Shape) -> tuple[str, ...]:
+    """The accelerators that a pod asks for by name."""
+    found = [shape.node_selector[ACCELERATOR]] if ACCELERATOR in shape.node_selector else []
+    for term in shape.affinity:
+        for key, operator, values in term.expressions:
+            if key == ACCELERATOR and operator == "In":
+                found += values
+    return tuple(dict.fromkeys(found))
+
+
+def _model_of(node: NodeFacts) -> str:
+    return node.labels.get(ACCELERATOR, "")
+
+
+def _these(nodes: list[NodeFacts]) -> str:
+    return f"node {nodes[0].name}" if len(nodes) == 1 else "the nodes here"

@@ -1,0 +1,272 @@
+"""What no node can ever run gets no quota, and gets it by itself once a node can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairway.admission import advice
+from fairway.admission.reasons import Outcome
+from fairway.model.nodes import NodeFacts
+from fairway.model.objects import ClusterQueue, QueueingStrategy
+from fairway.testing.builders import (
+    Bench,
+    admission_check,
+    cluster_queue,
+    flavor,
+    node,
+    on,
+    workload,
+)
+
+ACCELERATOR = "skypilot.co/accelerator"
+LARGE = cluster_queue("cq", cpu=100, memory="100Gi", gpu=100)
+LAPTOP = node(cpu=2, memory="4Gi")
+V100 = node(cpu=8, memory="64Gi", gpu=4, labels={ACCELERATOR: "v100"})
+
+
+def accelerators(*models: str) -> dict[str, Any]:
+    """As the pods of a managed job ask for a model."""
+    terms = [
+        {"matchExpressions": [{"key": ACCELERATOR, "operator": "In", "values": list(models)}]},
+        {"matchExpressions": [{"key": ACCELERATOR, "operator": "DoesNotExist"}]},
+    ]
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    }
+
+
+def asking(spec: dict[str, Any] | None = None, **requests: Any) -> Any:
+    return workload("w", pod=spec or {}, **requests)
+
+
+def sentence(bench: Bench, name: str = "w") -> str:
+    why = bench.why(name)
+    assert why is not None
+    return advice.message(why.explanation, why.cluster_queue, why.position)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "spec", "requests", "want"),
+    [
+        pytest.param(
+            [LAPTOP],
+            {},
+            {"cpu": 6},
+            "asks for 6 CPUs in one pod, and no machine here has more than 2",
+            id="too many CPUs",
+        ),
+        pytest.param(
+            [LAPTOP, node("n2", cpu=4, memory="4Gi")],
+            {},
+            {"cpu": 6},
+            "asks for 6 CPUs in one pod, and no machine here has more than 4",
+            id="too many CPUs for the largest of several",
+        ),
+        pytest.param(
+            [LAPTOP],
+            {},
+            {"gpu": 1},
+            "asks for 1 nvidia.com/gpu in one pod, and no machine here has any",
+            id="a GPU where there is none",
+        ),
+        pytest.param(
+            [V100],
+            accelerators("t4"),
+            {"gpu": 4},
+            "no machine here has T4; this one has V100:4",
+            id="another model than there is",
+        ),
+        pytest.param(
+            [V100, node("n2", gpu=8, cpu=8, labels={ACCELERATOR: "a100"})],
+            accelerators("t4", "l4"),
+            {"gpu": 1},
+            "no machine here has T4 or L4; there are V100:4, A100:8",
+            id="other models than there are",
+        ),
+        pytest.param(
+            [LAPTOP],
+            {"nodeSelector": {"disk": "ssd"}},
+            {"cpu": 1},
+            "no machine here has the node label disk=ssd",
+            id="a label that no node has",
+        ),
+        pytest.param(
+            [node("n1", cpu=4, labels={"a": "1"}), node("n2", cpu=4, labels={"b": "1"})],
+            {"nodeSelector": {"a": "1", "b": "1"}},
+            {"cpu": 1},
+            "no machine here has all of the node labels a=1, b=1",
+            id="labels that no node has together",
+        ),
+        pytest.param(
+            [node("n1", cpu=4, taints=["dedicated=ml:NoSchedule"])],
+            {},
+            {"cpu": 1},
+            "its pods do not tolerate the taint dedicated=ml:NoSchedule of node n1",
+            id="a taint that is not tolerated",
+        ),
+        pytest.param(
+            [node("n1", cpu=4, memory="1Gi"), node("n2", cpu=1, memory="64Gi")],
+            {},
+            {"cpu": 4, "memory": "32Gi"},
+            "no machine here is large enough for all that one of its pods asks for",
+            id="enough of each, but not on one node",
+        ),
+    ],
+)
+def test_what_no_node_can_ever_run_is_inadmissible_with_what_there_is(
+    nodes: list[NodeFacts], spec: dict[str, Any], requests: dict[str, Any], want: str
+) -> None:
+    bench = Bench(LARGE)
+    bench.set_nodes(*nodes)
+
+    bench.submit(asking(spec, **requests))
+
+    why = bench.why("w")
+    assert bench.state("w") == "pending"
+    assert why is not None
+    assert not why.can_ever_fit
+    assert sentence(bench) == want
+
+
+@pytest.mark.parametrize(
+    ("nodes", "spec", "requests"),
+    [
+        pytest.param([V100], accelerators("v100"), {"gpu": 4}, id="the model that there is"),
+        pytest.param(
+            [node(cpu=8, gpu=4)], accelerators("t4"), {"gpu": 4}, id="a model where nobody said what there is"
+        ),
+        pytest.param([V100], {}, {"gpu": 4}, id="any model"),
+        pytest.param([LAPTOP], {}, {"cpu": 2}, id="all of a node"),
+        pytest.param([], {}, {"cpu": 6}, id="no node is known: quota alone decides"),
+    ],
+)
+def test_what_some_node_can_run_is_admitted(
+    nodes: list[NodeFacts], spec: dict[str, Any], requests: dict[str, Any]
+) -> None:
+    bench = Bench(LARGE)
+    bench.set_nodes(*nodes)
+
+    bench.submit(asking(spec, **requests))
+
+    assert bench.state("w") == "admitted"
+
+
+def test_only_the_size_of_one_pod_counts() -> None:
+    """The pods of a Job run one after the other where they have to."""
+    bench = Bench(LARGE)
+    bench.set_nodes(LAPTOP)
+
+    bench.submit(workload("w", queue="cq", cpu=1, count=5))
+
+    assert bench.state("w") == "admitted"
+
+
+def test_a_node_that_comes_or_grows_lets_it_in_by_itself() -> None:
+    bench = Bench(LARGE)
+    bench.set_nodes(LAPTOP)
+    bench.submit(asking(cpu=6))
+    assert bench.state("w") == "pending"
+
+    bench.set_nodes(LAPTOP, node("n2", cpu=8))
+    bench.rest()
+
+    assert bench.state("w") == "admitted"
+
+
+def test_what_runs_is_left_alone_when_its_node_shrinks() -> None:
+    bench = Bench(LARGE)
+    bench.set_nodes(node(cpu=8))
+    bench.submit(asking(cpu=6))
+
+    bench.set_nodes(LAPTOP)
+    bench.rest()
+
+    assert bench.state("w") == "admitted"
+    assert not bench.evictions()
+
+
+def test_a_flavor_without_a_node_is_passed_over() -> None:
+    bench = Bench(
+        flavor("spot", labels={"capacity": "spot"}),
+        flavor("reserved", labels={"capacity": "reserved"}),
+        cluster_queue("cq", on("spot", cpu=10), on("reserved", cpu=10)),
+    )
+    bench.set_nodes(node(cpu=4, labels={"capacity": "reserved"}))
+
+    bench.submit(asking(cpu=2))
+
+    assert bench.flavors_of("w") == {"cpu": "reserved"}
+
+
+def test_more_than_the_quota_is_said_as_kueue_says_it() -> None:
+    bench = Bench(cluster_queue("cq", cpu=4))
+    bench.set_nodes(LAPTOP)
+
+    bench.submit(asking(cpu=6))
+
+    assert "> maximum capacity (4)" in bench.message("w")
+
+
+def test_models_that_are_flavors_say_what_no_machine_has() -> None:
+    bench = Bench(
+        flavor("v100", labels={ACCELERATOR: "v100"}),
+        cluster_queue("cq", on("v100", cpu=8, gpu=4)),
+    )
+    bench.set_nodes(V100)
+
+    bench.submit(asking(accelerators("t4"), gpu=1))
+
+    assert sentence(bench) == "no machine here has T4; this one has V100:4"
+
+
+def test_where_checks_are_asked_for_they_say_whether_there_is_capacity() -> None:
+    queue = cluster_queue("cq", cpu=100, checks=["provisioning"])
+    bench = Bench(admission_check("provisioning"), queue)
+    bench.set_nodes(LAPTOP)
+
+    bench.submit(asking(cpu=6))
+
+    assert bench.state("w") == "reserved"
+
+
+@pytest.mark.parametrize("strategy", list(QueueingStrategy))
+@pytest.mark.parametrize(
+    "hopeless",
+    [asking(cpu=6), asking({"schedulerName": "yunikorn"}, cpu=1)],
+    ids=["no node", "no scheduler"],
+)
+def test_one_that_can_never_run_holds_up_nobody(strategy: QueueingStrategy, hopeless: Any) -> None:
+    queue: ClusterQueue = cluster_queue("cq", cpu=100, strategy=strategy)
+    bench = Bench(queue)
+    bench.set_nodes(LAPTOP)
+
+    bench.submit(hopeless)
+    bench.submit(workload("later", queue="cq", cpu=1))
+
+    assert bench.states() == {"w": "pending", "later": "admitted"}
+
+
+def test_an_unknown_scheduler_is_inadmissible_and_alone() -> None:
+    bench = Bench(LARGE)
+    bench.set_nodes(LAPTOP)
+
+    bench.submit(asking({"schedulerName": "yunikorn"}, cpu=1))
+
+    why = bench.why("w")
+    assert why is not None
+    assert why.explanation.outcome is Outcome.SCHEDULER_MISSING
+    assert not why.explanation.can_ever_fit
+    assert sentence(bench) == "its pods ask for the scheduler yunikorn, which does not run here"
+
+
+def test_a_scheduler_that_comes_lets_it_in() -> None:
+    bench = Bench(LARGE)
+    bench.set_nodes(LAPTOP)
+    bench.submit(asking({"schedulerName": "yunikorn"}, cpu=1))
+
+    bench.set_nodes(LAPTOP, schedulers=["default-scheduler", "yunikorn"])
+    bench.rest()
+
+    assert bench.state("w") == "admitted"
