@@ -30,6 +30,7 @@ def test_all_commands_are_known() -> None:
         "status",
         "logs",
         "down",
+        "teams",
         "queues",
         "top",
         "apply",

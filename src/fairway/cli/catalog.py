@@ -13,6 +13,7 @@ COMMANDS = {
         "down": ("fairway.cli.down", "End tasks that were launched, and forget them."),
     },
     "Queues": {
+        "teams": ("fairway.cli.teams", "Teams that share the machine, each with its quota."),
         "queues": ("fairway.cli.queues", "Quota, what is used, borrowed and waited for, as bars."),
         "top": ("fairway.cli.top", "Jobs, queues and this machine, live."),
     },

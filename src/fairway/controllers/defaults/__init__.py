@@ -14,6 +14,8 @@ from fairway.client.cluster import Cluster
 from fairway.errors import AlreadyExists
 from fairway.kinds.kind import Manifest
 from fairway.model.configuration import CONFIG_KEY, CONFIG_MAP, NAMESPACE
+from fairway.model.quantities import Quantity
+from fairway.model.teams import Share, left_by
 
 FLAVOR: Final = "default-flavor"
 CLUSTER_QUEUE: Final = "cluster-queue"
@@ -101,7 +103,10 @@ class Defaults:
         await self._writer.patch("configmaps", memory, {"data": {_MADE: _text(changed["spec"])}})
 
     def _spec(self) -> Manifest:
-        resources = [{"name": name, "nominalQuota": amount} for name, amount in self._capacity.items()]
+        """With what the teams leave of the machine."""
+        capacity = {Share(FLAVOR, name): Quantity.parse(amount) for name, amount in self._capacity.items()}
+        left = left_by(self._queues.items(), capacity)
+        resources = [{"name": share.resource, "nominalQuota": str(amount)} for share, amount in left.items()]
         return {
             "namespaceSelector": {},
             "preemption": {"withinClusterQueue": "LowerPriority"},
