@@ -24,7 +24,7 @@ from fairway.server.kubeconfig import admin_token, write_kubeconfig
 from fairway.server.limits import Limits
 from fairway.server.listening import Listener, bound_socket
 from fairway.settings import Settings
-from fairway.store.keeping import Collector, EventExpiry, NamespaceKeeper
+from fairway.store.keeping import Collector, EventExpiry, NamespaceKeeper, publish_definitions
 from fairway.store.objects import Objects
 from fairway.store.sqlite import SqliteLog
 from fairway.store.store import Store
@@ -106,6 +106,7 @@ async def _running_api(settings: Settings, limits: Limits | None) -> AsyncIterat
         audit = AuditLog(settings.state)
         try:
             await namespaces.make_defaults()
+            await publish_definitions(objects)
             api = Api(objects, Users(settings.state), audit, settings.state, limits)
             api.not_ready = "not listening yet"
             chores = [asyncio.create_task(keeper.run()) for keeper in keepers]

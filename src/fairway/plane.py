@@ -15,6 +15,7 @@ from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
 from fairway.contexts import other_servers
 from fairway.controllers.configuration.current import CurrentConfiguration
+from fairway.controllers.configuration.installing import InstallManifest
 from fairway.controllers.defaults import Defaults
 from fairway.controllers.frameworks.controller import FrameworkController
 from fairway.controllers.jobs.controller import JobController
@@ -86,7 +87,7 @@ class Plane:
             Runner(cluster, self._supervision, machine, settings.state, kubernetes),
             JobFiles(cluster, settings.state),
         ]
-        objects.ask(Gatekeepers(QueueGatekeeper(cluster, configuration), ManagedJobGatekeeper(ids)))
+        objects.ask(Gatekeepers(QueueGatekeeper(cluster, configuration), ManagedJobGatekeeper(ids), InstallManifest()))
 
     def pending(self, cluster_queue: str) -> Sequence[Waiting]:
         """Who waits in a ClusterQueue, in the order in which they will be tried."""

@@ -25,6 +25,9 @@ class Guard:
         manifest["metadata"].setdefault("labels", {})["seen"] = author.name or "yes"
         return self._judged(manifest)
 
+    def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
+        """Nothing before the merge."""
+
     def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
         assert old["metadata"]["name"] == new["metadata"]["name"]
         return self._judged(new) if kind.kind == "ConfigMap" else []

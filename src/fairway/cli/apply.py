@@ -48,6 +48,7 @@ def apply(*, files: tuple[str, ...], force_conflicts: bool, dry_run: bool, **whe
 
     found = read(files)
     failed = 0
+    warned: set[str] = set()
     with open_session(**where) as session:
         resources = discover(session.rest)
         for document in found:
@@ -60,7 +61,9 @@ def apply(*, files: tuple[str, ...], force_conflicts: bool, dry_run: bool, **whe
             else:
                 click.echo(said + (" (dry run)" if dry_run else ""))
             for warning in session.rest.warnings:
-                click.echo(f"Warning: {warning}", err=True)
+                if warning not in warned:  # an install manifest has a hundred objects with the same one
+                    click.echo(f"Warning: {warning}", err=True)
+                warned.add(warning)
             session.rest.warnings.clear()
     if failed:
         raise click.exceptions.Exit(1)

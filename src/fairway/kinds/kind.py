@@ -131,6 +131,9 @@ class Kind:
     builtin: bool = False
     """A kind of Kubernetes itself: takes strategic merge patches."""
 
+    acknowledged: bool = False
+    """Only what install manifests of built-in components hold is accepted, and has no effect (`components.py`)."""
+
     schemas: Mapping[str, Callable[[], Schema]]
     """By version; loaded when first asked for."""
 
@@ -141,6 +144,9 @@ class Kind:
     """Field selectors besides `metadata.name` and `metadata.namespace`: path to value, on the stored version."""
 
     rules: Rules = Rules()
+
+    warn: Callable[[Manifest], tuple[str, ...]] | None = None
+    """What a client should know that has written an object: its `Warning` headers."""
 
     resource: str = field(init=False)
     """`jobs.batch`, or `pods` in the core group: what messages call it."""

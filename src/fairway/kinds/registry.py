@@ -7,7 +7,7 @@ that cannot be served (two kinds of one name, a version without a schema) is ref
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from fairway.kinds import autoscaling, batch, coordination, core, fairway, kueue, ray, scheduling
+from fairway.kinds import autoscaling, batch, components, coordination, core, fairway, kueue, ray, scheduling
 from fairway.kinds.kind import Kind
 
 
@@ -83,8 +83,9 @@ class Registry:
 
 def default_registry() -> Registry:
     """Every kind that one machine serves."""
-    return Registry(
+    kinds = [
         kind
         for module in (core, batch, scheduling, coordination, kueue, autoscaling, ray, fairway)
         for kind in module.KINDS
-    )
+    ]
+    return Registry([*kinds, *components.kinds(kinds)])

@@ -14,6 +14,24 @@ NAMESPACE: Final = "kueue-system"
 CONFIG_MAP: Final = "kueue-manager-config"
 CONFIG_KEY: Final = "controller_manager_config.yaml"
 
+DEFAULT_TEXT: Final = """\
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+manageJobsWithoutQueueName: false
+managedJobsNamespaceSelector:
+  matchExpressions:
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values: [kube-system, kueue-system]
+integrations:
+  frameworks:
+  - batch/job
+  - pod
+  - ray.io/rayjob
+  - ray.io/raycluster
+"""
+"""What the ConfigMap of a first start holds: what holds where nothing is said, to be edited."""
+
 _OUTSIDE_SYSTEM: Final = LabelSelector(
     match_expressions=(
         LabelSelectorRequirement(

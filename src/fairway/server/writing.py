@@ -7,13 +7,14 @@ from typing import Final
 
 from fairway.errors import BadRequest
 from fairway.kinds.kind import Kind
-from fairway.server import bodies
+from fairway.server import acknowledging, bodies
 from fairway.server.negotiation import accepted
 from fairway.server.reading import list_head, rendered, selected
 from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import Response, encode, ok, success, warning_headers
 from fairway.server.routes import Route
 from fairway.store.objects import Objects, PatchType, Target, WriteOptions, Written
+from fairway.store.objects.reading import decoded
 
 
 def create(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
@@ -60,6 +61,8 @@ _VERBS: Final = {"create": create, "update": update, "patch": patch, "delete": d
 
 def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
     """What a request that writes one object asks for, with `data` as its body; the answer waits for the disk."""
+    if acknowledging.concerns(route):
+        return acknowledging.stage(objects, request, route, data)
     write = bind if route.subresource == "binding" else _VERBS[route.verb]
     return write(objects, request, route, data)
 
@@ -68,8 +71,10 @@ def answer(objects: Objects, request: Request, route: Route, written: Written) -
     """What whoever wrote hears when it is durable."""
     if route.subresource == "binding":
         return ok({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+    warnings = _warnings(route, written)
     if written.removed and route.verb == "delete" and route.kind.resource != "pods":
-        return ok(success(_deleted(route.kind, written)))
+        body = encode(success(_deleted(route.kind, written)))
+        return Response(200, body, headers=warning_headers(warnings))
     code = 201 if route.verb == "create" or written.created else 200
     accept = request.headers.get(b"accept")
     if accept is None or accept == b"application/json":
@@ -77,9 +82,16 @@ def answer(objects: Objects, request: Request, route: Route, written: Written) -
     else:
         form = accepted(accept.decode("latin-1"))
         response = rendered(objects, route, written.entry, form, code=code)
-    if not written.warnings:
+    if not warnings:
         return response
-    return Response(response.code, response.body, response.content_type, warning_headers(written.warnings))
+    return Response(response.code, response.body, response.content_type, warning_headers(warnings))
+
+
+def _warnings(route: Route, written: Written) -> tuple[str, ...]:
+    """What the write itself found worth a warning, and what the kind says about each of its objects."""
+    if route.kind.warn is None or route.verb == "delete" or route.subresource:
+        return written.warnings
+    return (*written.warnings, *route.kind.warn(decoded(written.entry)))
 
 
 def _target(route: Route, options: WriteOptions) -> Target:
@@ -97,5 +109,5 @@ async def delete_collection(objects: Objects, request: OpenRequest, route: Route
 
 
 def _deleted(kind: Kind, written: Written) -> dict[str, str]:
-    details = {"name": written.entry.name, "kind": kind.plural, "uid": written.entry.meta.uid}
-    return {**details, "group": kind.group} if kind.group else details
+    details = {"name": written.entry.name, "kind": kind.plural, "uid": written.entry.meta.uid, "group": kind.group}
+    return {name: value for name, value in details.items() if value}

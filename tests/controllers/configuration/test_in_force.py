@@ -5,8 +5,8 @@ from typing import Any
 
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration.current import CurrentConfiguration
-from fairway.controllers.defaults import CONFIGURATION, Defaults
-from fairway.model.configuration import Configuration
+from fairway.controllers.defaults import Defaults
+from fairway.model.configuration import DEFAULT_TEXT, Configuration
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 
 PLACE = {"name": "kueue-manager-config", "namespace": "kueue-system"}
@@ -30,12 +30,12 @@ def test_an_edit_is_in_force_at_once_and_a_wrong_one_changes_nothing() -> None:
             current.on_change(heard.append)
             async with world.running():
                 await world.api.create("namespaces", {"metadata": {"name": "kueue-system"}})
-                await world.api.create("configmaps", config_map(CONFIGURATION), namespace="kueue-system")
-                await configure(world, CONFIGURATION.replace("  - pod\n", ""))
+                await world.api.create("configmaps", config_map(DEFAULT_TEXT), namespace="kueue-system")
+                await configure(world, DEFAULT_TEXT.replace("  - pod\n", ""))
                 await world.cluster_says(lambda: "pod" not in current.value.frameworks)
                 await configure(world, "integrations: [")
                 await world.cluster_says(lambda: "integrations: [" in str(world.seen("configmaps", **PLACE)["data"]))
-                await configure(world, CONFIGURATION)
+                await configure(world, DEFAULT_TEXT)
                 await world.cluster_says(lambda: "pod" in current.value.frameworks)
                 await recorder.flush()
                 (event,) = world.events(reason="InvalidConfiguration")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fairway.controllers.configuration.reading import read
-from fairway.controllers.defaults import CONFIGURATION
 from fairway.errors import BadRequest, ValidationError
 from fairway.model.configuration import (
+    DEFAULT_TEXT,
     AdmissionFairSharing,
     Configuration,
     FairSharing,
@@ -33,7 +33,7 @@ OUTSIDE_SYSTEM = LabelSelector(
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        pytest.param(CONFIGURATION, Configuration(), id="what a first start writes is what holds without it"),
+        pytest.param(DEFAULT_TEXT, Configuration(), id="what a first start writes is what holds without it"),
         pytest.param(
             NEW, Configuration(frameworks=("batch/job",)), id="without integrations only batch jobs are queued"
         ),

@@ -15,7 +15,7 @@ from .recordings import recordings
 
 SCALARS = {"string", "bytes", "bool", "int32", "int64"}
 GROUPS = {"", "batch", "coordination.k8s.io", "scheduling.k8s.io"}
-BUILTIN = [kind for kind in default_registry().kinds if kind.group in GROUPS]
+BUILTIN = [kind for kind in default_registry().kinds if kind.group in GROUPS and not kind.acknowledged]
 FORMATS = {
     "bytes": "byte",
     "int32": "int32",

@@ -1,5 +1,5 @@
 """What is there without anybody having configured anything: a flavor, a ClusterQueue with what this machine has, a
-LocalQueue, and Kueue's configuration to edit.
+LocalQueue, and Kueue's configuration to edit; and the Deployment that Kueue would be on a cluster.
 
 Made once, on the first start. From then on they are like everybody's objects: who changes or deletes them is not
 corrected. Only a ClusterQueue that is still as it was made follows the machine when that has other capacities at a
@@ -12,8 +12,9 @@ import msgspec
 
 from fairway.client.cluster import Cluster
 from fairway.errors import AlreadyExists
+from fairway.kinds.components import DEPLOYMENT, NAME_LABEL
 from fairway.kinds.kind import Manifest
-from fairway.model.configuration import CONFIG_KEY, CONFIG_MAP, NAMESPACE
+from fairway.model.configuration import CONFIG_KEY, CONFIG_MAP, DEFAULT_TEXT, NAMESPACE
 from fairway.model.quantities import Quantity
 from fairway.model.teams import Share, left_by
 
@@ -28,23 +29,6 @@ _MADE: Final = "clusterQueueSpec"
 _MADE_BY: Final = "fairway.dev/made-by"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _MANAGER: Final = "fairway-defaults"
-
-CONFIGURATION: Final = """\
-apiVersion: config.kueue.x-k8s.io/v1beta2
-kind: Configuration
-manageJobsWithoutQueueName: false
-managedJobsNamespaceSelector:
-  matchExpressions:
-  - key: kubernetes.io/metadata.name
-    operator: NotIn
-    values: [kube-system, kueue-system]
-integrations:
-  frameworks:
-  - batch/job
-  - pod
-  - ray.io/rayjob
-  - ray.io/raycluster
-"""
 
 
 class Defaults:
@@ -63,6 +47,8 @@ class Defaults:
         """Bring the defaults about; to be called once the caches are full."""
         if self._namespaces.get("", NAMESPACE) is None:
             await self._create("namespaces", {"metadata": {"name": NAMESPACE}})
+        metadata = {"name": DEPLOYMENT, "namespace": NAMESPACE, "labels": {NAME_LABEL: "kueue"}}
+        await self._create("deployments.apps", {"metadata": metadata})
         memory = self._config_maps.get(NAMESPACE, _MEMORY)
         if memory is None:
             await self._make_all()
@@ -71,7 +57,7 @@ class Defaults:
 
     async def _make_all(self) -> None:
         metadata: Manifest = {"name": CONFIG_MAP, "namespace": NAMESPACE}
-        await self._create("configmaps", {"metadata": metadata, "data": {CONFIG_KEY: CONFIGURATION}})
+        await self._create("configmaps", {"metadata": metadata, "data": {CONFIG_KEY: DEFAULT_TEXT}})
         await self._create("resourceflavors.kueue.x-k8s.io", {"metadata": {"name": FLAVOR}, "spec": {}})
         queue = {"metadata": {"name": CLUSTER_QUEUE}, "spec": self._spec()}
         made = await self._create("clusterqueues.kueue.x-k8s.io", queue) or self._made_before()

@@ -51,6 +51,9 @@ class ManagedJobGatekeeper:
         spec["aging"] = {"step": DEFAULT_STEP, "cap": DEFAULT_CAP, **(spec.get("aging") or {})}
         return []
 
+    def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
+        """Nothing to say before the merge."""
+
     def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
         """Keep what the server gave; the rest is the kind's own rules."""
         if kind.resource == JOBS:

@@ -42,6 +42,9 @@ class QueueGatekeeper:
             framework.suspend(manifest)
         return [*webhooks.wrong_on_create(manifest), *framework.wrong_on_create(manifest)]
 
+    def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
+        """Nothing to say before the merge."""
+
     def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
         """What is wrong with a change."""
         resource = kind.resource

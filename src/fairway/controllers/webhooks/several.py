@@ -22,5 +22,9 @@ class Gatekeepers:
     def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:
         return [error for one in self._gatekeepers for error in one.on_create(kind, manifest, author)]
 
+    def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
+        for one in self._gatekeepers:
+            one.on_apply(kind, old, applied)
+
     def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
         return [error for one in self._gatekeepers for error in one.on_update(kind, old, new)]

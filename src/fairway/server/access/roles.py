@@ -92,8 +92,8 @@ class Grants:
 
 _KUEUE, _VISIBILITY = "kueue.x-k8s.io", "visibility.kueue.x-k8s.io"
 _OTHER_GROUPS = (
-    "autoscaling.x-k8s.io", "batch", "coordination.k8s.io", "events.k8s.io", "fairway.dev", _KUEUE, "ray.io",
-    "scheduling.k8s.io", _VISIBILITY,
+    "apiextensions.k8s.io", "apps", "autoscaling.x-k8s.io", "batch", "coordination.k8s.io", "events.k8s.io",
+    "fairway.dev", _KUEUE, "ray.io", "scheduling.k8s.io", _VISIBILITY,
 )  # fmt: skip
 
 _OPEN = ("configmaps", "events", "pods", "pods/log", "podtemplates", "serviceaccounts", "*/status")
@@ -114,6 +114,7 @@ _READ_BESIDE = (
          "cohorts/status", "provisioningrequestconfigs", "resourceflavors", "topologies", "workloadpriorityclasses"),
     ),
     Rule(READ, ("scheduling.k8s.io",), ("priorityclasses",)),
+    Rule(READ, ("apiextensions.k8s.io",), ("customresourcedefinitions",)),
 )  # fmt: skip
 _WRITE_JOBS = (
     Rule(READ, ("",), ("secrets",)),

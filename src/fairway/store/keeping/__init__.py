@@ -5,7 +5,8 @@ for a change, or for the moment that something is due.
 """
 
 from fairway.store.keeping.collector import Collector
+from fairway.store.keeping.definitions import publish_definitions
 from fairway.store.keeping.expiry import EventExpiry
 from fairway.store.keeping.namespaces import NamespaceKeeper
 
-__all__ = ["Collector", "EventExpiry", "NamespaceKeeper"]
+__all__ = ["Collector", "EventExpiry", "NamespaceKeeper", "publish_definitions"]

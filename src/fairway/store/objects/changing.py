@@ -229,6 +229,8 @@ def _apply(context: Context, target: Target, body: Any) -> Written:
     metadata = applied["metadata"]
     check_preconditions(kind, entry, metadata.pop("uid", None), metadata.pop("resourceVersion", None))
     old = decoded(entry)
+    if not subresource:
+        context.gatekeeper.on_apply(kind, old, applied)
     merged = _merged(context, target, decoded(entry), applied)  # a copy of its own: it is completed in place
     managed = merged["metadata"].pop("managedFields", [])
     if subresource == "status":

@@ -37,6 +37,9 @@ class Gatekeeper(Protocol):
     def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:
         """Complete a new object in place, after its defaults; then what is wrong with it."""
 
+    def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
+        """Change a configuration in place before it is applied to an object that is there; `on_update` comes later."""
+
     def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
         """The same for a change, in `new`."""
 
@@ -49,6 +52,9 @@ class Nobody:
 
     def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
         return []
+
+    def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
+        """Change nothing."""
 
     def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:  # noqa: ARG002
         return []

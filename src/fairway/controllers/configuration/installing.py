@@ -1,0 +1,70 @@
+"""The ConfigMap in Kueue's install manifest: it does not replace the configuration in force unless somebody edited it.
+
+A release's own says which integrations are on, and nothing else that counts here; the ones that are served are on
+anyway. It is known by the label that all objects of the manifest have. The label is not stored, so that whoever edits
+the ConfigMap later is not taken for an install manifest.
+"""
+
+from typing import Final
+
+import msgspec
+
+from fairway.client.gatekeeping import Author
+from fairway.controllers.configuration import reading
+from fairway.errors import BadRequest, FieldError, ValidationError
+from fairway.kinds.components import NAME_LABEL
+from fairway.kinds.kind import Kind, Manifest
+from fairway.model.configuration import CONFIG_KEY, CONFIG_MAP, DEFAULT_TEXT, NAMESPACE, Configuration
+
+_LABEL: Final = "kueue"
+
+
+class InstallManifest:
+    """Keeps the contract of the store's `Gatekeeper`."""
+
+    def name_for(self, kind: Kind, manifest: Manifest) -> str:  # noqa: ARG002
+        return ""
+
+    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
+        """Put the default in place of a release's own configuration."""
+        _keep_configuration(kind, manifest, DEFAULT_TEXT)
+        return []
+
+    def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
+        """The same before a server-side apply, so that it conflicts with nobody."""
+        if _is_installed(kind, applied) and is_of_release((applied.get("data") or {}).get(CONFIG_KEY, "")):
+            applied["data"][CONFIG_KEY] = (old.get("data") or {}).get(CONFIG_KEY, DEFAULT_TEXT)
+
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
+        """Keep what is stored in place of a release's own configuration."""
+        _keep_configuration(kind, new, (old.get("data") or {}).get(CONFIG_KEY, DEFAULT_TEXT))
+        return []
+
+
+def _is_installed(kind: Kind, manifest: Manifest) -> bool:
+    if kind.resource != "configmaps":
+        return False
+    metadata = manifest["metadata"]
+    if metadata.get("name") != CONFIG_MAP or metadata.get("namespace") != NAMESPACE:
+        return False
+    return (metadata.get("labels") or {}).get(NAME_LABEL) == _LABEL
+
+
+def _keep_configuration(kind: Kind, config_map: Manifest, text: str) -> None:
+    if not _is_installed(kind, config_map):
+        return
+    metadata = config_map["metadata"]
+    metadata["labels"] = {name: value for name, value in metadata["labels"].items() if name != NAME_LABEL}
+    data = config_map.get("data") or {}
+    if is_of_release(data.get(CONFIG_KEY, "")):
+        config_map["data"] = {**data, CONFIG_KEY: text}
+
+
+def is_of_release(text: str) -> bool:
+    """Whether a configuration says nothing that counts here besides the integrations that are on."""
+    try:
+        said = reading.read(text)
+    except (BadRequest, ValidationError):
+        return False
+    plain = Configuration()
+    return msgspec.structs.replace(said, frameworks=plain.frameworks) == plain

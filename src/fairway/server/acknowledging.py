@@ -1,0 +1,82 @@
+"""Writes of acknowledged kinds: what install manifests of built-in components hold (`kinds/components.py`).
+
+Whatever a manifest says about an object that is there changes nothing, in any form of patch; what is not there is
+stored by its name. What belongs to the server itself outlasts a delete, which then answers without a uid: clients that
+wait for the end of the object take the one that they find for another.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from fairway.errors import ValidationError
+from fairway.kinds import components
+from fairway.server import bodies, protobuf
+from fairway.server.requests import Request
+from fairway.server.routes import Route
+from fairway.store.objects import Objects, PatchType, Written
+from fairway.store.objects.intake import check_place, identified
+from fairway.store.objects.reading import not_found
+from fairway.store.objects.writing import drafted
+
+
+def concerns(route: Route) -> bool:
+    """Whether a write is acknowledged rather than carried out."""
+    return route.kind.acknowledged or (
+        route.verb == "delete" and (route.kind.resource, (route.namespace, route.name)) in components.LASTING
+    )
+
+
+def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
+    """The answer to a write of an acknowledged kind, or to the deletion of an object that lasts."""
+    if route.verb == "delete":
+        return _delete(objects, request, route, data)
+    if route.verb == "create":
+        _refuse_protobuf(request, route)
+        return _create(objects, request, route, bodies.manifest(request, data))
+    found = _existing(objects, route, route.name)
+    if found is None and request.content_type == PatchType.APPLY:
+        _, body = bodies.patch(request, data)
+        return _create(objects, request, route, body, apply=True)
+    if found is None:
+        raise not_found(route.kind, route.name)
+    return found
+
+
+def _create(objects: Objects, request: Request, route: Route, body: Any, *, apply: bool = False) -> Written:
+    options = bodies.write_options(request, apply=apply)
+    manifest = identified(route.kind, route.version, body)
+    check_place(route.kind, manifest, route.namespace, route.name)
+    is_definition = route.kind.group == components.CRD_GROUP
+    found = _existing(objects, route, str(manifest["metadata"].get("name") or ""))
+    if found is not None and (is_definition or components.component_of(manifest) is not None):
+        return found
+    if is_definition:  # refused, or it comes with a component and its kind is not served
+        options = replace(options, dry_run=True)
+    return objects.stage_create(route.kind, route.version, route.namespace, manifest, options)
+
+
+def _refuse_protobuf(request: Request, route: Route) -> None:
+    """What commands such as `kubectl create deployment` send is never of an install manifest: say why it is refused."""
+    if request.content_type == protobuf.CONTENT_TYPE:
+        errors = route.kind.rules.validate({"kind": route.kind.kind, "metadata": {"name": "unnamed"}})
+        raise ValidationError(route.kind.kind, "", errors)
+
+
+def _delete(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
+    options = bodies.delete_options(request, data)
+    key = (route.namespace, route.name)
+    is_definition = route.kind.group == components.CRD_GROUP
+    if is_definition and objects.store.head(route.kind.resource, key) is None:
+        if not components.is_definition_of_component(route.name):
+            raise not_found(route.kind, route.name)
+    elif not is_definition and (route.kind.resource, key) not in components.LASTING:
+        return objects.stage_delete(route.kind, key, options)
+    elif objects.store.head(route.kind.resource, key) is None:
+        raise not_found(route.kind, route.name)
+    gone = {"metadata": {"name": route.name, "namespace": route.namespace}}
+    return Written(drafted(route.kind, key, gone), (components.STAYS,), removed=True)
+
+
+def _existing(objects: Objects, route: Route, name: str) -> Written | None:
+    entry = objects.store.head(route.kind.resource, (route.namespace, name))
+    return None if entry is None else Written(entry, durable=objects.store.settling())
