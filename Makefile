@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo kubectl test explore lint format bench bench-quick conformance clean
+.PHONY: help setup demo kubectl test pages explore lint format bench bench-quick conformance clean
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -23,7 +23,10 @@ demo: $(READY)   ## quota, waiting, preemption and the way back: real jobs, live
 	@$(BIN)/python examples/demo.py
 
 test: $(READY)   ## all tests; gets or builds kubectl where there is none
-	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages
+
+pages: $(READY)  ## run every command of README, docs and help texts as it is written
+	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/pages
 
 explore: $(READY) ## the property tests with new examples, and more of them
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k "propert or fuzz or stateful"
