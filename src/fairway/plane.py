@@ -24,6 +24,7 @@ from fairway.controllers.managed.controller import ManagedJobController
 from fairway.controllers.managed.gatekeeping import ManagedJobGatekeeper
 from fairway.controllers.managed.ids import Ids
 from fairway.controllers.metrics import QueueMetrics
+from fairway.controllers.placement import WaitingForNode
 from fairway.controllers.pods.controller import PodController
 from fairway.controllers.provisioning.check_capacity import CheckCapacity
 from fairway.controllers.provisioning.controller import ProvisioningController
@@ -75,6 +76,7 @@ class Plane:
             kubernetes,
             self.queueing,
             QueueStatuses(cluster, self.queueing, configuration),
+            WaitingForNode(cluster),
             WorkloadLifecycle(cluster, self.queueing, configuration, kueue),
             FrameworkController(cluster, configuration, kueue),
             PodController(cluster, configuration, kueue),

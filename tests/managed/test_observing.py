@@ -93,7 +93,7 @@ def test_what_failed(status: dict[str, Any], want: tuple[str, int, str]) -> None
             a_pod(
                 conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "full"}]
             ),
-            "Unschedulable: full",
+            "waits for a node: full",
             id="no node",
         ),
         pytest.param(

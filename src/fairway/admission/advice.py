@@ -21,6 +21,8 @@ _DECLARED: Final = {"cpu": "--cpus", "memory": "--memory", "nvidia.com/gpu": "--
 
 _MOST_SHOWN: Final = 3
 
+_NOT_READY_IN_TIME: Final = "PodsReadyTimeout"
+
 _MESSAGES: Final = {
     Outcome.OVERLAPPING_TARGETS: "another job is being given the room that it counted on; it is tried again",
     Outcome.NO_LONGER_FITS: "another job took the room a moment ago; it is tried again",
@@ -105,6 +107,8 @@ def _bare(resource: str, value: int) -> str:
 def message(explanation: Explanation, cluster_queue: str, position: int | None = None, *, strict: bool = False) -> str:
     """Why a workload waits; `position` counts from 0."""
     outcome = explanation.outcome
+    if outcome is Outcome.BACKING_OFF and explanation.subject == _NOT_READY_IN_TIME:
+        return "its pods were not ready in time, so it gave its quota back; it is tried again after a pause"
     known = _MESSAGES.get(outcome)
     if known is not None:
         return known.format(explanation.subject)

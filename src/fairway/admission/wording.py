@@ -132,7 +132,7 @@ def eviction(instruction: Evict) -> str:
         case EvictionReason.LOCAL_QUEUE_STOPPED:
             return "The LocalQueue is stopped"
         case EvictionReason.PODS_READY_TIMEOUT:
-            return f"Exceeded the PodsReady timeout {instruction.key}"
+            return instruction.message or f"Exceeded the PodsReady timeout {instruction.key}"
         case EvictionReason.ADMISSION_CHECK:
             return f"Evicted due to {checks('Retry', instruction.checks)}"
         case EvictionReason.DEACTIVATED if instruction.cause:

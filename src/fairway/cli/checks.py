@@ -8,7 +8,7 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -17,6 +17,7 @@ from fairway.errors import ApiError, FairwayError, Forbidden
 from fairway.runtime.privacy import exposure
 
 if TYPE_CHECKING:
+    from fairway.cli.jobs.records import Waiting
     from fairway.client.rest import Rest
 
 Severity = Literal["ok", "warning", "broken"]
@@ -332,22 +333,39 @@ def default_queue(local: list[Any], namespace: str) -> Finding:
     return ok("default queue", f"the LocalQueue `default` of {namespace} leads to {queue.cluster_queue}")
 
 
-def hopeless(rest: "Rest", namespace: str) -> Finding:
-    """Jobs that can never run as things are: all of them, or those of a namespace where one may not see the others."""
+def waiting_jobs(rest: "Rest", namespace: str) -> Iterator[Finding]:
+    """Jobs that wait: all of them, or those of a namespace where one may not see the others."""
     from fairway.cli.jobs.queue import who_waits  # noqa: PLC0415
 
     try:
         waiting = who_waits(rest, None)
     except Forbidden:
         waiting = who_waits(rest, namespace)
+    yield hopeless(waiting)
+    placed = [one for one in waiting if one.outcome == "WaitingForNode"]
+    if placed:
+        names = _named(placed)
+        yield warning(
+            "nodes",
+            f"{len(placed)} with quota wait for a node: {names} ({placed[0].message.partition(': ')[2]})",
+            "more is admitted than the nodes have room for: end what runs outside the queues, or lower the quotas",
+        )
+
+
+def _named(waiting: "Sequence[Waiting]") -> str:
+    names = [one.owner.name if one.owner else one.metadata.name for one in waiting[:_MOST_NAMED]]
+    return ", ".join(names) + (f" and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else "")
+
+
+def hopeless(waiting: "Sequence[Waiting]") -> Finding:
+    """Those that can never run as things are."""
     found = [one for one in waiting if not one.can_ever_run]
     if not found:
         return ok("jobs", f"{len(waiting)} wait, and all of them can run some day" if waiting else "no job waits")
     names = [one.owner.name if one.owner else one.metadata.name for one in found[:_MOST_NAMED]]
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
     return warning(
         "jobs",
-        f"{len(found)} of {len(waiting)} that wait can never run as things are: {', '.join(names)}{more}",
+        f"{len(found)} of {len(waiting)} that wait can never run as things are: {_named(found)}",
         f"`fairway jobs why {names[0]}` says what they ask for that nobody has",
     )
 

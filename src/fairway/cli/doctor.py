@@ -94,7 +94,7 @@ def _of_server(rest: "Rest", state: Path | None, namespace: str | None) -> "Iter
         yield checks.limits(state)
         yield checks.gpus(checks.declared_gpus(rest))
     yield from checks.queues(rest, namespace)
-    yield checks.hopeless(rest, namespace)
+    yield from checks.waiting_jobs(rest, namespace)
 
 
 def as_text(found: "list[Finding]", on: tables.Screen) -> str:

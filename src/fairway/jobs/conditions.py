@@ -17,6 +17,8 @@ EVICTED: Final = "Evicted"
 REQUEUED: Final = "Requeued"
 PODS_READY: Final = "PodsReady"
 FINISHED: Final = "Finished"
+WAITING_FOR_NODE: Final = "WaitingForNode"
+"""Fairway's own: it has its quota, and pods of it fit on no node."""
 
 _LONGEST_MESSAGE: Final = 32 * 1024
 _CUT: Final = " ..."

@@ -19,6 +19,9 @@ STOPPED: Final = "Stopped"
 _LONGEST_MESSAGE: Final = 1024
 """Programs may leave more than that behind, and a job remembers many attempts."""
 
+WAITS_FOR_NODE: Final = "waits for a node: "
+"""How the message of a job begins whose pods fit nowhere now."""
+
 WORKLOAD_CLASS: Final = "WorkloadPriorityClass"
 
 
@@ -139,7 +142,7 @@ def _message(status: dict[str, Any], state: PodState, failed: tuple[str, dict[st
             return f"{waiting.get('reason', 'waiting')}: {waiting['message']}"
     for one in status.get("conditions") or ():
         if one["type"] == "PodScheduled" and one["status"] == "False" and one.get("message"):
-            return f"{one.get('reason', 'waiting')}: {one['message']}"
+            return f"{WAITS_FOR_NODE}{one['message']}" if one.get("reason") == "Unschedulable" else str(one["message"])
     return ""
 
 

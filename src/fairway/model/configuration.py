@@ -1,4 +1,5 @@
-"""Kueue's Configuration, as far as it says something here: what `kueue-manager-config` holds, read and completed.
+"""Kueue's Configuration, as far as it says something here: what `kueue-manager-config` holds, read and completed; and
+what Fairway has beyond it, from `fairway-config`.
 
 Only values: reading YAML, where it is kept and who listens to changes is for others.
 """
@@ -13,6 +14,9 @@ from fairway.model.selectors import LabelSelector, LabelSelectorRequirement
 NAMESPACE: Final = "kueue-system"
 CONFIG_MAP: Final = "kueue-manager-config"
 CONFIG_KEY: Final = "controller_manager_config.yaml"
+OWN_CONFIG_MAP: Final = "fairway-config"
+OWN_CONFIG_KEY: Final = "config.yaml"
+ALLOW, DENY = "Allow", "Deny"
 
 DEFAULT_TEXT: Final = """\
 apiVersion: config.kueue.x-k8s.io/v1beta2
@@ -97,3 +101,11 @@ class Configuration(Struct, frozen=True, kw_only=True):
     """How long jobs are kept that were deactivated by the queue itself; `None` keeps them."""
 
     queue_resource_metrics: bool = False
+
+    node_timeout_seconds: float | None = 300.0
+    """Fairway's `nodeTimeout`: how long a workload may hold quota while no node has room for any of its pods; `None`
+    leaves that to `wait_for_pods_ready`.
+    """
+
+    jobs_outside_queues: str = ALLOW
+    """Fairway's `jobsOutsideQueues`: whether jobs and pods that name no queue may run."""

@@ -90,6 +90,25 @@ def test_everyone_who_waits_in_the_order_of_the_queue() -> None:
     asyncio.run(scenario())
 
 
+def test_one_that_has_its_quota_and_waits_for_a_node_waits() -> None:
+    async def scenario() -> None:
+        async with play(*QUEUES) as on_stage:
+            await owned(on_stage, asking("runs", 6))
+            told = {"type": "WaitingForNode", "status": "True", "reason": "Unschedulable", "message": "no room"}
+            told["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+            conditions = [*on_stage.get("runs")["status"]["conditions"], told]
+            patch = {"status": {"conditions": conditions}}
+            await on_stage.api.patch("workloads", "runs", patch, namespace=NAMESPACE, subresource="status")
+            await on_stage.rest()
+
+            (item,) = on_stage.waiting.all()
+            assert (item["outcome"], item["canEverRun"]) == ("WaitingForNode", True)
+            assert item["message"] == "has its quota and waits for a node: no room"
+            assert "when a node has room" in one(on_stage, "runs")["hints"][0]
+
+    asyncio.run(scenario())
+
+
 def test_amounts_are_those_of_now_even_if_nobody_was_tried_again() -> None:
     async def scenario() -> None:
         async with play(*QUEUES) as on_stage:

@@ -47,6 +47,7 @@ _PREEMPTION: Final = re.compile(
 """Kueue's sentence, which has only uids."""
 
 _HELD: Final = "Held"
+_WAITS_FOR_NODE: Final = "waits for a node: "
 _WITHOUT_LOGS: Final = frozenset({"FAILED_PRECHECKS", "FAILED_NO_RESOURCE"})
 _CAUSES: Final = {
     "start": "",
@@ -162,6 +163,8 @@ def _stands(job: JobWithAttempts, waiting: WaitingInDetail | None, now: datetime
         since = f" for {duration((now - status.running_since).total_seconds())}" if status.running_since else ""
         return f"has been running{where}{since}{_nth(job)}.{_its_priority(job, ' It has')}"
     if job.phase == STARTING:
+        if status.message.startswith(_WAITS_FOR_NODE):
+            return f"has its quota, and no node{where} has room for it now{_nth(job)}."
         return f"has its quota, and its processes{where} are starting{_nth(job)}."
     if job.spec.hold:
         return f"is held: it is in no queue until `fairway jobs release {job.spec.id}`."

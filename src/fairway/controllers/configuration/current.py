@@ -1,4 +1,4 @@
-"""The configuration in force: what the ConfigMap says, as soon as it says it.
+"""The configuration in force: what the ConfigMaps of Kueue and of Fairway say, as soon as they say it.
 
 A text that cannot be used changes nothing: the last good configuration stays in force, the ConfigMap gets a Warning
 event, and the log says what is wrong. Without the ConfigMap, or without its key, the defaults hold.
@@ -6,15 +6,26 @@ event, and the log says what is wrong. Without the ConfigMap, or without its key
 
 import logging
 from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import structs
 
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration import reading
 from fairway.errors import BadRequest, ValidationError
 from fairway.kinds.kind import Manifest
-from fairway.model.configuration import CONFIG_KEY, CONFIG_MAP, NAMESPACE, Configuration
+from fairway.model.configuration import (
+    CONFIG_KEY,
+    CONFIG_MAP,
+    NAMESPACE,
+    OWN_CONFIG_KEY,
+    OWN_CONFIG_MAP,
+    Configuration,
+)
 
 _log = logging.getLogger(__name__)
+_KEYS: Final = {CONFIG_MAP: CONFIG_KEY, OWN_CONFIG_MAP: OWN_CONFIG_KEY}
 
 
 class CurrentConfiguration:
@@ -22,6 +33,8 @@ class CurrentConfiguration:
 
     def __init__(self, cluster: Cluster, recorder: Recorder) -> None:
         self.value = Configuration()
+        self._kueue = Configuration()
+        self._own: dict[str, Any] = {}
         self._recorder = recorder
         self._handlers: list[Callable[[Configuration], None]] = []
         cluster.cache("configmaps").on_change(self._changed)
@@ -32,29 +45,35 @@ class CurrentConfiguration:
 
     def _changed(self, old: Manifest | None, new: Manifest | None) -> None:
         metadata = (new or old or {})["metadata"]
-        if metadata["name"] != CONFIG_MAP or metadata["namespace"] != NAMESPACE:
+        key = _KEYS.get(metadata["name"]) if metadata["namespace"] == NAMESPACE else None
+        if key is None or (new is not None and old is not None and _text(new, key) == _text(old, key)):
             return
-        if new is not None and old is not None and _text(new) == _text(old):
+        if not self._read(new, key):
             return
-        value = self._read(new)
-        if value is None or value == self.value:
+        value = structs.replace(self._kueue, **self._own)
+        if value == self.value:
             return
         self.value = value
         for handler in self._handlers:
             handler(value)
 
-    def _read(self, config_map: Manifest | None) -> Configuration | None:
-        text = _text(config_map) if config_map is not None else None
-        if config_map is None or text is None:
-            return Configuration()
+    def _read(self, config_map: Manifest | None, key: str) -> bool:
+        """Take in what a ConfigMap says; whether it can be used."""
+        text = _text(config_map, key) if config_map is not None else None
         try:
-            return reading.read(text)
+            if key == OWN_CONFIG_KEY:
+                self._own = {} if text is None else reading.read_own(text)
+            else:
+                self._kueue = Configuration() if text is None else reading.read(text)
         except (BadRequest, ValidationError) as error:
-            _log.warning("%s/%s is not usable, the last good one stays in force: %s", NAMESPACE, CONFIG_MAP, error)
-            self._recorder.warning(config_map, "InvalidConfiguration", f"The last good one stays in force: {error}")
-            return None
+            if config_map is not None:
+                name = config_map["metadata"]["name"]
+                _log.warning("%s/%s is not usable, the last good one stays in force: %s", NAMESPACE, name, error)
+                self._recorder.warning(config_map, "InvalidConfiguration", f"The last good one stays in force: {error}")
+            return False
+        return True
 
 
-def _text(config_map: Manifest) -> str | None:
-    text = (config_map.get("data") or {}).get(CONFIG_KEY)
+def _text(config_map: Manifest, key: str) -> str | None:
+    text = (config_map.get("data") or {}).get(key)
     return None if text is None else str(text)

@@ -14,6 +14,8 @@ from fairway.errors import FieldError, ValidationError
 from fairway.kinds.documents import from_yaml
 from fairway.model import problems
 from fairway.model.configuration import (
+    ALLOW,
+    DENY,
     AdmissionFairSharing,
     Configuration,
     FairSharing,
@@ -157,6 +159,33 @@ class _Text(_Written):
     tls: Any = None
     visibility_server: Any = None
     webhook: Any = None
+
+
+class _Own(_Written):
+    """Fairway's own settings."""
+
+    node_timeout: str | None = None
+    jobs_outside_queues: str = ALLOW
+
+
+def read_own(text: str) -> dict[str, Any]:
+    """What Fairway's own text says, as fields of `Configuration`; errors as those of `read`."""
+    data = from_yaml(text.encode())
+    try:
+        written = msgspec.convert(data if data is not None else {}, _Own)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        raise _refusal([problems.invalid(path.strip("`.") or "(root)", None, message)]) from None
+    errors: list[FieldError] = []
+    if written.jobs_outside_queues not in {ALLOW, DENY}:
+        known = [ALLOW, DENY]
+        errors.append(problems.not_supported("jobsOutsideQueues", written.jobs_outside_queues, known))
+    seconds = Configuration().node_timeout_seconds
+    if written.node_timeout is not None:
+        seconds = _read_seconds("nodeTimeout", written.node_timeout, errors) or None
+    if errors:
+        raise _refusal(errors)
+    return {"node_timeout_seconds": seconds, "jobs_outside_queues": written.jobs_outside_queues}
 
 
 def read(text: str) -> Configuration:
@@ -312,16 +341,18 @@ class _Reader:
             return Quantity(0)
 
     def _seconds(self, path: str, text: str | None) -> float | None:
-        if text is None:
-            return None
-        try:
-            seconds = parse_duration(text)
-        except ValueError as error:
-            self._errors.append(problems.invalid(path, text, str(error)))
-            return None
-        if seconds < 0:
-            self._errors.append(problems.invalid(path, text, "must be greater than or equal to 0"))
-        return seconds
+        return None if text is None else _read_seconds(path, text, self._errors)
+
+
+def _read_seconds(path: str, text: str, errors: list[FieldError]) -> float | None:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        errors.append(problems.invalid(path, text, str(error)))
+        return None
+    if seconds < 0:
+        errors.append(problems.invalid(path, text, "must be greater than or equal to 0"))
+    return seconds
 
 
 def _selector(written: _Selector) -> LabelSelector:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from fairway.admission.instructions import DeactivationCause, EvictionReason
+from fairway.jobs.conditions import WAITING_FOR_NODE
 from fairway.kinds.kind import Manifest
 from fairway.model.configuration import Configuration
 from fairway.model.metadata import IN_USE_FINALIZER
@@ -182,6 +183,22 @@ def wait_for_pods(case: Case) -> Outcome:
     return Later(left) if left > 0 else RequestEviction(EvictionReason.PODS_READY_TIMEOUT.value, cause)
 
 
+def wait_for_node(case: Case) -> Outcome:
+    """An admitted one of which nothing runs because no node has room gives its quota back after a time."""
+    limit, waiting = case.configuration.node_timeout_seconds, case.condition(WAITING_FOR_NODE)
+    if limit is None or waiting is None or waiting["status"] != "True" or waiting["reason"] != "Unschedulable":
+        return NOTHING
+    if not case.is_true("Admitted") or case.is_true("Evicted") or not case.active:
+        return NOTHING
+    left = limit - case.seconds_since(waiting)
+    if left > 0:
+        return Later(left)
+    message = f"No node had room for its pods within {limit:.0f}s: {waiting.get('message', '')}"
+    return RequestEviction(
+        EvictionReason.PODS_READY_TIMEOUT.value, WAIT_FOR_START, message, warning=("NoNodeInTime", message)
+    )
+
+
 def end_long_run(case: Case) -> Outcome:
     """One that has run for longer than it may, all its runs together, is deactivated."""
     longest, admitted = case.workload["spec"].get("maximumExecutionTimeSeconds"), case.condition("Admitted")
@@ -202,4 +219,10 @@ def end_long_run(case: Case) -> Outcome:
     )
 
 
-STEPS: Final[tuple[Callable[[Case], Outcome], ...]] = (finish_orphan, keep_finished, wait_for_pods, end_long_run)
+STEPS: Final[tuple[Callable[[Case], Outcome], ...]] = (
+    finish_orphan,
+    keep_finished,
+    wait_for_node,
+    wait_for_pods,
+    end_long_run,
+)

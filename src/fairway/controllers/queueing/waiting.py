@@ -9,16 +9,24 @@ from typing import Final
 
 from fairway.admission import advice, wording
 from fairway.admission.explain import Standing
-from fairway.admission.reasons import Outcome, Reason, Shortage, Why
+from fairway.admission.reasons import Explanation, Outcome, Reason, Shortage, Why
 from fairway.admission.records import Record
 from fairway.client.cluster import Cluster
 from fairway.controllers.queueing.controller import QueueingController
+from fairway.jobs import conditions
 from fairway.kinds.kind import Manifest
 from fairway.model.quantities import format_amount
 
 MayRead = Callable[[str], bool]
 """Whether whoever asks may see the workloads of a namespace."""
 
+WAITS_FOR_NODE: Final = "WaitingForNode"
+"""The outcome of one that was admitted and whose pods fit on no node now."""
+
+_ROOM_ON_A_NODE: Final = (
+    "starts when a node has room: `fairway get pods -A -o wide` shows what is on the nodes; if nothing of it runs in "
+    "time, its quota goes back and it is tried again after a pause"
+)
 _SOMEBODY: Final = "a job of another team"
 _CALLED: Final = {"ManagedJob": "job", "Job": "Job", "Pod": "pod"}
 
@@ -30,6 +38,9 @@ class WaitingWorkloads:
         self._queueing = queueing
         self._workloads = cluster.cache("workloads")
         self._jobs = cluster.cache("managedjobs")
+        self._for_nodes: dict[str, None] = {}
+        """The workloads that have their quota and wait for a node."""
+        self._workloads.on_change(self._workload_changed)
 
     def all(self, namespace: str = "") -> list[Manifest]:
         """Everyone who waits in a namespace, or anywhere: queue by queue, in their order."""
@@ -47,7 +58,31 @@ class WaitingWorkloads:
                 strict = standing.strict
                 message = advice.message(explanation, standing.cluster_queue, standing.position, strict=strict)
             items.append(self._item(standing, message))
+        for key in self._for_nodes:
+            item = self._waiting_for_node(key) if not namespace or key.startswith(f"{namespace}/") else None
+            if item is not None:
+                items.append(item)
         return items
+
+    def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        metadata = (new or old or {})["metadata"]
+        key = f"{metadata['namespace']}/{metadata['name']}"
+        if new is not None and conditions.is_true(new, conditions.WAITING_FOR_NODE):
+            self._for_nodes[key] = None
+        else:
+            self._for_nodes.pop(key, None)
+
+    def _waiting_for_node(self, key: str) -> Manifest | None:
+        """A workload that has its quota and waits for a node; `None` if it does not."""
+        record = self._queueing.engine.record(key)
+        workload = self._workloads.get(*key.split("/", 1))
+        condition = conditions.find(workload, conditions.WAITING_FOR_NODE) if workload is not None else None
+        if record is None or not record.holding or condition is None or condition["status"] != "True":
+            return None
+        standing = Standing(record, record.cluster_queue, None, None, Explanation(Outcome.NOT_TRIED))
+        partly = "part of it waits" if condition["reason"] == "PartlyUnschedulable" else "waits"
+        item = self._item(standing, f"has its quota and {partly} for a node: {condition['message']}")
+        return {**item, "outcome": WAITS_FOR_NODE, "canEverRun": True}
 
     def one(self, namespace: str, name: str, may_read: MayRead) -> Manifest | None:
         """All about one that waits, for whoever may read these namespaces; `None` if it does not."""
@@ -55,7 +90,8 @@ class WaitingWorkloads:
         key = f"{namespace}/{name}"
         why, remedies, record = engine.why(key), engine.remedies(key), engine.record(key)
         if why is None or remedies is None or record is None:
-            return None
+            found = self._waiting_for_node(key) if key in self._for_nodes else None
+            return None if found is None else {**found, "hints": [_ROOM_ON_A_NODE]}
         explanation = why.explanation
         standing = Standing(record, why.cluster_queue, why.position, why.local_position, explanation)
         message = advice.message(explanation, why.cluster_queue, why.position, strict=remedies.strict)
