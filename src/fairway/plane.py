@@ -71,6 +71,7 @@ class Plane:
         self._cluster = cluster
         self._supervision = LocalSupervision(settings.state, clock)
         self._defaults = Defaults(cluster, _capacity(machine))
+        self._runner = Runner(cluster, self._supervision, machine, settings.state, kubernetes)
         self._parts: list[_Part] = [
             kueue,
             kubernetes,
@@ -86,7 +87,7 @@ class Plane:
             ids,
             ManagedJobController(cluster, configuration, kubernetes, self.queueing, places, remotes),
             scheduler,
-            Runner(cluster, self._supervision, machine, settings.state, kubernetes),
+            self._runner,
             JobFiles(cluster, settings.state),
         ]
         objects.ask(Gatekeepers(QueueGatekeeper(cluster, configuration), ManagedJobGatekeeper(ids), InstallManifest()))
@@ -106,6 +107,7 @@ class Plane:
             if self._supervision.limits_note:
                 _log.warning("limits of pods are not enforced: %s", self._supervision.limits_note)
             await self._defaults.ensure()
+            await self._runner.register()  # nobody decides on a machine as it was before
             tasks += [_started(part, broken) for part in self._parts]
             yield broken
         finally:

@@ -20,6 +20,9 @@ class Record(Struct):
     volumes: dict[str, Path] | None = None
     """Where its volumes are; `None` until they are made."""
 
+    requests: dict[str, int] | None = None
+    """What it takes of the machine; `None` until the machine has accepted it."""
+
     troubles: dict[str, Trouble] = field(default_factory=dict)
     try_again_at: float = 0.0
     """When to try to start again in spite of them."""

@@ -21,6 +21,7 @@ from fairway.kinds.kind import Manifest
 from fairway.runner.attending import Attending
 from fairway.runner.devices import Devices, NotEnough
 from fairway.runner.directories import Directories
+from fairway.runner.fitting import Misfit, misfit, requests_of
 from fairway.runner.launching import Launching
 from fairway.runner.machine import GPU, Machine
 from fairway.runner.node import NodeKeeper, capacity_of, lasting_name
@@ -76,6 +77,8 @@ class Runner:
         self._recorder = recorder
         self._writer = cluster.writer("fairway-runner")
         self._node = NodeKeeper(cluster, machine, lasting_name(state, machine))
+        self._registered = False
+        self._machine = machine
         self._directories = Directories(state)
         self._devices = Devices(machine.gpus)
         config_maps, secrets = cluster.cache("configmaps"), cluster.cache("secrets")
@@ -106,6 +109,12 @@ class Runner:
         for cache in (config_maps, secrets):
             cache.on_change(self._hear_source)
 
+    async def register(self) -> None:
+        """Make the Node, or bring it up to date, once; the caches must be full."""
+        if not self._registered:
+            await self._node.register()
+            self._registered = True
+
     async def run(self) -> None:
         """Run pods until cancelled; their processes run on."""
         await self._cluster.synced()
@@ -114,7 +123,7 @@ class Runner:
         self._supervision.on_lost(self._hear_lost)
         await self._supervision.connect()
         self._recall()
-        await self._node.register()
+        await self.register()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._node.run())
@@ -201,6 +210,10 @@ class Runner:
         seen = self._see(pod, record)
         plan = decide(seen)
         if plan.starts:
+            misfit = self._accept(pod, record)
+            if misfit is not None:
+                await self._refuse(pod, *misfit)
+                return None
             try:
                 self._starting.provide(pod, record)
             except NotEnough as lack:
@@ -358,9 +371,29 @@ class Runner:
             f"Pod was rejected: Allocate failed due to requested number of devices unavailable for {GPU}. "
             f"Requested: {lack.asked}, Available: {lack.free}, which is unexpected"
         )
-        status = rejected_status(pod, "UnexpectedAdmissionError", message, self._now())
-        await self._finish(await self._write_end(pod, status))
+        await self._refuse(pod, "UnexpectedAdmissionError", message)
         return None
+
+    def _accept(self, pod: Manifest, record: Record) -> Misfit | None:
+        """Count what a pod takes; why not, if it came without the scheduler and does not fit."""
+        if record.requests is not None:
+            return None
+        requests = requests_of(pod)
+        others = (
+            other.requests
+            for uid, other in self._records.items()
+            if other.requests and (there := self._pods.get(uid)) is not None and not _is_over(there)
+        )
+        found = misfit(requests, others, self._machine)
+        if found is None:
+            record.requests = requests
+        return found
+
+    async def _refuse(self, pod: Manifest, reason: str, message: str) -> None:
+        """The pod has failed, and nothing of it is started."""
+        self._recorder.warning(pod, reason, message)
+        status = rejected_status(pod, reason, message, self._now())
+        await self._finish(await self._write_end(pod, status))
 
     # Small things
 
@@ -407,7 +440,9 @@ class Runner:
     def _taken_over(self, pod: Manifest) -> Record:
         probed = [one for one in containers_of(pod) if has_probes(one)]
         health = {one["name"]: first_health(one) for one in probed}
-        return Record(since=self._since(pod), probed=bool(probed), health=health)
+        accepted = (pod.get("status") or {}).get("startTime") or self._processes.of(pod["metadata"]["uid"])
+        requests = requests_of(pod) if accepted else None
+        return Record(since=self._since(pod), requests=requests, probed=bool(probed), health=health)
 
     def _since(self, pod: Manifest) -> float:
         """When the pod was taken over: as it says itself, else when its first process started, else now."""
