@@ -43,6 +43,7 @@ def test_all_commands_are_known() -> None:
         "doctor",
         "users",
         "backup",
+        "restore",
         "completion",
         "version",
     ]

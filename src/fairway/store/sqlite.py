@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+import msgspec
+
 from fairway.errors import StorageFailed
 from fairway.store.log import Batch, Row, UnusableFileError
 
@@ -168,6 +170,34 @@ def back_up(source: Path, target: Path) -> None:
         _copy(db, target)
     finally:
         db.close()
+
+
+def check(path: Path) -> None:
+    """Raise `StorageFailed` unless a log's file is sound: its structure, and every object in it."""
+    try:
+        db = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
+        try:
+            faults = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
+            if faults != ["ok"]:
+                raise StorageFailed(f"the database is damaged: {'; '.join(faults)}")
+            for revision, resource, name, deleted, data in db.execute(
+                "SELECT revision, resource, name, deleted, data FROM revisions"
+            ):
+                if not _is_object(data, empty=bool(deleted)):
+                    raise StorageFailed(
+                        f"the database is damaged: revision {revision} of {resource} {name!r} is not JSON"
+                    )
+        finally:
+            db.close()
+    except sqlite3.Error as error:
+        raise StorageFailed(f"the database is damaged: {error}") from error
+
+
+def _is_object(data: bytes, *, empty: bool) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(data), dict)
+    except msgspec.MsgspecError:
+        return empty and not data
 
 
 def _copy(db: sqlite3.Connection, target: Path) -> None:
