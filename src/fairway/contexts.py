@@ -11,7 +11,7 @@ from typing import Final
 
 from fairway.client.remotes import KubeconfigRemotes
 from fairway.managed import config
-from fairway.managed.configured import USER_FILE, Config
+from fairway.managed.configured import USER_FILE, Config, RunnerConfig
 from fairway.managed.tasks.errors import TaskError
 from fairway.runtime.clock import Clock
 from fairway.settings import Settings, is_loopback
@@ -19,6 +19,11 @@ from fairway.settings import Settings, is_loopback
 _log = logging.getLogger(__name__)
 _DEFAULT: Final = "~/.kube/config"
 _ALL: Final = "*"
+
+
+def runner_configuration(settings: Settings) -> RunnerConfig:
+    """What the server's configuration says about its own machine; the defaults if it cannot be read."""
+    return _configuration(settings.state / USER_FILE).runner
 
 
 def other_servers(settings: Settings, environment: Mapping[str, str], clock: Clock) -> KubeconfigRemotes:
@@ -51,5 +56,5 @@ def _configuration(path: Path) -> Config:
     except FileNotFoundError:
         return Config()
     except (OSError, TaskError) as error:
-        _log.warning("no job will be handed to another server: %s", error)
+        _log.warning("the configuration is not used, and no job is handed to another server: %s", error)
         return Config(allowed_contexts=())

@@ -13,7 +13,7 @@ from typing import Protocol
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
-from fairway.contexts import other_servers
+from fairway.contexts import other_servers, runner_configuration
 from fairway.controllers.configuration.current import CurrentConfiguration
 from fairway.controllers.configuration.installing import InstallManifest
 from fairway.controllers.defaults import Defaults
@@ -34,11 +34,13 @@ from fairway.controllers.queues.controller import QueueStatuses
 from fairway.controllers.scheduling.scheduler import Scheduler
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
 from fairway.controllers.webhooks.several import Gatekeepers
+from fairway.managed.configured import RunnerConfig
 from fairway.managed.pods import Places
 from fairway.model.nodes import DEFAULT_SCHEDULER
 from fairway.model.quantities import format_amount
 from fairway.runner.jobfiles import JobFiles
 from fairway.runner.machine import GPU, Machine
+from fairway.runner.results import Retention
 from fairway.runner.runner import Runner
 from fairway.runner.supervision import LocalSupervision
 from fairway.runtime.clock import Clock
@@ -66,6 +68,7 @@ class Plane:
         self.metrics = QueueMetrics(cluster, self.queueing, configuration)
         ids = Ids(cluster)
         places = Places(archives=str(settings.state / "archives"), checkpoints=str(settings.state / "checkpoints"))
+        own = runner_configuration(settings)
         remotes = other_servers(settings, os.environ, clock)
         scheduler = Scheduler(cluster, kubernetes)
         self._cluster = cluster
@@ -88,7 +91,7 @@ class Plane:
             ManagedJobController(cluster, configuration, kubernetes, self.queueing, places, remotes),
             scheduler,
             self._runner,
-            JobFiles(cluster, settings.state),
+            JobFiles(cluster, settings.state, _retention(own)),
         ]
         objects.ask(Gatekeepers(QueueGatekeeper(cluster, configuration), ManagedJobGatekeeper(ids), InstallManifest()))
 
@@ -129,6 +132,16 @@ def _started(part: _Part, broken: "asyncio.Future[None]") -> "asyncio.Task[None]
 
     task.add_done_callback(ended)
     return task
+
+
+def _retention(own: RunnerConfig) -> Retention:
+    said = {
+        "max_age_days": own.results_days,
+        "max_attempts": own.results_attempts,
+        "max_count": own.results_count,
+        "max_bytes": own.results_bytes,
+    }
+    return Retention(**{name: value for name, value in said.items() if value is not None})
 
 
 def _capacity(machine: Machine) -> dict[str, str]:

@@ -60,6 +60,8 @@ def test_all_commands_are_known() -> None:
         "queue",
         "why",
         "logs",
+        "files",
+        "download",
         "cancel",
         "hold",
         "release",

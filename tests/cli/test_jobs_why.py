@@ -275,10 +275,18 @@ def test_where_it_goes_next(spec: dict[str, Any], candidate: int, want: str) -> 
 @pytest.mark.parametrize(
     ("fields", "want"),
     [
-        pytest.param({"phase": "SUCCEEDED"}, [], id="nothing after a success"),
+        pytest.param(
+            {"phase": "SUCCEEDED", "attempt": 1},
+            ["- `fairway jobs files 1` lists the files that it left."],
+            id="results after a success",
+        ),
         pytest.param(
             {"phase": "FAILED", "attempt": 1},
-            ["- `fairway jobs logs 1` shows what it wrote.", "- `fairway jobs retry 1` lets it begin again."],
+            [
+                "- `fairway jobs files 1` lists the files that it left.",
+                "- `fairway jobs logs 1` shows what it wrote.",
+                "- `fairway jobs retry 1` lets it begin again.",
+            ],
             id="logs and a new try",
         ),
         pytest.param({"phase": "CANCELLED"}, ["- `fairway jobs retry 1` lets it begin again."], id="it never wrote"),

@@ -3,7 +3,7 @@
 import pytest
 
 from fairway.managed import config
-from fairway.managed.configured import Config
+from fairway.managed.configured import Config, RunnerConfig
 from fairway.managed.tasks.errors import TaskError
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -281,3 +281,32 @@ def test_layers_that_say_nothing_change_nothing() -> None:
 
     assert config.merge([Config(), full, Config(), full]) == full
     assert config.merge([]) == Config()
+
+
+def test_what_is_said_about_the_runner() -> None:
+    text = (
+        "runner: {cpu: limit, memory: none, results: {max_age_days: 7, max_attempts: 1, max_count: 5, max_size: 1Gi}}"
+    )
+    assert config.parse(text, "config.yaml").runner == RunnerConfig(
+        cpu="limit",
+        memory="none",
+        results_days=7,
+        results_attempts=1,
+        results_count=5,
+        results_bytes=1 << 30,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("runner: {cpu: hard}", "runner.cpu: 'hard' is not one of share, limit, none"),
+        ("runner: {results: {max_size: much}}", "runner.results.max_size: 'much' is not an amount of bytes"),
+        ("runner: {results: {max_days: 3}}", "max_days"),
+        ("runner: {result: {}}", "results"),
+    ],
+)
+def test_what_is_wrong_about_the_runner_is_named(text: str, want: str) -> None:
+    with pytest.raises(TaskError) as wrong:
+        config.parse(text, "config.yaml")
+    assert want.replace("'", "") in str(wrong.value).replace("'", "").replace('"', "")

@@ -141,7 +141,7 @@ def test_logs_of_a_job_outlive_its_pods_and_the_server_and_go_with_the_job(tmp_p
             async with place.running():
                 await place.launch()
                 uid = await place.begin()
-                assert (place.log(uid).parent.parent / ".kept").read_text() == f"{place.jobs['train']}\n"
+                assert (place.log(uid).parent.parent / ".kept").read_text() == f"{place.jobs['train']}\n0 0 0\n"
                 await place.end()
                 await place.until(lambda: not (tmp_path / "work" / uid).exists())
                 await place.tidied()

@@ -61,6 +61,7 @@ def test_every_resource_that_is_served_was_compared_or_is_known_to_be_ours_alone
         "clusterqueues/pendingworkloads",
         "localqueues/pendingworkloads",
         "managedjobs",
+        "managedjobs/files",
         "managedjobs/log",
         "managedjobs/status",
         "groups",

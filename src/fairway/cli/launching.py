@@ -395,6 +395,7 @@ def _question(wanted: Wanted) -> str:
 
 def _follow(session: Session, job: Manifest, words_after: Callable[[str], str]) -> int:
     from fairway.cli.following import follow  # noqa: PLC0415 - not for those who detach
+    from fairway.cli.results import left_files  # noqa: PLC0415
 
     try:
         ended = follow(session, job)
@@ -402,6 +403,8 @@ def _follow(session: Session, job: Manifest, words_after: Callable[[str], str]) 
         tell(f"\nJob {title(job)} goes on.\n{words_after(str(id_of(job)))}")
         return 130
     tell(ending(ended))
+    if left_files(session, ended):
+        tell(f"Files it left: `fairway jobs files {id_of(ended)}`, `fairway jobs download {id_of(ended)}`")
     return 0 if phase_of(ended) == "SUCCEEDED" else 1
 
 

@@ -78,6 +78,15 @@ def read(
         raise
 
 
+def choose_parts(job: Manifest, attempt: str | None, task: str | None) -> list[Part]:
+    """The attempts that `--attempt` and `--task` mean: of each task the latest, unless said."""
+    only = _task_number(job, task) if task is not None else None
+    there = [part for part in parts_of(job) if only is None or part.task == only]
+    if attempt is None:
+        return _latest(there)
+    return there if attempt == "all" else [_attempt(job, there, attempt)]
+
+
 def _nothing_yet(job: Manifest, task: int | None) -> str:
     what = f"Job {title(job)}" if task is None else f"Task {task} of job {title(job)}"
     if has_ended(job):

@@ -63,7 +63,7 @@ MANAGED_JOB: Final = Kind(
     stored="v1alpha1",
     short_names=("mj",),
     status=True,
-    subresources=("log",),
+    subresources=("log", "files"),
     schemas=custom_schemas(GROUP, _VERSIONS, "ManagedJob"),
     columns=dict.fromkeys(_VERSIONS, _COLUMNS),
     # Its pods are called after it, and a host cannot have dots in its name.

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from fairway.jobs.names import PRIORITY_CLASS, QUEUE_NAME
-from fairway.managed.configured import ENVIRONMENT, Config
+from fairway.managed.configured import ENVIRONMENT, Config, RunnerConfig
 from fairway.managed.merging import merged
+from fairway.managed.runnerconfig import FIELDS as RUNNER
+from fairway.managed.runnerconfig import runner
 from fairway.managed.tasks import documents
 from fairway.managed.tasks.documents import Document
 from fairway.managed.tasks.errors import TaskError
@@ -21,7 +23,7 @@ from fairway.managed.tasks.places import Path, Source, Where
 from fairway.managed.tasks.resources import priority as priority_number
 from fairway.managed.tasks.values import mapping, shown, text, unknown, whole
 
-_FIELDS: Final = ("kubernetes", "jobs", "server")
+_FIELDS: Final = ("kubernetes", "jobs", "server", "runner")
 _MEANINGLESS: Final = (
     "active_workspace", "admin_policy", "allowed_clouds", "api_server", "auth", "aws", "azure", "daemons", "dashboard",
     "data", "db", "docker", "gcp", "ibm", "lambda", "logs", "metrics", "nebius", "nvidia_gpus", "oci", "provision",
@@ -77,7 +79,7 @@ def merge(layers: Iterable[Config]) -> Config:
                 result[name] = merged(result.get(name, {}), value)
             elif name == "warnings":
                 result[name] = tuple(dict.fromkeys((*result.get(name, ()), *value)))
-            elif value not in (None, ""):
+            elif value not in (None, "", RunnerConfig()):
                 result[name] = value
     return Config(**result)
 
@@ -106,6 +108,7 @@ def _config(document: Document) -> Config:
         provision_timeout_seconds=block.provision_timeout_seconds,
         service_account=block.service_account,
         allowed_contexts=block.allowed_contexts,
+        runner=runner(value.get("runner"), where.at("runner")),
         namespace=_text(server, "namespace", where) or block.namespace,
         other_servers=block.kubeconfig,
         kubeconfig=_text(server, "kubeconfig", where),
@@ -171,7 +174,7 @@ def _text(block: dict[str, Any], name: str, where: Where) -> str:
 
 def _belongs(name: str) -> str:
     """Which block a field that stands outside of all belongs to."""
-    for block, fields in (("jobs", _JOBS), ("server", _SERVER), ("kubernetes", KUBERNETES)):
+    for block, fields in (("jobs", _JOBS), ("server", _SERVER), ("kubernetes", KUBERNETES), ("runner", RUNNER)):
         if name in fields:
             return f"write it below `{block}:`"
     return ""

@@ -23,6 +23,21 @@ ENVIRONMENT: Final = {
 """The variables, and the field that each stands for."""
 
 
+class RunnerConfig(Struct, frozen=True, kw_only=True):
+    """What the server's `config.yaml` says about its own machine; empty or `None` for the defaults."""
+
+    cpu: str = ""
+    """What a task's `cpus` are: its `share` under contention, its `limit`, or `none`."""
+
+    memory: str = ""
+    """What a task's `memory` is: its `limit`, or `none`."""
+
+    results_days: int | None = None
+    results_attempts: int | None = None
+    results_count: int | None = None
+    results_bytes: int | None = None
+
+
 class Config(Struct, frozen=True, kw_only=True):
     """All that is configured; empty or `None` where nobody said anything."""
 
@@ -50,6 +65,9 @@ class Config(Struct, frozen=True, kw_only=True):
 
     other_servers: str = ""
     """The kubeconfig whose contexts are those other servers."""
+
+    runner: RunnerConfig = RunnerConfig()
+    """Of the server that reads this; others do not look at it."""
 
     namespace: str = ""
     kubeconfig: str = ""

@@ -5,8 +5,8 @@ pods/<uid>/volumes/…    its volumes
 pods/<uid>/devices.json the GPUs it was given
 logs/<namespace>/<uid>  what its containers wrote (see docs/use/logs.md)
 
-What a pod of a managed job wrote stays when the pod is gone, and so does the mark `.kept` beside it, which says whose
-it is. It goes with the job: see `jobfiles`.
+What a pod of a managed job wrote stays when the pod is gone, its logs and its working directory, and so does the mark
+`.kept` beside the logs, which says whose they are. They go with the job: see `jobfiles`.
 """
 
 import asyncio
@@ -21,7 +21,8 @@ from typing import Final
 from fairway.kinds.kind import Manifest
 
 KEPT: Final = ".kept"
-"""A file in the directory of a pod's logs: they stay, for the job whose UID it holds. No container has such a name."""
+"""A file in the directory of a pod's logs: these and its working directory stay, for the job whose UID it begins with.
+The second line says which part of the job it was: task, rank, attempt. No container has such a name."""
 
 _KEEP_LOGS: Final = "fairway.dev/keep-logs"
 _log = logging.getLogger(__name__)
@@ -63,33 +64,45 @@ class Directories:
         if not owner or (metadata.get("annotations") or {}).get(_KEEP_LOGS) != "true":
             return
         mark = self._logs / metadata["namespace"] / metadata["uid"] / KEPT
-        with suppress(FileNotFoundError):
-            if mark.read_text().strip() == owner:
-                return
+        if mark.exists():
+            return
         mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = mark.with_name(f"{KEPT}.new")
         temporary.touch(mode=0o600)
-        temporary.write_text(f"{owner}\n")
+        labels = metadata.get("labels") or {}
+        part = " ".join(labels.get(f"fairway.dev/{name}") or "0" for name in ("task", "rank", "attempt"))
+        temporary.write_text(f"{owner}\n{part}\n")
         temporary.replace(mark)
 
     def uids(self) -> set[str]:
         """The pods that have left files here which do not stay."""
-        found = {path.name for directory in (self._work, self._pods) for path in directory.iterdir()}
+        kept: set[str] = set()
+        others: set[str] = set()
         for namespace in self._namespaces():
-            found.update(path.name for path in namespace.iterdir() if not _is_kept(path))
-        return found
+            for path in namespace.iterdir():
+                (kept if _is_kept(path) else others).add(path.name)
+        others.update(path.name for path in self._work.iterdir() if path.name not in kept)
+        return others | {path.name for path in self._pods.iterdir()}
 
     def remove_volumes(self, uid: str) -> None:
         """What a pod that has ended needs no more: there can be secrets among it."""
         self._remove(self.volumes(uid))
 
     def remove(self, uid: str, namespace: str = "") -> None:
-        """Everything of a pod that is gone, but for logs that stay."""
-        self._remove(self._work / uid)
+        """Everything of a pod that is gone, but for logs and a working directory that stay."""
         self._remove(self.pod(uid))
-        for directory in [self._logs / namespace] if namespace else self._namespaces():
-            if not _is_kept(directory / uid):
-                self._remove(directory / uid)
+        logs = [directory / uid for directory in ([self._logs / namespace] if namespace else self._namespaces())]
+        if any(map(_is_kept, logs)):
+            with suppress(OSError):
+                (self._work / uid).rmdir()  # it left nothing
+            return
+        for directory in (self._work / uid, *logs):
+            self._remove(directory)
+
+    @property
+    def doomed(self) -> list[Path]:
+        """What is to be removed."""
+        return list(self._doomed)
 
     async def run(self) -> None:
         """Remove what is to be removed until cancelled."""

@@ -1,9 +1,11 @@
 """What managed jobs leave on this machine, and when it goes.
 
 logs/<namespace>/<pod uid>             of pods that are gone, with a mark that names the job (see `directories`)
+work/<pod uid>                         their working directories: the job's results
 checkpoints/<job uid>                  what its attempts hand on to each other, and where they wait for each other
 archives/<namespace>/<digest>.tar.gz   files that were sent along with jobs, each for as many as refer to it
 
+Results go before the job does when they are too old, too many or too large in all: see `results`.
 Logs and checkpoints go when neither the job nor any of its pods is there any more. An archive goes when no job refers
 to it and it was neither sent nor asked for within the last hour: whoever is about to launch a job asks first whether
 its archive is here, and may rely on the answer for so long.
@@ -24,6 +26,7 @@ from typing import Final, NamedTuple
 from fairway.client.cluster import Cluster
 from fairway.kinds.kind import Manifest
 from fairway.runner.directories import KEPT, managed_job_of
+from fairway.runner.results import Kept, Retention, measure, retire
 
 GRACE_SECONDS: Final = 3600.0
 """How long an archive that no job refers to stays after it was last sent or asked for."""
@@ -50,22 +53,25 @@ class _Archive(NamedTuple):
 class _Found(NamedTuple):
     """What is on the disk."""
 
-    owned: list[tuple[Path, str]]
-    """Directories, and the UIDs of the jobs that they belong to."""
+    owned: list[tuple[tuple[Path, ...], str]]
+    """Directories that go together, in this order, and the UIDs of the jobs that they belong to."""
 
+    results: list[Kept]
     archives: list[_Archive]
 
 
 class JobFiles:
     """Removes the files of managed jobs that are gone."""
 
-    def __init__(self, cluster: Cluster, state: Path) -> None:
+    def __init__(self, cluster: Cluster, state: Path, retention: Retention = Retention()) -> None:  # noqa: B008
         self._cluster = cluster
         self._clock = cluster.clock
         self._jobs = cluster.cache("managedjobs.fairway.dev")
         self._pods = cluster.cache("pods")
         state = state.absolute()
         self._logs, self._checkpoints, self._archives = (state / name for name in ("logs", "checkpoints", "archives"))
+        self._work = state / "work"
+        self._retention = retention
         self._news = asyncio.Event()
         self._told: set[Path] = set()
         """What could not be removed, and was complained about."""
@@ -107,14 +113,15 @@ class JobFiles:
     async def _tidied_up(self) -> bool:
         """Remove what nobody needs any more; whether all of it is gone."""
         try:
-            found = await asyncio.to_thread(_found, self._logs, self._checkpoints, self._archives)
+            found = await asyncio.to_thread(_found, self._logs, self._work, self._checkpoints, self._archives)
         except OSError as error:
             self._complain(Path(str(error.filename)), error)
             return False
         # Asked after the look at the disk: what is on it of a job that is there was made after the job was.
         there = self._owners()
-        gone = [path for path, owner in found.owned if owner not in there]
-        failed = await asyncio.to_thread(_each, _remove, gone)
+        gone = [paths for paths, owner in found.owned if owner not in there]
+        failed = await asyncio.to_thread(_together, gone)
+        failed += await self._retire_results([one for one in found.results if one.owner in there])
         latest = self._clock.now().timestamp() - GRACE_SECONDS
         used = self._used_archives() if found.archives else set()
         idle = [one.path for one in found.archives if (one.namespace, one.digest) not in used and one.used_at < latest]
@@ -123,6 +130,16 @@ class JobFiles:
         for path, reason in failed:
             self._complain(path, reason)
         return not failed
+
+    async def _retire_results(self, kept: list[Kept]) -> list[tuple[Path, Exception]]:
+        """Remove results beyond the limits; those of pods that are still there are left alone."""
+        running = {pod["metadata"]["uid"] for pod in self._pods.items()}
+        now = self._clock.now().timestamp()
+        measured = await asyncio.to_thread(measure, [one for one in kept if one.uid not in running], now)
+        failed: list[tuple[Path, Exception]] = []
+        for one, why in self._retention.exceeding(measured, now):
+            failed += await asyncio.to_thread(_each, lambda path: retire(path, one, why, _remove), [one.work])  # noqa: B023
+        return failed
 
     def _owners(self) -> set[str]:
         """The jobs that are there, and those that are not but still have pods."""
@@ -151,14 +168,19 @@ def _archives_of(job: Manifest) -> Iterator[str]:
 # On the disk; for a thread
 
 
-def _found(logs: Path, checkpoints: Path, archives: Path) -> _Found:
-    owned = [(directory, directory.name) for directory in _entries(checkpoints)]
+def _found(logs: Path, work: Path, checkpoints: Path, archives: Path) -> _Found:
+    owned: list[tuple[tuple[Path, ...], str]] = [((one,), one.name) for one in _entries(checkpoints)]
+    results = []
     for namespace in _entries(logs, directories=True):
         for directory in _entries(namespace, directories=True):
             try:
-                owned.append((directory, (directory / KEPT).read_text(errors="replace").strip()))
+                owner, _, part = (directory / KEPT).read_text(errors="replace").partition("\n")
             except FileNotFoundError:
                 continue
+            place = work / directory.name
+            owned.append(((place, directory), owner.strip()))
+            if place.is_dir():
+                results.append(Kept(place, directory, owner.strip(), part.strip()))
     stored = []
     for namespace in _entries(archives, directories=True):
         for path in _entries(namespace):
@@ -167,7 +189,7 @@ def _found(logs: Path, checkpoints: Path, archives: Path) -> _Found:
                 stored.append(_Archive(path, namespace.name, name[1], path.lstat().st_mtime))
             elif path.name.endswith(_LEAVING):
                 path.unlink()
-    return _Found(owned, stored)
+    return _Found(owned, results, stored)
 
 
 def _entries(directory: Path, *, directories: bool = False) -> list[Path]:
@@ -189,6 +211,17 @@ def _each(remove: Callable[[Path], None], paths: Iterable[Path]) -> list[tuple[P
             continue
         except (OSError, RecursionError) as error:  # directories may be nested as deep as a job likes
             failed.append((path, error))
+    return failed
+
+
+def _together(gone: Iterable[tuple[Path, ...]]) -> list[tuple[Path, Exception]]:
+    """Remove directories, each only if the one before it is gone: the last one says whose they are."""
+    failed: list[tuple[Path, Exception]] = []
+    for paths in gone:
+        for path in paths:
+            if wrong := _each(_remove, [path]):
+                failed += wrong
+                break
     return failed
 
 

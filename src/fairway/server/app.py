@@ -30,7 +30,6 @@ from fairway.server.access.roles import User
 from fairway.server.access.users import Users
 from fairway.server.accounts import GroupAccounts, UserAccounts
 from fairway.server.archives import Archives
-from fairway.server.joblogs import TELLERS
 from fairway.server.limits import Limits
 from fairway.server.metrics import Metrics
 from fairway.server.plain import Plain
@@ -39,6 +38,7 @@ from fairway.server.requests import Head, OpenRequest, Receive, Request, Scope, 
 from fairway.server.responses import Response, encode, failure, ok, status_of
 from fairway.server.routes import Place, Route, attempted, place, route
 from fairway.server.streams import Streams
+from fairway.server.telling import STREAMED, TELLERS
 from fairway.server.transactions import Transactions
 from fairway.server.virtual import VirtualResource
 from fairway.server.waitingjobs import WaitingJobs, WaitingSource
@@ -65,7 +65,7 @@ async def _end_stream(request: OpenRequest, asked: Route, send: Send) -> None:
     """End a stream that the client may no longer have."""
     if task := asyncio.current_task():
         task.uncancel()
-    if asked.subresource != "log":
+    if asked.subresource not in STREAMED:
         with suppress(Exception):  # the client may be gone, or take nothing
             async with asyncio.timeout(_GOODBYE_SECONDS):
                 await send({"type": "http.response.body", "body": b""})
@@ -297,7 +297,7 @@ class Api:
     async def _carried_out(
         self, request: OpenRequest, asked: Route, exchange: _Exchange, send: Send
     ) -> Response | reading.Streamed | None:
-        if asked.verb == "watch" or asked.subresource == "log":
+        if asked.verb == "watch" or asked.subresource in STREAMED:
             return await self._streamed(request, asked, exchange, send)
         self._check_room()
         self.metrics.in_flight += 1
@@ -341,8 +341,8 @@ class Api:
                 if asked.verb == "watch":
                     await watching.watch(self.objects, request, asked, limits, start, send)
                     return None
-                log = TELLERS[asked.kind.resource]
-                return await log(self.objects, request, asked, self._logs, limits, start, send)
+                tell = TELLERS[asked.kind.resource, asked.subresource]
+                return await tell(self.objects, request, asked, self._logs, limits, start, send)
             except asyncio.CancelledError:
                 if not stream.is_over:
                     raise

@@ -18,10 +18,9 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
 from fairway.errors import (
     BadRequest,
@@ -39,6 +38,7 @@ from fairway.server.limits import Limits
 from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import Response, ok
 from fairway.server.routes import Place
+from fairway.server.threads import in_thread
 from fairway.store.objects import Objects
 
 CONTENT_TYPE: Final = "application/gzip"
@@ -47,9 +47,6 @@ _UNFINISHED: Final = ".part"
 _WRITTEN_AT_ONCE: Final = 1 << 20
 _VERBS: Final = {"PUT": "create", "HEAD": "get"}
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Archives:
@@ -142,15 +139,15 @@ class Archives:
                 self._check_room(len(waiting), upload.size)
                 self._check_speed(len(waiting) + upload.size, time.monotonic() - began)
                 if len(waiting) >= _WRITTEN_AT_ONCE:
-                    await _in_thread(upload.write, waiting)
+                    await in_thread(upload.write, waiting)
                     waiting = bytearray()
-            await _in_thread(upload.write, waiting)
+            await in_thread(upload.write, waiting)
             if upload.digest() != digest:
                 raise Invalid(
                     f"what arrived is not the archive: {upload.size} bytes with the SHA-256 {upload.digest()} and not "
                     f"{digest}; nothing was kept, send it again"
                 )
-            await _in_thread(upload.finish, path)
+            await in_thread(upload.finish, path)
             self._use(path)
             return upload.size
         finally:
@@ -216,16 +213,6 @@ class _Upload:
         """Whatever is not finished is gone."""
         os.close(self._file)
         self._path.unlink(missing_ok=True)
-
-
-async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Done in a thread, and to its end even if whoever waits gives up: the file it works on is closed afterwards."""
-    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait([work])
-        raise
 
 
 def _described(where: Place, size: int) -> Manifest:

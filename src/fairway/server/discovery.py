@@ -101,6 +101,7 @@ class _Sub:
 _SUBRESOURCES: Final[Mapping[str, _Sub]] = {
     "binding": _Sub(verbs=("create",), kind="Binding"),
     "eviction": _Sub(verbs=("create",), kind="Eviction", group="policy", version="v1"),
+    "files": _Sub(verbs=("get",)),
     "finalize": _Sub(verbs=("update",)),
     "log": _Sub(verbs=("get",)),
     "status": _Sub(verbs=_STATUS_VERBS),

@@ -20,7 +20,7 @@ from fairway.managed.states import FINAL
 from fairway.server.limits import Limits
 from fairway.server.logs.reading import log_path
 from fairway.server.logs.requests import LogOptions, parse_options
-from fairway.server.podlogs import Logs, Source, answer, has_ended, nothing, pod_log, pod_until, tell
+from fairway.server.podlogs import Logs, Source, answer, has_ended, nothing, pod_until, tell
 from fairway.server.requests import OpenRequest, Request, Send
 from fairway.server.responses import Response
 from fairway.server.routes import Route
@@ -33,7 +33,7 @@ _UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 """It becomes part of a path, and comes from a status."""
 
 
-class _Wanted(NamedTuple):
+class Wanted(NamedTuple):
     """The attempt that is asked for, `None` for what the job itself decides."""
 
     task: int | None
@@ -43,7 +43,7 @@ class _Wanted(NamedTuple):
     follow: bool
 
 
-class _Pod(NamedTuple):
+class AttemptPod(NamedTuple):
     """The pod of an attempt; without a UID it has never been."""
 
     name: str
@@ -64,7 +64,7 @@ async def job_log(
     wanted = _wanted(request, options)
     entry = objects.get(route.kind, route.namespace, route.name)
     job = readable(entry)
-    pod = _chosen(objects, job, wanted)
+    pod = chosen(objects, job, wanted)
     if pod is None and (not wanted.follow or _is_over(job)):
         return nothing()
 
@@ -77,7 +77,7 @@ async def job_log(
     return None
 
 
-def _wanted(request: Request, options: LogOptions) -> _Wanted:
+def _wanted(request: Request, options: LogOptions) -> Wanted:
     container = options.container or CONTAINERS[-1]
     if container not in CONTAINERS:
         raise BadRequest(
@@ -85,12 +85,12 @@ def _wanted(request: Request, options: LogOptions) -> _Wanted:
         )
     if options.previous:
         raise BadRequest("previous: Forbidden: what ran before has an attempt of its own: say `attempt`")
-    return _Wanted(
+    return Wanted(
         request.number("task"), request.number("attempt"), request.number("rank") or 0, container, options.follow
     )
 
 
-def _chosen(objects: Objects, job: Manifest, wanted: _Wanted) -> _Pod | None:
+def chosen(objects: Objects, job: Manifest, wanted: Wanted) -> AttemptPod | None:
     """The pod that is meant; `None` if it may still come, `BadRequest` if it will not."""
     status = job.get("status") or {}
     task = (status.get("task") or 0) if wanted.task is None else wanted.task
@@ -108,17 +108,17 @@ def _chosen(objects: Objects, job: Manifest, wanted: _Wanted) -> _Pod | None:
     return None if attempt is None else _pod_of(objects, job, attempt, wanted.rank)
 
 
-def _pod_of(objects: Objects, job: Manifest, attempt: dict[str, Any], rank: int) -> _Pod | None:
+def _pod_of(objects: Objects, job: Manifest, attempt: dict[str, Any], rank: int) -> AttemptPod | None:
     metadata = job["metadata"]
     for pod in attempt.get("pods") or ():
         if pod.get("rank", 0) != rank:
             continue
         if pod.get("uid"):
-            return _Pod(pod["name"], pod["uid"]) if _UID.fullmatch(pod["uid"]) else _Pod("", "")
+            return AttemptPod(pod["name"], pod["uid"]) if _UID.fullmatch(pod["uid"]) else AttemptPod("", "")
         entry = objects.store.get("pods", (metadata["namespace"], pod["name"]))
         if entry is not None and _belongs_to(readable(entry), metadata["uid"]):
-            return _Pod(pod["name"], entry.meta.uid)
-    return _Pod("", "") if attempt.get("endedAt") else None
+            return AttemptPod(pod["name"], entry.meta.uid)
+    return AttemptPod("", "") if attempt.get("endedAt") else None
 
 
 def _check_place(job: Manifest, task: int, rank: int) -> None:
@@ -131,7 +131,7 @@ def _check_place(job: Manifest, task: int, rank: int) -> None:
         raise BadRequest(f"rank: Invalid value: {rank}: {_there_are('rank', 0, nodes - 1)}")
 
 
-def _may_come(attempts: list[dict[str, Any]], wanted: _Wanted) -> bool:
+def _may_come(attempts: list[dict[str, Any]], wanted: Wanted) -> bool:
     """Whether an attempt that is not there will be worth waiting for."""
     latest = _number(attempts[-1]) if attempts else 0
     return wanted.follow and wanted.attempt is not None and wanted.attempt > latest
@@ -160,7 +160,7 @@ def _is_over(job: Manifest) -> bool:
     return status.get("phase") in FINAL and job["spec"].get("retry", 0) <= status.get("observedRetry", 0)
 
 
-async def _awaited(objects: Objects, route: Route, uid: str, wanted: _Wanted, limits: Limits) -> _Pod | None:
+async def _awaited(objects: Objects, route: Route, uid: str, wanted: Wanted, limits: Limits) -> AttemptPod | None:
     """The pod that is meant, once it is there; `None` if the job has ended or is gone, or it took too long."""
     selection = Selection(route.kind, route.namespace, fields=f"metadata.name={route.name}")
     with contextlib.suppress(TimeoutError):
@@ -172,7 +172,7 @@ async def _awaited(objects: Objects, route: Route, uid: str, wanted: _Wanted, li
                     return None
                 job = readable(entry)
                 try:
-                    pod = _chosen(objects, job, wanted)
+                    pod = chosen(objects, job, wanted)
                 except BadRequest:  # too late to refuse, and nothing to be told
                     return None
                 if pod is not None or _is_over(job):
@@ -183,7 +183,7 @@ async def _awaited(objects: Objects, route: Route, uid: str, wanted: _Wanted, li
     return None
 
 
-def _source(state: Path, namespace: str, pod: _Pod, wanted: _Wanted) -> Source:
+def _source(state: Path, namespace: str, pod: AttemptPod, wanted: Wanted) -> Source:
     """The last start of the container; there are more than one only where somebody configured pods to be restarted."""
     directory = log_path(state, namespace, pod.uid, wanted.container, 0).parent
     restart = max((int(path.stem) for path in directory.glob("*.log") if path.stem.isdecimal()), default=0)
@@ -204,7 +204,3 @@ def _has_begun(pod: Manifest, source: Source) -> bool:
     status = pod.get("status") or {}
     both = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     return any(one["name"] == source.container and "running" in (one.get("state") or {}) for one in both)
-
-
-TELLERS: Final = {"pods": pod_log, "managedjobs.fairway.dev": job_log}
-"""Who sends the log of an object, by the resource of its kind."""

@@ -38,6 +38,7 @@ _MANY: Final = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "dele
 _PARTS: Final = {
     "status": {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch"},
     "log": {"GET": "get", "HEAD": "get"},
+    "files": {"GET": "get"},
     "binding": {"POST": "create"},
 }
 _ATTEMPTS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}

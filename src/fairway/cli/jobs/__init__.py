@@ -9,6 +9,8 @@ _COMMANDS = {
     "queue": "Who runs, who waits, at which place and why.",
     "why": "Why a job waits: what is missing, who holds it, what would let it in.",
     "logs": "What a job wrote, in every attempt.",
+    "files": "The files that a job left in its working directory.",
+    "download": "Copy files that a job left to this machine.",
     "cancel": "End jobs for good.",
     "hold": "Take jobs out of the queue until they are released.",
     "release": "Let jobs that are held go on.",

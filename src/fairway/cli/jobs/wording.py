@@ -313,6 +313,8 @@ def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
 
 def _after_the_end(job: Job) -> Iterator[str]:
     number = job.spec.id
+    if job.status.attempt and job.phase not in _WITHOUT_LOGS:
+        yield f"- `fairway jobs files {number}` lists the files that it left."
     if job.phase == "SUCCEEDED":
         return
     if job.status.attempt and job.phase not in _WITHOUT_LOGS:

@@ -20,6 +20,11 @@ def log(namespace: str, name: str) -> str:
     return _in(FAIRWAY, namespace, "managedjobs", name, "log")
 
 
+def files(namespace: str, name: str) -> str:
+    """What a job left in its working directory."""
+    return _in(FAIRWAY, namespace, "managedjobs", name, "files")
+
+
 def waiting(namespace: str | None = None, workload: str = "") -> str:
     """Why Workloads wait; one of them in all detail if it is named."""
     return _in(FAIRWAY, namespace, "waitingjobs", workload)

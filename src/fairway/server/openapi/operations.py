@@ -93,6 +93,14 @@ _LOG: Final = (
     Parameter("timestamps", "boolean", "Put the time before each line."),
 )
 
+_FILES: Final = (
+    Parameter("task", "integer", "Of which task of a pipeline; the current one unless said."),
+    Parameter("attempt", "integer", "Of which attempt; the latest one unless said."),
+    Parameter("rank", "integer", "Of which node; 0, the head, unless said."),
+    Parameter("path", "string", "A file or directory, from the working directory; all of it unless said."),
+    Parameter("format", "string", "`tar` for the files themselves; a list unless said."),
+)
+
 _REVIEWS: Final = (
     ("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews"),
     ("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
@@ -351,6 +359,17 @@ class _Endpoints:
                 answer=None,
                 answer_types=("text/plain",),
                 parameters=_LOG,
+            )
+        if subresource == "files":
+            return self._operation(
+                path,
+                "get",
+                "read",
+                name,
+                "List the files that an attempt left, or read them as a tar archive",
+                answer=None,
+                answer_types=("application/json", "application/x-tar"),
+                parameters=_FILES,
             )
         if subresource == "binding":
             schema = definition("io.k8s.api.core.v1.Binding")
