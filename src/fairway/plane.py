@@ -24,6 +24,7 @@ from fairway.controllers.managed.controller import ManagedJobController
 from fairway.controllers.managed.gatekeeping import ManagedJobGatekeeper
 from fairway.controllers.managed.ids import Ids
 from fairway.controllers.metrics import QueueMetrics
+from fairway.controllers.notrun import NotRunController
 from fairway.controllers.placement import WaitingForNode
 from fairway.controllers.pods.controller import PodController
 from fairway.controllers.provisioning.check_capacity import CheckCapacity
@@ -87,6 +88,7 @@ class Plane:
             ProvisioningController(cluster, kueue),
             CheckCapacity(cluster, kueue),
             JobController(cluster, kubernetes, scheduler),
+            NotRunController(cluster, kubernetes),
             ids,
             ManagedJobController(cluster, configuration, kubernetes, self.queueing, places, remotes),
             scheduler,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from fairway.errors import ApiError, FairwayError, Forbidden
+from fairway.errors import ApiError, FairwayError, Forbidden, NotFound
 from fairway.runtime.privacy import exposure
 
 if TYPE_CHECKING:
@@ -368,6 +368,29 @@ def hopeless(waiting: "Sequence[Waiting]") -> Finding:
         f"{len(found)} of {len(waiting)} that wait can never run as things are: {_named(found)}",
         f"`fairway jobs why {names[0]}` says what they ask for that nobody has",
     )
+
+
+def not_run(rest: "Rest", namespace: str) -> Iterator[Finding]:
+    """Objects of kinds that are stored and not run, which the server has said so of."""
+    from fairway.client.rest import paths  # noqa: PLC0415
+    from fairway.kinds.kind import NOT_RUN  # noqa: PLC0415
+    from fairway.kinds.registry import default_registry  # noqa: PLC0415
+
+    for kind in default_registry().kinds:
+        if kind.not_run is None:
+            continue
+        version = kind.api_version(kind.stored)
+        try:
+            items = rest.get(paths.resource(version, kind.plural))["items"]
+        except Forbidden:
+            items = rest.get(paths.resource(version, kind.plural, namespace))["items"]
+        except NotFound:
+            continue
+        found = [one["metadata"]["name"] for one in items if (one.get("status") or {}).get("reason") == NOT_RUN]
+        if found:
+            more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+            count = f"{len(found)} {kind.kind}{'s are' if len(found) > 1 else ' is'} stored and not run"
+            yield warning("not run", f"{count}: {', '.join(found[:_MOST_NAMED])}{more}", kind.not_run.message)
 
 
 def declared_gpus(rest: "Rest") -> int | None:

@@ -95,6 +95,7 @@ def _of_server(rest: "Rest", state: Path | None, namespace: str | None) -> "Iter
         yield checks.gpus(checks.declared_gpus(rest))
     yield from checks.queues(rest, namespace)
     yield from checks.waiting_jobs(rest, namespace)
+    yield from checks.not_run(rest, namespace)
 
 
 def as_text(found: "list[Finding]", on: tables.Screen) -> str:

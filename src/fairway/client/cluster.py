@@ -45,6 +45,10 @@ class Cluster:
             self._kinds[resource] = kind
         return kind
 
+    def kinds(self) -> tuple[Kind, ...]:
+        """Every kind that is served."""
+        return self._registry.kinds
+
     def cache(self, resource: str) -> Informer:
         """All objects of a kind; to be asked for before `run`."""
         kind = self.kind(resource)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fairway.errors import FieldError
 from fairway.kinds.schemas.schema import Schema
@@ -97,6 +97,20 @@ class Rules:
     """`(version, path)`: the path of a field of the stored version as another version calls it."""
 
 
+NOT_RUN: Final = "NotRun"
+"""The reason in the status and the event of an object whose kind is stored and not run."""
+
+
+class NotRun(NamedTuple):
+    """What is said of a kind that is stored and validated, and that nothing runs yet."""
+
+    message: str
+    """That nothing runs it, and what to do instead."""
+
+    status: Callable[[Manifest, str], Manifest]
+    """The status of an object, in the kind's own fields, at a time; its `reason` is `NOT_RUN`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Kind:
     """One kind of object that the API serves."""
@@ -145,6 +159,9 @@ class Kind:
 
     rules: Rules = Rules()
 
+    not_run: NotRun | None = None
+    """Given where objects are stored and nothing runs them; `warn` then says so, too."""
+
     warn: Callable[[Manifest], tuple[str, ...]] | None = None
     """What a client should know that has written an object: its `Warning` headers."""
 
@@ -152,6 +169,9 @@ class Kind:
     """`jobs.batch`, or `pods` in the core group: what messages call it."""
 
     def __post_init__(self) -> None:
+        if self.not_run is not None and self.warn is None:
+            warning = (self.not_run.message,)
+            object.__setattr__(self, "warn", lambda _manifest: warning)
         object.__setattr__(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
 
     def api_version(self, version: str) -> str:

@@ -1,0 +1,1 @@
+"""Kinds that are stored and not run."""
