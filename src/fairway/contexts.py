@@ -11,10 +11,10 @@ from typing import Final
 
 from fairway.client.remotes import KubeconfigRemotes
 from fairway.managed import config
-from fairway.managed.configured import USER_FILE, Config, RunnerConfig
+from fairway.managed.configured import Config, RunnerConfig
 from fairway.managed.tasks.errors import TaskError
 from fairway.runtime.clock import Clock
-from fairway.settings import Settings, is_loopback
+from fairway.settings import Settings, configuration_file, is_loopback
 
 _log = logging.getLogger(__name__)
 _DEFAULT: Final = "~/.kube/config"
@@ -23,7 +23,7 @@ _ALL: Final = "*"
 
 def runner_configuration(settings: Settings) -> RunnerConfig:
     """What the server's configuration says about its own machine; the defaults if it cannot be read."""
-    return _configuration(settings.state / USER_FILE).runner
+    return _configuration(configuration_file(settings.state)).runner
 
 
 def other_servers(settings: Settings, environment: Mapping[str, str], clock: Clock) -> KubeconfigRemotes:
@@ -31,7 +31,7 @@ def other_servers(settings: Settings, environment: Mapping[str, str], clock: Clo
 
     Their kubeconfig is `kubernetes.kubeconfig` of the configuration, else `$KUBECONFIG`, else `~/.kube/config`.
     """
-    said = _configuration(settings.state / USER_FILE)
+    said = _configuration(configuration_file(settings.state))
     return KubeconfigRemotes(
         said.other_servers or environment.get("KUBECONFIG") or _DEFAULT,
         settings.state / "archives",
@@ -49,12 +49,12 @@ def _allowed(contexts: Collection[str] | None, host: str) -> Collection[str] | N
     return None if _ALL in contexts else contexts
 
 
-def _configuration(path: Path) -> Config:
+def _configuration(path: Path | None) -> Config:
     """The server's configuration. One that cannot be read allows nothing, and stops nobody's jobs here."""
+    if path is None:
+        return Config()
     try:
         return config.parse(path.read_bytes(), str(path))
-    except FileNotFoundError:
-        return Config()
     except (OSError, TaskError) as error:
         _log.warning("the configuration is not used, and no job is handed to another server: %s", error)
         return Config(allowed_contexts=())

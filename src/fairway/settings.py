@@ -21,6 +21,15 @@ def state_directory(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get("FAIRWAY_STATE") or "~/.fairway").expanduser()
 
 
+SKYPILOT_CONFIG: Final = "~/.sky/config.yaml"
+
+
+def configuration_file(state: Path) -> Path | None:
+    """The user's configuration: `config.yaml` in the state directory, else SkyPilot's; `None` if there is neither."""
+    own, skypilot = state / "config.yaml", Path(SKYPILOT_CONFIG).expanduser()
+    return next((path for path in (own, skypilot) if path.is_file()), None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a server is told at its start."""

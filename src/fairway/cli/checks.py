@@ -164,12 +164,14 @@ def kubeconfig(path: Path) -> Finding:
 
 def configuration(state: Path) -> Finding:
     from fairway.cli.configuration import read_config  # noqa: PLC0415
+    from fairway.settings import SKYPILOT_CONFIG  # noqa: PLC0415
 
     try:
-        read_config(state)
+        found = read_config(state)
     except FairwayError as error:
         return broken("configuration", str(error), "put it right, or take the line out")
-    return ok("configuration", "the configuration can be read")
+    said = [one for one in found.warnings if one.startswith(SKYPILOT_CONFIG)]
+    return ok("configuration", "; ".join(["the configuration can be read", *said]))
 
 
 def starting(state: Path) -> Iterator[Finding]:

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 def read_config(state: Path, settings: Sequence[str] = ()) -> "Config":
     """All layers, the later over the earlier.
 
-    They are `config.yaml` in the state directory, `.fairway.yaml` in this directory or the nearest above it, the
-    environment (`FAIRWAY_…`), and `settings`: `key.path=value`, or the name of a file.
+    They are `config.yaml` in the state directory (SkyPilot's, if that is not there), `.fairway.yaml` in this directory
+    or the nearest above it, the environment (`FAIRWAY_…`), and `settings`: `key.path=value`, or the name of a file.
     """
-    from fairway.managed.configured import ENVIRONMENT, PROJECT_FILE, USER_FILE, Config  # noqa: PLC0415 - not for help
+    from fairway.managed.configured import ENVIRONMENT, PROJECT_FILE, Config  # noqa: PLC0415 - not for help
+    from fairway.settings import configuration_file  # noqa: PLC0415
 
-    files = [path for path in (state / USER_FILE, _project_file(PROJECT_FILE)) if path is not None and path.is_file()]
-    if not files and not settings and not any(os.environ.get(name) for name in ENVIRONMENT):
+    user, project = configuration_file(state), _project_file(PROJECT_FILE)
+    if user is None and project is None and not settings and not any(os.environ.get(name) for name in ENVIRONMENT):
         return Config()
     from fairway.managed import config  # noqa: PLC0415 - reading takes more than most commands do
 
-    layers = [config.parse(text_of(path), str(path)) for path in files]
+    layers = [_of_user(user, state)] if user is not None else []
+    if project is not None:
+        layers.append(config.parse(text_of(project), str(project)))
     layers.append(config.from_environment(os.environ))
     for setting in settings:
         if "=" in setting:
@@ -34,6 +37,24 @@ def read_config(state: Path, settings: Sequence[str] = ()) -> "Config":
         else:
             layers.append(_named(setting))
     return config.merge(layers)
+
+
+def _of_user(path: Path, state: Path) -> "Config":
+    """The user's file; of SkyPilot's it is said that it is read, and why."""
+    from fairway.managed import config  # noqa: PLC0415 - help must not wait for it
+    from fairway.managed.configured import USER_FILE, Config  # noqa: PLC0415
+    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
+    from fairway.settings import SKYPILOT_CONFIG  # noqa: PLC0415
+
+    own = state / USER_FILE
+    if path == own:
+        return config.parse(text_of(path), str(path))
+    try:
+        found = config.parse(text_of(path), str(path))
+    except TaskError as error:
+        error.message += f" (this file is read because {own} is not there; make that one, and this is left alone)"
+        raise
+    return config.merge([found, Config(warnings=(f"{SKYPILOT_CONFIG} is read, as {own} is not there",))])
 
 
 def text_of(path: Path) -> bytes:
