@@ -68,7 +68,7 @@ def test_the_script_is_what_bash_can_read(tmp_path: Path) -> None:
 
 def test_commands_and_options(tmp_path: Path) -> None:
     assert completed(tmp_path, "des") == ["describe"]
-    assert completed(tmp_path, "job", "w") == ["why"]
+    assert completed(tmp_path, "job", "w") == ["why", "wait"]
     assert completed(tmp_path, "jobs", "queue", "--skip") == ["--skip-finished"]
 
 

@@ -14,6 +14,7 @@ SEE = {
     "launch": "jobs launch",
     "logs": "jobs logs",
     "serve": "up",
+    "jobs wait": "jobs cancel",
     "jobs hold": "jobs cancel",
     "jobs release": "jobs cancel",
     "jobs retry": "jobs cancel",

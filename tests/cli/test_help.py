@@ -62,6 +62,7 @@ def test_all_commands_are_known() -> None:
         "logs",
         "files",
         "download",
+        "wait",
         "cancel",
         "hold",
         "release",
@@ -99,7 +100,7 @@ def test_every_option_explains_itself(words: tuple[str, ...]) -> None:
     [
         pytest.param(["serv"], "Did you mean `fairway serve`?", id="nearly a command"),
         pytest.param(["job", "quee"], "Did you mean `fairway jobs queue`?", id="nearly a command for jobs"),
-        pytest.param(["frobnicate"], "`fairway --help` lists what there is", id="no command"),
+        pytest.param(["frobnicate"], "`fairway --help` lists all commands", id="no command"),
         pytest.param(["serve", "--prot", "1"], "--port", id="nearly an option"),
         pytest.param(["users", "add", "x", "--role", "king"], "'admin', 'editor', 'viewer'", id="no role"),
     ],

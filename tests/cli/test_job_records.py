@@ -42,8 +42,8 @@ def test_how_long_it_waited_and_ran(fields: dict[str, Any], waited: float, ran: 
     [
         pytest.param({}, 0, "1 cpu", id="nothing"),
         pytest.param({"resources": {"cpus": 6}}, 0, "6 cpu", id="cpus"),
-        pytest.param({"resources": {"cpus": "4+", "memory": "16+"}}, 0, "4+ cpu, 16+GB", id="at least"),
-        pytest.param({"resources": {"memory": "16GB"}}, 0, "1 cpu, 16GB", id="memory with a unit"),
+        pytest.param({"resources": {"cpus": "4+", "memory": "16+"}}, 0, "4+ cpu, 16Gi+", id="at least"),
+        pytest.param({"resources": {"memory": "16GB"}}, 0, "1 cpu, 16Gi", id="memory with a unit"),
         pytest.param({"resources": {"accelerators": "T4:4"}}, 0, "T4:4", id="accelerators"),
         pytest.param({"resources": {"accelerators": {"T4": 4, "A100": None}}}, 0, "T4:4 or A100:1", id="a map of them"),
         pytest.param({"resources": {"accelerators": ["T4:4", "L4:2"]}}, 0, "T4:4 or L4:2", id="a list of them"),

@@ -416,7 +416,7 @@ def test_for_scripts() -> None:
     one = job(1, attempts=[{"task": 0, "attempt": 1}])
     found = record(one, waiting(one, 3, hints=["would start soon"]), NOW, {})
 
-    assert (found["position"], found["waiting"].hints, found["attempts"][0].attempt) == (3, ["would start soon"], 1)
+    assert (found["position"], found["waiting"]["hints"], found["attempts"][0].attempt) == (3, ["would start soon"], 1)
     assert found["story"][0].startswith("Job 1 (train) of ana has waited")
 
 

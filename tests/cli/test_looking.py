@@ -72,7 +72,7 @@ def test_the_queue(fairway: Here) -> None:
 
     assert (code, errors) == (0, "1 job of other users not shown; -u shows them.\n")
     header, *lines = output.splitlines()
-    titles = "ID NAME USER QUEUE PRIORITY POSITION REQUESTED SUBMITTED WAITED RAN RECOVERIES STATUS WHY"
+    titles = "ID NAME USER QUEUE PRIORITY POS REQUESTED SUBMITTED WAITED RAN RECOVERIES STATUS WHY"
     assert " ".join(header.split()) == titles
     assert [line.split()[1] for line in lines] == ["high", "low", "huge"]
     assert "10 (0+10)" in lines[1]
@@ -87,7 +87,7 @@ def test_the_queue_of_everybody_and_by_name(fairway: Here) -> None:
     assert [one["name"] for one in fairway.json("jobs", "queue", "-s", "running,pending")] == ["high", "huge"]
     assert "there is no job 'nobody'" in fairway.refused("jobs", "queue", "nobody")
     assert "there is no status ENDED" in fairway.refused("jobs", "queue", "-s", "ended", code=2)
-    assert fairway("jobs", "queue", "-s", "FAILED") == "No jobs.\n"
+    assert fairway("jobs", "queue", "-s", "FAILED") == "No such jobs.\n"
 
 
 def test_positions_and_clocks_for_scripts(fairway: Here) -> None:
@@ -126,7 +126,7 @@ def test_queues(fairway: Here) -> None:
     assert cpu.split()[-3:] == ["7", "9", "-"]
     assert "default    default     cluster-queue" in fairway("queues", "-v")
     found = fairway.json("queues", "cluster-queue")
-    assert found["clusterQueues"][0]["pools"][0]["used"] == "7"
+    assert found["clusterQueues"][0]["pools"][0]["used"] == 7
     assert [one["name"] for one in found["localQueues"]] == ["default"]
     assert "there is no ClusterQueue 'nothing'; there are cluster-queue" in fairway.refused("queues", "nothing", code=2)
 

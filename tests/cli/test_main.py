@@ -67,13 +67,15 @@ def test_version_also_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_job_is_taken_for_jobs_and_status_for_queue(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["job", "status", "--help"]) == 0
-    assert "Who runs, who waits, and why." in capsys.readouterr().out
+    assert "List running and waiting jobs, with position and reason." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["--frob"], ["jobs", "quueue"], ["get"], ["top", "surplus"]], ids=" ".join)
 def test_wrong_usage_is_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
-    assert "Usage: fairway" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert "See `fairway" in said
 
 
 @pytest.fixture
@@ -93,19 +95,19 @@ def broken_command(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException],
 @pytest.mark.parametrize(
     ("error", "code", "want"),
     [
-        pytest.param(FairwayError("no way"), 1, "fairway: no way\n", id="what goes wrong on purpose"),
-        pytest.param(NotFound('pods "a" not found'), 1, 'fairway: pods "a" not found\n', id="what the server refuses"),
-        pytest.param(TaskError("task.yaml:3: cpus: 'x'"), 2, "fairway: task.yaml:3: cpus: 'x'\n", id="a wrong task"),
+        pytest.param(FairwayError("no way"), 1, "error: no way\n", id="what goes wrong on purpose"),
+        pytest.param(NotFound('pods "a" not found'), 1, 'error: pods "a" not found\n', id="what the server refuses"),
+        pytest.param(TaskError("task.yaml:3: cpus: 'x'"), 2, "error: task.yaml:3: cpus: 'x'\n", id="a wrong task"),
         pytest.param(
             Unreachable("https://x: nobody answers"),
             1,
-            "fairway: https://x: nobody answers\n"
-            "`fairway up` starts the server of this machine; `fairway doctor` looks for what is wrong.\n",
+            "error: https://x: nobody answers\n"
+            "`fairway up` starts the server of this machine; `fairway doctor` finds what is wrong.\n",
             id="nobody answers",
         ),
         pytest.param(KeyboardInterrupt(), 130, "\n", id="Ctrl-C"),
-        pytest.param(click.Abort(), 1, "Aborted!\n", id="no as an answer"),
-        pytest.param(click.ClickException("so not"), 1, "Error: so not\n", id="what click says"),
+        pytest.param(click.Abort(), 1, "Nothing was changed.\n", id="no as an answer"),
+        pytest.param(click.ClickException("so not"), 1, "error: so not\n", id="what click says"),
         pytest.param(click.exceptions.Exit(7), 7, "", id="an exit code of its own"),
     ],
 )
@@ -142,7 +144,7 @@ def test_who_stops_reading_hears_no_complaint(words: str) -> None:
             check=False,
         )
 
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_ctrl_c_leaves_no_traceback(tmp_path: Path) -> None:
@@ -178,7 +180,7 @@ def test_a_state_directory_that_cannot_be_one_is_said_in_a_line(
         assert main(words) == 1
         last = capsys.readouterr().err.splitlines()[-1]
         assert last == (
-            f"fairway: {tmp_path}/file cannot be the state directory: it is not a directory; choose one that you may "
+            f"error: {tmp_path}/file cannot be the state directory: it is not a directory; choose one that you may "
             "write to with --state or $FAIRWAY_STATE"
         )
 
@@ -192,12 +194,12 @@ def test_a_file_that_nobody_expected_to_be_missing_is_said_in_a_line(
     monkeypatch.setattr("fairway.cli.shutdown._end_server", lost)
 
     assert main(["shutdown"]) == 1
-    assert capsys.readouterr().err == "fairway: /some/file: Permission denied\n"
+    assert capsys.readouterr().err == "error: /some/file: Permission denied\n"
 
 
 def test_a_wrong_option_of_the_server_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--state", str(tmp_path), "--gpus", "many"]) == 2
-    assert capsys.readouterr().err.startswith("fairway: --gpus many: give a number")
+    assert capsys.readouterr().err.startswith("error: --gpus many: give a number")
 
 
 def test_a_working_directory_that_is_gone_is_no_reason_to_fail(tmp_path: Path) -> None:

@@ -113,10 +113,10 @@ def test_what_is_refused_is_said_with_its_place_and_the_rest_is_done(fairway: He
 
     assert (code, output) == (1, "configmap/fine created\n")
     first, second, third = errors.splitlines()
-    assert first.startswith(f"fairway: {file}: ConfigMap ")
+    assert first.startswith(f"error: {file}: ConfigMap ")
     assert "Not_A_Name" in first
-    assert second == f"fairway: {file}:9: the server has no kind 'Konfig'; did you mean configmaps?"
-    assert third.startswith(f"fairway: {file}:13: there is no ClusterQueue in v1 here; it is in kueue.x-k8s.io/")
+    assert second == f"error: {file}:9: the server has no kind 'Konfig'; did you mean configmaps?"
+    assert third.startswith(f"error: {file}:13: there is no ClusterQueue in v1 here; it is in kueue.x-k8s.io/")
 
 
 def test_fields_of_others_are_not_taken_without_being_told_to(server: Server, fairway: Here, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_file_that_is_wrong_is_not_sent_at_all(fairway: Here, tmp_path: Path) 
     (tmp_path / "bad.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n")
 
     assert fairway.refused("apply", "-f", str(tmp_path)) == (
-        f"fairway: {tmp_path}/bad.yaml: metadata.name is missing: the ConfigMap needs a name"
+        f"error: {tmp_path}/bad.yaml: metadata.name is missing: the ConfigMap needs a name"
     )
 
 
@@ -173,16 +173,16 @@ def test_several_kinds_are_told_apart(fairway: Here) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "want"),
     [
-        (["get", "pots"], 1, "fairway: the server has no kind 'pots'; did you mean pods?"),
-        (["get", "cm", "absent"], 1, 'fairway: configmaps "absent" not found'),
+        (["get", "pots"], 1, "error: the server has no kind 'pots'; did you mean pods?"),
+        (["get", "cm", "absent"], 1, 'error: configmaps "absent" not found'),
         (["get", "cm/x", "y"], 2, "'y': after KIND/NAME all others are given so, too"),
         (["get", "cm", "x", "-A"], 2, "a name is one in a namespace"),
         (["get", "cm", "a", "b", "-w"], 2, "--watch follows one kind, or one object, at a time"),
         (["delete"], 2, "say what to delete"),
         (["delete", "cm"], 2, "which configmaps? give names, --selector, or --all for all of them"),
         (["delete", "cm", "x", "--all"], 2, "names do not go with --selector or --all"),
-        (["delete", "cm", "absent"], 1, 'fairway: configmaps "absent" not found'),
-        (["describe", "cm", "absent"], 1, 'fairway: configmaps "absent" not found'),
+        (["delete", "cm", "absent"], 1, 'error: configmaps "absent" not found'),
+        (["describe", "cm", "absent"], 1, 'error: configmaps "absent" not found'),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -339,7 +339,7 @@ def test_what_is_there_is_shown_and_what_is_not_is_told_of(fairway: Here, queues
 
     said = fairway.tried("get", "localqueues", "nope", "user-queue")
     assert (said.code, said.output.splitlines()[1].split()[0]) == (1, "user-queue")
-    assert said.errors == 'fairway: localqueues.kueue.x-k8s.io "nope" not found\n'
+    assert said.errors == 'error: localqueues.kueue.x-k8s.io "nope" not found\n'
 
     said = fairway.tried("get", "localqueues", "nope", "user-queue", "-o", "json")
     assert (said.code, [one["metadata"]["name"] for one in json.loads(said.output)["items"]]) == (1, ["user-queue"])

@@ -3,8 +3,9 @@
 import pytest
 
 from fairway.cli import quotas
+from fairway.cli.amounts import readable
 from fairway.cli.queues import as_text
-from fairway.cli.quotas import Pool, cohorts, local_queue, readable
+from fairway.cli.quotas import Pool, cohorts, local_queue
 from fairway.cli.tables import Screen
 
 from .looking import PAPER, cluster_queue, golden
@@ -77,9 +78,10 @@ def test_for_scripts() -> None:
     assert quotas.queue_record(TEAM_A)["pools"][0] == {
         "flavor": "spot",
         "resource": "cpu",
-        "quota": "9",
-        "used": "12",
-        "borrowed": "3",
+        "unit": "",
+        "quota": 9,
+        "used": 12,
+        "borrowed": 3,
         "borrowingLimit": None,
     }
 
@@ -89,10 +91,13 @@ def test_for_scripts() -> None:
     [
         ("cpu", 5_500_000_000, "5.5"),
         ("cpu", 0, "0"),
-        ("cpu", 333_333_333, "0.33"),
+        ("cpu", 333_333_333, "0.333"),
         ("cpu", 128 * 10**9, "128"),
         ("cpu", 10**9 * 10**9, "unlimited"),
-        ("memory", 1023 * 10**9, "1023"),
+        ("memory", 1023 * 10**9, "<0.001Gi"),
+        ("memory", 512 * 2**20 * 10**9, "0.5Gi"),
+        ("memory", 100 * 2**20 * 10**9, "0.098Gi"),
+        ("memory", 2048 * 2**30 * 10**9, "2048Gi"),
         ("memory", 1536 * 2**20 * 10**9, "1.5Gi"),
         ("memory", 2**70 * 10**9, "unlimited"),
         ("nvidia.com/gpu", 4 * 10**9, "4"),

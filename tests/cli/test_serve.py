@@ -146,7 +146,7 @@ def test_a_state_directory_that_others_can_enter_is_refused(
     said = fairway.refused(*command).splitlines()[-1]
 
     assert said == (
-        f"fairway: the state directory {fairway.state} can be read by others (mode {mode:04o}): it holds tokens and "
+        f"error: the state directory {fairway.state} can be read by others (mode {mode:04o}): it holds tokens and "
         f"keys; chmod 700 {fairway.state}"
     )
     assert list(fairway.state.iterdir()) == []

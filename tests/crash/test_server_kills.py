@@ -155,7 +155,7 @@ def test_a_server_that_cannot_use_the_file_says_so_and_leaves_it(tmp_path: Path,
 
     with pytest.raises(DidNotStart) as refusal:
         Server(tmp_path / "state", "--insecure").start()
-    assert f"fairway: {database}" in str(refusal.value)
+    assert f"error: {database}" in str(refusal.value)
     assert want in str(refusal.value)
     assert "Traceback" not in str(refusal.value)
     assert database.read_bytes() == before

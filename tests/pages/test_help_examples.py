@@ -16,11 +16,14 @@ NOT_RUN = {
     "fairway serve --state ./state --port 0": FOREGROUND,
     "fairway serve --host 0.0.0.0 --tls-cert server.crt --tls-key server.key": FOREGROUND,
     "fairway get workloads -w": FOREGROUND,
-    "fairway jobs logs 3": "follows a job that does not end by itself; with --no-follow it is run",
     "fairway jobs logs -f 3": "follows a job that does not end by itself; with --no-follow it is run",
     "fairway jobs logs 3 --attempt 1": "follows a job that does not end by itself; with --no-follow it is run",
     "fairway jobs logs 3 --attempt all --rank 0 --timestamps": "follows a job that does not end by itself",
-    "fairway logs dev": "follows a job that does not end by itself; with --no-follow it is run",
+    "fairway logs 3": "follows a job that does not end by itself; with --no-follow it is run",
+    "fairway logs pod/sample-job-abcde -c main": "names a pod that the server chose a name for",
+    "fairway jobs wait 3-7": "waits for jobs that do not end by themselves; test_waiting.py has it",
+    "fairway jobs wait train --timeout 2h && fairway jobs launch eval.yaml": "as above",
+    "fairway jobs wait -a -o json": "as above",
 }
 BEFORE = {
     "fairway launch -c dev": "fairway down -y dev; true",

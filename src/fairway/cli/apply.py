@@ -57,7 +57,7 @@ def apply(*, files: tuple[str, ...], force_conflicts: bool, dry_run: bool, **whe
             except (ApiError, NoSuchKindError) as error:
                 failed += 1
                 hint = "; --force-conflicts takes the fields over" if isinstance(error, Conflict) else ""
-                click.echo(f"fairway: {document.where}: {error}{hint}", err=True)
+                click.echo(f"error: {document.where}: {error}{hint}", err=True)
             else:
                 click.echo(said + (" (dry run)" if dry_run else ""))
             for warning in session.rest.warnings:

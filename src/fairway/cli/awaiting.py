@@ -1,5 +1,7 @@
-"""Waiting until jobs are as they should be, by watching them: nothing is asked for again and again."""
+"""Waiting until jobs reach a state, by watching them; nothing is polled."""
 
+import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Final
@@ -8,68 +10,106 @@ from fairway.cli.choosing import Manifest
 from fairway.cli.joblogs import Patience
 from fairway.cli.session import Session, tell
 from fairway.client.rest import Unreachable, paths
-from fairway.errors import Expired, Unavailable
+from fairway.errors import Expired, FairwayError, Unavailable
 
 _WATCH_SECONDS: Final = 300
 
 
-def until(session: Session, jobs: Sequence[Manifest], done: Callable[[Manifest], bool]) -> list[Manifest]:
-    """The jobs when all of them are `done` or gone; of one that is gone, what it was at last.
+class TimedOut(FairwayError):
+    """The time to wait has passed; `jobs` are what they were last seen as."""
 
-    `jobs` are as the server had them at one moment.
+    def __init__(self, jobs: list[Manifest]) -> None:
+        self.jobs = jobs
+        super().__init__("the time to wait has passed")
+
+
+def until(
+    session: Session,
+    jobs: Sequence[Manifest],
+    done: Callable[[Manifest], bool],
+    *,
+    on_done: Callable[[Manifest], None] = lambda _job: None,
+    seconds: float | None = None,
+) -> list[Manifest]:
+    """The jobs when all of them are `done` or deleted; a deleted one as it was last seen.
+
+    `jobs` are as the server had them at one moment. After `seconds` it is `TimedOut`, and the session is over.
     """
-    waiting = _Waiting(jobs, done)
+    progress = _Progress(jobs, done, on_done)
     spaces = {job["metadata"]["namespace"] for job in jobs}
     path = paths.jobs(spaces.pop() if len(spaces) == 1 else None)
     patience = Patience(_away)
-    while not waiting.over:
-        try:
-            _look(session, path, waiting)
-            patience.renew()
-        except (Unreachable, Unavailable) as error:
-            patience.after(error)
-    return [waiting.last[job["metadata"]["uid"]] for job in jobs]
+    deadline = None if seconds is None else time.monotonic() + seconds
+    # A watch may be silent for ever, so the end of the time comes from another thread.
+    alarm = threading.Timer(seconds or 0.0, session.rest.abort)
+    alarm.daemon = True
+    if deadline is not None and not progress.over:
+        alarm.start()
+    try:
+        while not progress.over:
+            try:
+                _look(session, path, progress)
+                patience.renew()
+            except (Unreachable, Unavailable) as error:
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise TimedOut(progress.jobs()) from None
+                patience.after(error)
+    finally:
+        alarm.cancel()
+    return progress.jobs()
 
 
-class _Waiting:
-    def __init__(self, jobs: Sequence[Manifest], done: Callable[[Manifest], bool]) -> None:
-        self.last = {job["metadata"]["uid"]: job for job in jobs}
+class _Progress:
+    """Which jobs are not done yet."""
+
+    def __init__(
+        self, jobs: Sequence[Manifest], done: Callable[[Manifest], bool], on_done: Callable[[Manifest], None]
+    ) -> None:
+        self._last = {job["metadata"]["uid"]: job for job in jobs}
         self._done = done
-        self._left = {uid for uid, job in self.last.items() if not done(job)}
+        self._on_done = on_done
+        self._left = set(self._last)
         self.version = str(max((int(job["metadata"]["resourceVersion"]) for job in jobs), default=0))
+        for job in jobs:
+            self.seen(job, gone=False)
 
     @property
     def over(self) -> bool:
         return not self._left
 
+    def jobs(self) -> list[Manifest]:
+        return list(self._last.values())
+
     def seen(self, job: Manifest, *, gone: bool) -> None:
         uid = job["metadata"]["uid"]
         if uid in self._left:
-            self.last[uid] = job
+            self._last[uid] = job
             if gone or self._done(job):
                 self._left.discard(uid)
+                self._on_done(job)
 
     def listed(self, jobs: Sequence[Manifest]) -> None:
-        """All that there are: the others are gone."""
+        """These are all that exist: the others were deleted."""
         for job in jobs:
             self.seen(job, gone=False)
-        self._left &= {job["metadata"]["uid"] for job in jobs}
+        for uid in self._left - {job["metadata"]["uid"] for job in jobs}:
+            self.seen(self._last[uid], gone=True)
 
 
-def _look(session: Session, path: str, waiting: _Waiting) -> None:
+def _look(session: Session, path: str, progress: _Progress) -> None:
     try:
         with closing(
-            session.rest.watch(path, resourceVersion=waiting.version, timeoutSeconds=_WATCH_SECONDS)
+            session.rest.watch(path, resourceVersion=progress.version, timeoutSeconds=_WATCH_SECONDS)
         ) as events:
             for event in events:
-                waiting.version = event["object"]["metadata"]["resourceVersion"]
-                waiting.seen(event["object"], gone=event["type"] == "DELETED")
-                if waiting.over:
+                progress.version = event["object"]["metadata"]["resourceVersion"]
+                progress.seen(event["object"], gone=event["type"] == "DELETED")
+                if progress.over:
                     return
     except Expired:
         found = session.rest.get(path)
-        waiting.version = found["metadata"]["resourceVersion"]
-        waiting.listed(found["items"])
+        progress.version = found["metadata"]["resourceVersion"]
+        progress.listed(found["items"])
 
 
 def _away() -> None:

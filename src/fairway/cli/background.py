@@ -145,4 +145,4 @@ def _last_words(log: Path, already: int) -> str:
     with log.open("rb") as file:
         file.seek(already)
         lines = file.read().decode(errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("fairway: ") if lines else f"it ended without a word; see {log}"
+    return lines[-1].removeprefix("error: ") if lines else f"it ended without a word; see {log}"

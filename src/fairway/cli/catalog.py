@@ -1,46 +1,45 @@
-"""What commands there are: their names, where they are and what they do in a line.
+"""The commands: their names, their modules and one line about each; and the help of `fairway`, made from that.
 
-Also the help of `fairway` itself, which is made from that. Whoever asks for it should not wait for anything, so nothing
-is imported here.
+Nothing is imported here, so that help is instant.
 """
 
 COMMANDS = {
     "Jobs": {
-        "launch": ("fairway.cli.launch", "Run a task once; after a preemption it is not run again."),
-        "jobs": ("fairway.cli.jobs", "Jobs that come back by themselves: launch, queue, why, logs, cancel and more."),
-        "status": ("fairway.cli.status", "Where the tasks stand that were launched."),
-        "logs": ("fairway.cli.logs", "What a task wrote."),
-        "down": ("fairway.cli.down", "End tasks that were launched, and forget them."),
+        "launch": ("fairway.cli.launch", "Run a task once; it is not run again after a preemption."),
+        "jobs": ("fairway.cli.jobs", "Managed jobs, run again after a preemption: launch, queue, why, cancel ..."),
+        "status": ("fairway.cli.status", "Show launched tasks."),
+        "logs": ("fairway.cli.jobs.logs", "Print and follow the log of a job or a pod."),
+        "down": ("fairway.cli.down", "Stop launched tasks and delete them."),
     },
     "Queues": {
-        "teams": ("fairway.cli.teams", "Teams that share the machine, each with its quota."),
-        "queues": ("fairway.cli.queues", "Quota, what is used, borrowed and waited for, as bars."),
-        "top": ("fairway.cli.top", "Jobs, queues and this machine, live."),
+        "teams": ("fairway.cli.teams", "Add, list, change and remove teams and their quota."),
+        "queues": ("fairway.cli.queues", "Show quota, usage, borrowing and pending jobs of all queues."),
+        "top": ("fairway.cli.top", "Show jobs, queues and this machine, live."),
     },
     "Objects (with or without kubectl)": {
-        "apply": ("fairway.cli.apply", "Create or change what a file says."),
+        "apply": ("fairway.cli.apply", "Create or change objects from a file."),
         "get": ("fairway.cli.get", "List objects of any kind."),
-        "describe": ("fairway.cli.describe", "All about one object, with its events."),
+        "describe": ("fairway.cli.describe", "Show all about one object, with its events."),
         "delete": ("fairway.cli.delete", "Delete objects."),
     },
     "Server": {
-        "up": ("fairway.cli.up", "Start the server in the background, or find it running."),
+        "up": ("fairway.cli.up", "Start the server in the background, if it is not running."),
         "serve": ("fairway.cli.serve", "Run the server in the foreground."),
-        "shutdown": ("fairway.cli.shutdown", "End the server that runs in the background."),
-        "doctor": ("fairway.cli.doctor", "Look for what is wrong, and say how to put it right."),
+        "shutdown": ("fairway.cli.shutdown", "Stop the server."),
+        "doctor": ("fairway.cli.doctor", "Find problems, and say how to solve them."),
         "users": ("fairway.cli.users", "Add, list and remove users; make tokens."),
         "backup": ("fairway.cli.backup", "Copy everything a server needs to a file, and check the copy."),
         "restore": ("fairway.cli.restore", "Put a backup back."),
-        "completion": ("fairway.cli.completion", "Print what makes the shell complete commands and jobs."),
+        "completion": ("fairway.cli.completion", "Print the shell completion script."),
         "version": ("fairway.cli.version", "Print the version."),
     },
 }
-"""By the heading that the help shows them under: the module, which has the command by its name, and the line."""
+"""By heading of the help: the module, which has the command as an attribute of its name, and one line about it."""
 
 PLACES = {name: module for part in COMMANDS.values() for name, (module, _) in part.items()}
 
 ALIASES = {"job": "jobs"}
-"""Other words that people come with."""
+"""Other names of commands. All commands of `jobs` but `launch` also work without `jobs` (see `group`)."""
 
 _START = """\
 Usage: fairway [OPTIONS] COMMAND [ARGS]...
@@ -50,19 +49,23 @@ Usage: fairway [OPTIONS] COMMAND [ARGS]...
   Start here:
     fairway jobs launch 'echo hello'           run something; the server starts by itself
     fairway jobs launch train.yaml             a task file, as SkyPilot's
-    fairway jobs queue                         who runs, who waits, and why
-    fairway jobs why 1                         the whole story of one job
-    export KUBECONFIG=~/.fairway/kubeconfig    then kubectl speaks to it as well
+    fairway queue                              what runs, what waits, and why
+    fairway why 1                              all about one job
+    export KUBECONFIG=~/.fairway/kubeconfig    use kubectl with it
 """
 
 
 def help_text() -> str:
-    """What `fairway --help` prints."""
+    """The text of `fairway --help`."""
     width = max(len(name) for name in PLACES)
     parts = [_START]
     for heading, commands in COMMANDS.items():
         lines = [f"  {name:<{width}}  {line}" for name, (_, line) in commands.items()]
         parts.append("\n".join([f"{heading}:", *lines]) + "\n")
+    parts.append(
+        "The commands of `fairway jobs` work without `jobs` as well:\n"
+        "  queue (or ls), why, files, download, wait, cancel, hold, release, retry, priority\n"
+    )
     parts.append("Options:\n  -h, --help  Show this message and exit.\n")
     parts.append("`fairway COMMAND --help` explains a command.\n")
     return "\n".join(parts)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fairway.cli.completion import files, kinds_and_names
-from fairway.cli.session import all_namespaces_option, object_options, open_session
+from fairway.cli.session import all_namespaces_option, confirmed, object_options, open_session, yes_option
 
 if TYPE_CHECKING:
     from fairway.cli.resources import Resource, Resources
@@ -23,18 +23,21 @@ _POLICIES: Final = {"background": "Background", "foreground": "Foreground", "orp
     multiple=True,
     metavar="FILE|DIR|-",
     shell_complete=files,
-    help="Delete what these files name.",
+    help="Delete the objects in these files.",
 )
-@click.option("--selector", "-l", metavar="LABELS", help="All of the kind with these labels, such as team=a.")
-@click.option("--all", "everything", is_flag=True, help="All of the kind in the namespace.")
-@click.option("--ignore-not-found", is_flag=True, help="What is not there is no error.")
-@click.option("--grace-period", type=click.IntRange(min=0), metavar="SECONDS", help="How long processes have to end.")
+@click.option("--selector", "-l", metavar="LABELS", help="All objects with these labels, such as team=a.")
+@click.option("--all", "everything", is_flag=True, help="All objects of the kind in the namespace.")
+@yes_option
+@click.option("--ignore-not-found", is_flag=True, help="Missing objects are no error.")
+@click.option(
+    "--grace-period", type=click.IntRange(min=0), metavar="SECONDS", help="How long processes may take to end."
+)
 @click.option(
     "--cascade",
     type=click.Choice(list(_POLICIES)),
     default="background",
     show_default=True,
-    help="What becomes of the objects that belong to it.",
+    help="What happens to dependent objects.",
 )
 @all_namespaces_option
 @object_options
@@ -44,12 +47,15 @@ def delete(
     files: tuple[str, ...],
     selector: str | None,
     everything: bool,
+    yes: bool,
     ignore_not_found: bool,
     grace_period: int | None,
     cascade: str,
     **where: Any,
 ) -> None:
-    """Delete objects, by name, by label or by file.
+    """Delete objects by name, by label or by file.
+
+    `--all` and `--all-namespaces` ask first; without a terminal they need -y.
 
     \b
     Examples:
@@ -57,6 +63,7 @@ def delete(
       fairway delete pod/one pod/two
       fairway delete jobs -l team=a
       fairway delete -f queues.yaml
+      fairway delete configmaps --all -y
     """
     from fairway.cli.resources import discover  # noqa: PLC0415 - help must not wait for it
     from fairway.errors import ApiError, NotFound  # noqa: PLC0415
@@ -73,6 +80,8 @@ def delete(
             targets = _of_files(session, resources, files)
         else:
             targets = _of_words(session, resources, words, selector, everything=everything)
+        if targets and (everything or session.all_namespaces):
+            confirmed(f"Deleting {_counted(session, targets)}. Proceed?", yes=yes, required=True)
         for resource, namespace, name in targets:
             try:
                 session.rest.delete(
@@ -82,13 +91,27 @@ def delete(
                 if isinstance(error, NotFound) and ignore_not_found:
                     continue
                 failed += 1
-                click.echo(f"fairway: {error}", err=True)
+                click.echo(f"error: {error}", err=True)
             else:
                 click.echo(f'{resource.title} "{name}" deleted')
         if not targets:
             click.echo("Nothing to delete.", err=True)
     if failed:
         raise click.exceptions.Exit(1)
+
+
+def _counted(session: "Session", targets: "list[tuple[Resource, str | None, str]]") -> str:
+    """`3 pods and 1 jobs.batch in namespace default`."""
+    from collections import Counter  # noqa: PLC0415
+
+    counts = Counter(resource.title for resource, _, _ in targets)
+    spaces = {namespace for resource, namespace, _ in targets if namespace}
+    listed = " and ".join(f"{count} {title}" for title, count in counts.items())
+    if not any(resource.namespaced for resource, _, _ in targets):
+        return listed
+    if session.all_namespaces:
+        return f"{listed} in {len(spaces)} namespace{'s' if len(spaces) != 1 else ''} ({', '.join(sorted(spaces))})"
+    return f"{listed} in namespace {session.namespace}"
 
 
 def _of_files(

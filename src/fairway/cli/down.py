@@ -5,19 +5,19 @@ from typing import Any
 import click
 
 from fairway.cli.announcing import summary
-from fairway.cli.changing import which
+from fairway.cli.changing import ask_before, which
 from fairway.cli.choosing import Manifest, all_jobs, resolve_jobs
 from fairway.cli.completion import job_names
-from fairway.cli.session import Session, confirmed, open_session, output_option, session_options
+from fairway.cli.session import Session, open_session, output_option, session_options, yes_option
 from fairway.cli.tables import as_json
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME|ID]...", shell_complete=job_names)
-@click.option("--all", "-a", "everything", is_flag=True, help="All tasks that I launched, also those that have ended.")
-@click.option("--all-users", "-u", is_flag=True, help="With -a: those of everybody.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--async", "asynchronous", is_flag=True, help="Do not wait until they are gone.")
+@click.option("--all", "-a", "everything", is_flag=True, help="All my launches, ended ones included.")
+@click.option("--all-users", "-u", is_flag=True, help="With -a: launches of all users.")
+@yes_option
+@click.option("--async", "asynchronous", is_flag=True, help="Return at once; do not wait until they are gone.")
 @output_option
 @session_options
 def down(
@@ -30,9 +30,9 @@ def down(
     output: str,
     **where: Any,
 ) -> None:
-    """End tasks that were launched, and remove them with their logs.
+    """Stop launched tasks and delete them, with their logs.
 
-    Names may be patterns such as 'dev-*'. A managed job can be named as well; to end one and keep what it wrote, use
+    Names may be patterns such as 'dev-*'. A managed job can be named as well; to stop one and keep its logs, use
     `fairway jobs cancel`.
 
     \b
@@ -41,18 +41,16 @@ def down(
       fairway down -a -y
     """
     if bool(names) == (everything or all_users):
-        raise click.UsageError("say which tasks: by name or id, or -a for all that I launched")
+        raise click.UsageError("say which tasks: names or ids, or -a for all my launches")
     with open_session(**where) as session:
         found = resolve_jobs(session, names) if names else _launched(session, all_users=all_users)
         if found:
-            confirmed(
-                f"Removing {which(found, 'job')} with {'its' if len(found) == 1 else 'their'} logs. Proceed?", yes=yes
-            )
+            ask_before(session, found, "Stopping and deleting, with logs:", yes=yes, own=True)
             _remove(session, found, wait=not asynchronous)
     if output == "json":
         click.echo(as_json([summary(job) for job in found]))
     else:
-        click.echo(f"{which(found)} removed." if found else "There is nothing to remove.")
+        click.echo(f"{which(found)} deleted." if found else "Nothing to delete.")
 
 
 def _launched(session: Session, *, all_users: bool) -> list[Manifest]:

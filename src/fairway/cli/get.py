@@ -114,7 +114,7 @@ class Failures:
 
     def told(self) -> None:
         for error in self._found:
-            click.echo(f"fairway: {error}", err=True)
+            click.echo(f"error: {error}", err=True)
         if self._found:
             raise click.exceptions.Exit(1)
 

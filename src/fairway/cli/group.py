@@ -1,4 +1,4 @@
-"""`fairway` as a group of click's: commands are imported when they are used."""
+"""The `fairway` command group. Commands are imported when they are used."""
 
 import importlib
 
@@ -13,10 +13,10 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(catalog.PLACES)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         name = catalog.ALIASES.get(cmd_name, cmd_name)
         if name not in catalog.PLACES:
-            return None
+            return _job_commands().get_command(ctx, name)
         command: click.Command = getattr(importlib.import_module(catalog.PLACES[name]), name)
         return command
 
@@ -29,11 +29,19 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            import difflib  # noqa: PLC0415 - only for those who mistype
+            import difflib  # noqa: PLC0415 - only after a typing error
 
-            near = difflib.get_close_matches(args[0], catalog.PLACES, n=1)
-            hint = f" Did you mean `fairway {near[0]}`?" if near else " `fairway --help` lists what there is."
+            known = [*catalog.PLACES, *_job_commands().list_commands(ctx)]
+            near = difflib.get_close_matches(args[0], known, n=1)
+            hint = f" Did you mean `fairway {near[0]}`?" if near else " `fairway --help` lists all commands."
             raise click.UsageError(f"there is no command {args[0]!r}.{hint}", ctx) from None
+
+
+def _job_commands() -> click.Group:
+    """Those of `fairway jobs`, which work without `jobs` as well: `fairway queue`."""
+    from fairway.cli.jobs import jobs  # noqa: PLC0415 - only for those
+
+    return jobs
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

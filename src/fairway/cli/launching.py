@@ -22,7 +22,6 @@ from fairway.cli.choosing import has_ended, id_of, phase_of, title
 from fairway.cli.completion import directories, files, queue_names
 from fairway.cli.session import (
     Session,
-    confirmed,
     open_session,
     output_option,
     session_options,
@@ -62,7 +61,7 @@ def launching_options(command: Command) -> Command:
     """What can be said about a task besides what its file says, and how it is launched."""
     options = [
         click.argument("task", nargs=-1, metavar="TASK.yaml | COMMAND...", shell_complete=files),
-        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+        click.option("--yes", "-y", is_flag=True, help="Accepted as in SkyPilot; a launch asks nothing."),
         click.option("--detach-run", "--detach", "-d", "detach", is_flag=True, help="Do not wait and show the logs."),
         click.option("--async", "asynchronous", is_flag=True, help="Print nothing but the id, and return."),
         click.option("--dryrun", is_flag=True, help="Check everything and say what would be done; send nothing."),
@@ -317,8 +316,6 @@ def run(words: Sequence[str], given: dict[str, Any], *, words_after: Callable[[s
 
     where = {name: given.pop(name) for name in ("state", "kubeconfig", "context", "namespace")}
     wanted = understand(words, {**given, "kubeconfig": where["kubeconfig"]}, state=where["state"], **launch)
-    if not given["dryrun"]:
-        confirmed(_question(wanted), yes=given["yes"])
     with packed(wanted) as packages:
         made = manifests(wanted, packages.files)
         if given["dryrun"]:
@@ -386,11 +383,6 @@ def _predecessor(session: Session, name: str) -> list[Manifest]:
             "or choose another name with -c"
         )
     return [old]
-
-
-def _question(wanted: Wanted) -> str:
-    number = wanted.overrides.num_jobs
-    return f"Launching {f'{number} jobs' if number > 1 else 'job'} {wanted.name}. Proceed?"
 
 
 def _follow(session: Session, job: Manifest, words_after: Callable[[str], str]) -> int:

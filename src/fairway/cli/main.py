@@ -1,8 +1,8 @@
-"""`fairway`: the door for people.
+"""`fairway`: the entry point of the command line.
 
-Help and version are printed before anything is imported. All other commands go through click, which is imported for
-them, and whatever goes wrong ends here: in a line on stderr and an exit code, never in a traceback that nobody asked
-for. 0 is fine, 1 refused or failed, 2 wrong usage or a wrong task file, 130 interrupted.
+Help and version are printed before anything is imported. All other commands go through click. Every error ends here:
+as `error: …` on standard error and an exit code, never as a traceback. 0 is success, 1 refused or failed, 2 wrong usage
+or a wrong task file, 130 interrupted, 141 if the reader of the output is gone.
 """
 
 import os
@@ -10,6 +10,9 @@ import sys
 
 _COMPLETING = "_FAIRWAY_COMPLETE"
 """Set when a shell asks for completions, which comes without arguments as well."""
+
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,9 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a name that cannot be shown is no reason to show nothing
     if _COMPLETING not in os.environ:
         if words in ([], ["-h"], ["--help"], ["help"]):
-            return _told(_help())
+            return _print(_help())
         if words in (["version"], ["--version"]):
-            return _told(_version())
+            return _print(_version())
     return _run(words)
 
 
@@ -38,19 +41,32 @@ def _version() -> str:
     return f"fairway {__version__}\n"
 
 
-def _told(text: str) -> int:
+def _print(text: str) -> int:
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        return _nobody_listens()
+        return _on_broken_pipe()
     return 0
 
 
 def _run(words: list[str]) -> int:
+    try:
+        code = _command(words)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        return _on_broken_pipe()
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")  # after the terminal's `^C`
+        return _INTERRUPTED
+    return code
+
+
+def _command(words: list[str]) -> int:
     import gc  # noqa: PLC0415
 
-    # Importing and decoding make much that stays and nothing that goes: looking for garbage would only take time.
+    # Importing and decoding allocate much that stays: collecting garbage would only take time.
     gc.set_threshold(20_000, 50, 100)
     import click  # noqa: PLC0415 - help must not wait for it
 
@@ -58,37 +74,54 @@ def _run(words: list[str]) -> int:
     from fairway.errors import FairwayError  # noqa: PLC0415
 
     try:
-        # What click gives back is the exit code of a command that ended early, or what the command returned.
-        code = fairway.main(words, prog_name="fairway", standalone_mode=False)
-        sys.stdout.flush()
+        if _COMPLETING in os.environ:
+            fairway.main(words, prog_name="fairway")
+        # Not `fairway.main`: it ends a broken pipe and Ctrl-C in its own way.
+        with fairway.make_context("fairway", list(words)) as context:
+            code = fairway.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.UsageError as error:
+        where = f"\nSee `{error.ctx.command_path} --help`." if error.ctx is not None else ""
+        return _fail(f"{_uncapitalized(error.format_message())}{where}", error.exit_code)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.Abort as stop:
-        if isinstance(stop.__cause__, KeyboardInterrupt):
-            return 130
-        click.echo("Aborted!", err=True)
+        return _fail(_uncapitalized(error.format_message()), error.exit_code)
+    except click.Abort:
+        click.echo("Nothing was changed.", err=True)
         return 1
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        return _nobody_listens()
     except FairwayError as error:
         from fairway.cli.session import without_number  # noqa: PLC0415 - only when something is wrong
 
-        click.echo(f"fairway: {without_number(str(error))}{_way_out(error)}", err=True)
-        return _exit_code(error)
+        return _fail(f"{without_number(str(error))}{_way_out(error)}", _exit_code(error))
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        # Files that somebody has taken away, or the rights to them; what is expected is said where it happens.
-        click.echo(f"fairway: {error.filename or 'this directory'}: {error.strerror or error}", err=True)
-        return 1
+        # Foreseen ones are reported where they happen; this is a file that vanished or may not be read.
+        return _fail(f"{error.filename or 'this directory'}: {error.strerror or error}", 1)
     return code if isinstance(code, int) else 0
 
 
-def _nobody_listens() -> int:
-    """Whoever read our output has gone: what is left of it goes nowhere, and quietly."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
+def _fail(message: str, code: int) -> int:
+    """Print an error, the same way for every command."""
+    sys.stdout.flush()
+    sys.stderr.write(f"error: {message}\n")
+    return code
+
+
+def _uncapitalized(message: str) -> str:
+    """click's messages are sentences; ours follow `error:`."""
+    return message[:1].lower() + message[1:] if message[1:2].islower() else message
+
+
+def _on_broken_pipe() -> int:
+    """The reader of our output is gone: drop the rest quietly, and end as if by SIGPIPE."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
+    return _BROKEN_PIPE
 
 
 def _way_out(error: Exception) -> str:
@@ -96,7 +129,7 @@ def _way_out(error: Exception) -> str:
 
     if not isinstance(error, Unreachable):
         return ""
-    return "\n`fairway up` starts the server of this machine; `fairway doctor` looks for what is wrong."
+    return "\n`fairway up` starts the server of this machine; `fairway doctor` finds what is wrong."
 
 
 def _exit_code(error: Exception) -> int:

@@ -7,16 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from fairway.cli import tables
+from fairway.cli.amounts import number, readable, unit
 from fairway.cli.tables import Column, Screen
 from fairway.model.quantities import Quantity
 
 API: Final = "kueue.x-k8s.io/v1beta2"
-_UNLIMITED: Final = 10**9 * 10**9
-"""In nano-units: a quota beyond a thousand million of anything is meant to bound nothing."""
-
-_NANOS: Final = 10**9
-_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-_BINARY_RESOURCES: Final = frozenset({"memory", "ephemeral-storage"})
 _BARS: Final = (20, 12, 6)
 """How wide a bar is: as wide as there is room for."""
 
@@ -159,30 +154,6 @@ def _nanos(value: Any) -> int:
         return 0
 
 
-def readable(resource: str, nanos: int) -> str:
-    """An amount as people say it: `5.5`, `23.5Gi`, `unlimited`."""
-    if resource in _BINARY_RESOURCES or resource.startswith("hugepages-"):
-        return _binary(nanos)
-    if nanos >= _UNLIMITED:
-        return "unlimited"
-    return _short(nanos / _NANOS)
-
-
-def _binary(nanos: int) -> str:
-    amount = nanos / _NANOS
-    if amount >= 2**60:
-        return "unlimited"
-    step = 0
-    while abs(amount) >= 1024 and step < len(_BINARY) - 1:
-        amount /= 1024
-        step += 1
-    return f"{_short(amount)}{_BINARY[step]}"
-
-
-def _short(amount: float) -> str:
-    return f"{amount:.0f}" if abs(amount) >= 100 or amount == int(amount) else f"{amount:.2f}".rstrip("0").rstrip(".")
-
-
 def as_table(queues: Sequence[ClusterQueue], on: Screen) -> str:
     """A line for each resource of each flavor of each queue; what is said of the queue stands in its first line."""
     columns = (
@@ -297,11 +268,13 @@ def cohort_record(cohort: Cohort) -> dict[str, Any]:
 
 
 def pool_record(pool: Pool) -> dict[str, Any]:
+    """Amounts are numbers, memory in Gi; `null` is a quota that bounds nothing."""
     return {
         "flavor": pool.flavor,
         "resource": pool.resource,
-        "quota": str(Quantity(pool.quota)),
-        "used": str(Quantity(pool.used)),
-        "borrowed": str(Quantity(pool.borrowed)),
-        "borrowingLimit": None if pool.borrowing_limit is None else str(Quantity(pool.borrowing_limit)),
+        "unit": unit(pool.resource),
+        "quota": number(pool.resource, pool.quota),
+        "used": number(pool.resource, pool.used),
+        "borrowed": number(pool.resource, pool.borrowed),
+        "borrowingLimit": None if pool.borrowing_limit is None else number(pool.resource, pool.borrowing_limit),
     }

@@ -1,4 +1,4 @@
-"""`logs` and `jobs logs`: which attempts of a job are shown, and how."""
+"""`jobs logs`: which attempts of a job are shown, and how; and the logs of pods."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -6,10 +6,11 @@ from typing import Any, TypeVar
 import click
 
 from fairway.cli.choosing import Manifest, all_jobs, has_ended, id_of, newest, resolve_jobs, title
-from fairway.cli.following import follow, show
+from fairway.cli.following import follow, show, write
 from fairway.cli.joblogs import Part, Shown, parts_of
 from fairway.cli.session import Session, session_options, tell
-from fairway.errors import FairwayError
+from fairway.client.rest import paths
+from fairway.errors import FairwayError, Forbidden, NotFound
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,19 +28,20 @@ def reading_options(command: Command) -> Command:
             "following",
             default=True,
             show_default=True,
-            help="Go on until the job has ended, through all its attempts.",
+            help="Follow the log until the job has ended, through all its attempts.",
         ),
         click.option(
-            "--attempt", metavar="N|all", help="Of this attempt alone, or of all.  [default: the latest, then the next]"
+            "--attempt", metavar="N|all", help="Only this attempt, or all.  [default: the latest, then the next]"
         ),
-        click.option("--task", metavar="N|NAME", help="Of this task of a pipeline; the first is 0.  [default: all]"),
+        click.option("--task", metavar="N|NAME", help="Only this task of a pipeline; the first is 0.  [default: all]"),
         click.option(
-            "--rank", "--worker", "-w", type=click.IntRange(0), metavar="N", help="Of this node; 0 is the head."
+            "--rank", "--worker", "-w", type=click.IntRange(0), metavar="N", help="Only this node; 0 is the head."
         ),
         click.option(
-            "--tail", type=click.IntRange(0), metavar="N", help="Only the last lines of each node; 0 is all of them."
+            "--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines of each node; 0 for all."
         ),
-        click.option("--timestamps", is_flag=True, help="Before every line, when it was written."),
+        click.option("--timestamps", is_flag=True, help="Begin every line with the time when it was written."),
+        click.option("--container", "-c", default="", metavar="NAME", help="With a pod: this container of it."),
         session_options,
     ]
     for option in reversed(options):
@@ -74,7 +76,7 @@ def read(
     try:
         follow(session, job, shown, done=set(parts_of(job)) - set(wanted))
     except KeyboardInterrupt:
-        tell(f"\nJob {title(job)} goes on; `fairway jobs cancel {id_of(job)}` ends it.")
+        tell(f"\nJob {title(job)} goes on; `fairway jobs cancel {id_of(job)}` stops it.")
         raise
 
 
@@ -94,17 +96,47 @@ def _nothing_yet(job: Manifest, task: int | None) -> str:
     return f"{what} has not started yet; `fairway jobs why {id_of(job)}` says why it waits."
 
 
-def meant(session: Session, words: tuple[str, ...], name: str, *, launched: bool = False) -> Manifest:
-    """The job that is to be read: the newest of those that were named, or of mine."""
+def read_pod(
+    session: Session,
+    name: str,
+    container: str,
+    *,
+    following: bool,
+    tail: int | None,
+    timestamps: bool,
+    **of_jobs: object,
+) -> None:
+    """Print the log of a pod, and follow it while it runs."""
+    if any(value is not None for value in of_jobs.values()):
+        raise click.UsageError("--attempt, --task and --rank are for jobs; a pod has --container")
+    for piece in session.rest.stream(
+        paths.resource("v1", "pods", session.namespace, name, "log"),
+        container=container or None,
+        follow=following or None,
+        tailLines=tail or None,
+        timestamps=timestamps or None,
+    ):
+        write(piece)
+
+
+def pod_named(session: Session, name: str) -> bool:
+    """Whether there is such a pod."""
+    try:
+        session.rest.get(paths.resource("v1", "pods", session.namespace, name))
+    except (NotFound, Forbidden):
+        return False
+    return True
+
+
+def meant(session: Session, words: tuple[str, ...], name: str) -> Manifest:
+    """The job to read: the newest of those that were named, or of mine."""
     if words or name:
         found = newest(resolve_jobs(session, [*words, *([name] if name else [])]))
     else:
-        mine = [job for job in all_jobs(session) if job["spec"].get("user", "") == session.user]
-        found = newest(job for job in mine if not launched or not job["spec"].get("recover", True))
+        found = newest(job for job in all_jobs(session) if job["spec"].get("user", "") == session.user)
     if found is None:
-        what = "launch" if launched else "jobs launch"
         raise NoSuchPartError(
-            f"{session.user} has no jobs in namespace {session.namespace}; `fairway {what}` makes one"
+            f"{session.user} has no jobs in namespace {session.namespace}; `fairway jobs launch` runs one"
         )
     return found
 

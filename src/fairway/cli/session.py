@@ -41,6 +41,7 @@ __all__ = [
     "session_options",
     "tell",
     "without_number",
+    "yes_option",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -71,7 +72,7 @@ def _session_options(command: Command, *short: str) -> Command:
         *short,
         metavar="NS",
         envvar="FAIRWAY_NAMESPACE",
-        help="The namespace.  [default: $FAIRWAY_NAMESPACE, else the context's]",
+        help="The namespace.  [default: $FAIRWAY_NAMESPACE, else that of the context]",
     )
     return namespace(server_options(command))
 
@@ -105,6 +106,11 @@ def all_namespaces_option(command: Command) -> Command:
     return click.option("--all-namespaces", "-A", is_flag=True, help="In all namespaces.")(command)
 
 
+def yes_option(command: Command) -> Command:
+    """`-y`, for commands that may ask."""
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(command)
+
+
 def output_option(command: Command) -> Command:
     """`-o`, for commands that print a table."""
     return click.option(
@@ -113,7 +119,7 @@ def output_option(command: Command) -> Command:
         type=click.Choice(["table", "json"]),
         default="table",
         show_default=True,
-        help="In which form.",
+        help="The output format.",
     )(command)
 
 
@@ -160,18 +166,20 @@ def open_session(
     namespace: str | None = None,
     all_namespaces: bool = False,
     config: "Config | None" = None,
+    own: bool = False,
 ) -> Session:
-    """Speak to the server that the options name; the one of the state directory is started if it does not run.
+    """Connect to the server that the options name; the one of the state directory is started if it does not run.
 
-    `config` is for commands that have read it already.
+    `config` is for commands that have read it already; with `own` it is the server of the state directory, whatever
+    the configuration says.
     """
     from fairway.cli.configuration import read_config  # noqa: PLC0415 - help must not wait for it
     from fairway.client.rest import open_rest  # noqa: PLC0415
 
     config = read_config(state) if config is None else config
-    if kubeconfig is None and config.kubeconfig:
+    if kubeconfig is None and config.kubeconfig and not own:
         kubeconfig = Path(config.kubeconfig)
-    context = context or config.context
+    context = context or ("" if own else config.context)
     if kubeconfig is None:
         rest = _own_server(state, context)
     elif kubeconfig.expanduser().is_file():
@@ -239,15 +247,22 @@ def without_number(message: str) -> str:
     return _OPERATION.sub("", message)
 
 
-def confirmed(question: str, *, yes: bool) -> None:
-    """Ask whether to go on, unless `-y` was given or nobody is there to answer; no ends the command."""
-    if yes or not sys.stdin.isatty():
+def confirmed(question: str, *, yes: bool, required: bool = False) -> None:
+    """Ask whether to go on, unless `-y` was given; no ends the command.
+
+    Without a terminal nobody can answer: a `required` question is then an error that names `-y`, any other is skipped.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        if required:
+            what = question.removesuffix(" Proceed?").rstrip(".")
+            raise click.UsageError(f"{what}: this needs a confirmation, and there is no terminal to ask on; add -y")
         return
     try:
-        click.confirm(question, default=True, abort=True, err=True)
+        click.confirm(question, default=not required, abort=True, err=True)
     except click.Abort as stop:
-        # click makes one of all: of a no, of the end of the input and of Ctrl-C, which has an exit code of its own.
+        # click raises the same for a no, for the end of the input and for Ctrl-C, which has its own exit code.
         if isinstance(stop.__context__, KeyboardInterrupt):
-            tell("")
             raise KeyboardInterrupt from None
         raise

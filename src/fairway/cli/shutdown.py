@@ -1,5 +1,6 @@
 """`fairway shutdown`."""
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -7,33 +8,35 @@ from pathlib import Path
 import click
 
 from fairway.cli.options import state_option
+from fairway.cli.session import yes_option
 from fairway.errors import FairwayError
 
 _PATIENCE_SECONDS = 30.0
 _GRACE_SECONDS = 10.0
-"""For jobs that are told to end."""
+"""From SIGTERM to SIGKILL for jobs."""
 
 
 class StillRunningError(FairwayError):
-    """The server was told to end, but has not."""
+    """The server got SIGTERM, but has not ended."""
 
 
 @click.command()
 @state_option
-@click.option(
-    "--jobs", is_flag=True, help="End all running jobs, too. The next start tries again what may be tried again."
-)
-def shutdown(state: Path, *, jobs: bool) -> None:
-    """End the server that runs on a state directory.
+@click.option("--jobs", is_flag=True, help="Stop all running jobs as well; the next start runs managed jobs again.")
+@yes_option
+def shutdown(state: Path, *, jobs: bool, yes: bool) -> None:
+    """Stop the server of a state directory.
 
-    Returns when it has ended; running jobs go on, unless --jobs is given. When there is no server, that is said, and
-    all is well.
+    Returns when it has ended; running jobs go on, unless --jobs is given. No server to stop is no error. --jobs asks
+    first if jobs of other users run.
 
     \b
     Examples:
       fairway shutdown
       fairway shutdown --jobs
     """
+    if jobs and not yes:
+        _confirm_jobs_of_others(state)
     _end_server(state)
     if jobs and state.is_dir():
         import asyncio  # noqa: PLC0415 - help must not wait for it
@@ -43,6 +46,24 @@ def shutdown(state: Path, *, jobs: bool) -> None:
 
         asyncio.run(end_jobs(state, SystemClock(), _GRACE_SECONDS))
         click.echo("All jobs have ended.")
+
+
+def _confirm_jobs_of_others(state: Path) -> None:
+    """Ask before jobs of other users are stopped, if a server is there to say whose jobs run."""
+    from fairway.cli.changing import ask_before  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.choosing import all_jobs, has_ended, phase_of  # noqa: PLC0415
+    from fairway.cli.session import open_session  # noqa: PLC0415
+    from fairway.client.rest import KubeconfigError, Unreachable  # noqa: PLC0415
+    from fairway.runtime.lease import holder  # noqa: PLC0415
+
+    if not state.is_dir() or holder(state) is None:
+        return
+    with (
+        contextlib.suppress(Unreachable, KubeconfigError),
+        open_session(state=state, all_namespaces=True, own=True) as session,
+    ):
+        running = [job for job in all_jobs(session) if not has_ended(job) and phase_of(job) != "PENDING"]
+        ask_before(session, running, "Stopping", yes=False, own=False)
 
 
 def _end_server(state: Path) -> None:
@@ -62,6 +83,6 @@ def _end_server(state: Path) -> None:
         pass  # it has ended by itself meanwhile
     except psutil.TimeoutExpired:
         raise StillRunningError(
-            f"process {pid} was told to end but still runs after {_PATIENCE_SECONDS:.0f} s; see {state / 'server.log'}"
+            f"process {pid} got SIGTERM but still runs after {_PATIENCE_SECONDS:.0f} s; see {state / 'server.log'}"
         ) from None
     click.echo(f"Fairway (process {pid}) has ended.")

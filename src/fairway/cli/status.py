@@ -23,21 +23,21 @@ _COLUMNS: Final = (
     Column("STATUS", coloured=True),
     Column("LAUNCHED", right=True),
     Column("RAN", right=True),
-    Column("WHY", flexible=True),
+    Column("WHY", flexible=True, least=40),
 )
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME|ID]...", shell_complete=job_names)
-@click.option("--all", "-a", "everything", is_flag=True, help="Also managed jobs, which `fairway jobs queue` lists.")
-@click.option("--all-users", "-u", is_flag=True, help="Those of everybody, not only mine.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Managed jobs as well.")
+@click.option("--all-users", "-u", is_flag=True, help="Tasks of all users, not only mine.")
 @all_namespaces_option
 @output_option
 @session_options
 def status(*, names: tuple[str, ...], everything: bool, all_users: bool, output: str, **where: Any) -> None:
-    """Where the tasks stand that were launched.
+    """Show launched tasks, the newest first.
 
-    The last one is the first in the list. Names may be patterns such as 'dev-*'.
+    Names may be patterns such as 'dev-*'. Managed jobs are listed by `fairway queue`.
 
     \b
     Examples:
@@ -60,9 +60,7 @@ def status(*, names: tuple[str, ...], everything: bool, all_users: bool, output:
     elif jobs:
         click.echo(_table(jobs, states, now, tables.screen()))
     else:
-        click.echo(
-            "Nothing was launched. `fairway launch 'echo hello'` does; managed jobs are in `fairway jobs queue`."
-        )
+        click.echo("No launched tasks. `fairway launch 'echo hello'` runs one; `fairway queue` lists managed jobs.")
 
 
 def _table(jobs: "Sequence[Job]", states: "Mapping[tuple[str, str], Waiting]", now: datetime, on: Screen) -> str:

@@ -111,6 +111,9 @@ class Column(NamedTuple):
     coloured: bool = False
     """Its words have colours."""
 
+    least: int = _LEAST_FLEXIBLE
+    """A flexible column keeps this width, if its cells need it; other columns are left out before that."""
+
 
 def table(
     columns: Sequence[Column],
@@ -162,18 +165,25 @@ def _least(column: Column, cells: Iterable[Cell]) -> int:
     """How narrow a column can be made."""
     title = len(column.title)
     natural = max((width_of(plain("-" if cell is None else str(cell))) for cell in cells), default=0)
-    return max(title, min(natural, _LEAST_FLEXIBLE) if column.flexible else natural)
+    return max(title, min(natural, column.least) if column.flexible else natural)
 
 
 def _fit(widths: list[int], columns: Sequence[Column], edge: int | None) -> None:
-    """Take from the flexible columns, the widest first, what is too much."""
+    """Take what is too much from the flexible columns, the widest first; below their `least` only if that is not
+    enough."""
     if edge is None:
         return
+    for most in (edge, _LEAST_FLEXIBLE):
+        _shrink(widths, columns, edge, most)
+
+
+def _shrink(widths: list[int], columns: Sequence[Column], edge: int, most: int) -> None:
+    """Keep at most `most` of the least width of each column."""
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - edge
     flexible = [index for index, column in enumerate(columns) if column.flexible]
     while excess > 0 and flexible:
         widest = max(flexible, key=lambda index: widths[index])
-        least = max(_LEAST_FLEXIBLE, len(columns[widest].title))
+        least = max(min(columns[widest].least, most), len(columns[widest].title))
         others = sorted((widths[index] for index in flexible if index != widest), reverse=True)
         floor = max(least, min(others[0], widths[widest] - 1) if others else least)
         taken = min(excess, max(widths[widest] - floor, 0))

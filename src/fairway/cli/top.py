@@ -39,7 +39,7 @@ _COLUMNS: Final = (
     Column("RAN", right=True),
     Column("RECOV", right=True),
     Column("STATUS", coloured=True),
-    Column("WHY", flexible=True),
+    Column("WHY", flexible=True, least=30),
 )
 _DISPENSABLE: Final = ("USER", "RECOV", "QUEUE", "REQUESTED", "PRIORITY", "WAITED", "POS", "WHY", "RAN", "NAME")
 """What is left out on a narrow screen, in this order."""
@@ -128,7 +128,7 @@ def queues_of(session: "Session") -> "list[ClusterQueue]":
 
 def machines_of(session: "Session") -> list[Machine]:
     """The nodes, as far as one may see them; how busy the machine is where the server is our own."""
-    from fairway.cli.quotas import readable  # noqa: PLC0415
+    from fairway.cli.amounts import readable  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
     from fairway.errors import Forbidden  # noqa: PLC0415
     from fairway.model.quantities import Quantity  # noqa: PLC0415
@@ -240,7 +240,8 @@ def _queue(queue: "ClusterQueue", on: Screen) -> Iterator[str]:
 
 
 def _pool(pool: "Pool", on: Screen, *, named: bool) -> str:
-    from fairway.cli.quotas import pool_bar, readable  # noqa: PLC0415
+    from fairway.cli.amounts import readable  # noqa: PLC0415
+    from fairway.cli.quotas import pool_bar  # noqa: PLC0415
 
     resource = _SHORT_NAMES.get(pool.resource, pool.resource)
     label = f"{pool.flavor}/{resource}" if named else resource

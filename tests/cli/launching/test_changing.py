@@ -68,7 +68,7 @@ def test_all_of_mine_are_cancelled_at_once(fairway: Commands, three: list[int]) 
     assert said.startswith(f"4 jobs ({three[0] - 1}-{three[2]})")
     versions = {fairway.job(number)["metadata"]["generation"] for number in three}
     assert versions == {2}
-    assert fairway("jobs", "cancel", "-a", "-y") == "There is nothing to cancel.\n"
+    assert fairway("jobs", "cancel", "-a", "-y") == "No job to cancel.\n"
 
 
 def test_those_who_do_not_wait_are_told_what_happens(fairway: Commands, three: list[int]) -> None:
@@ -82,7 +82,7 @@ def test_cancelling_what_has_ended_changes_nothing(fairway: Commands) -> None:
 
     said = fairway.run("jobs", "cancel", "-y", str(number))
 
-    assert (said.code, said.output) == (0, "There is nothing to cancel.\n")
+    assert (said.code, said.output) == (0, "No job to cancel.\n")
     assert said.errors == f"Job {number} (short) has ended already: SUCCEEDED.\n"
 
 
@@ -90,7 +90,7 @@ def test_unknown_jobs_are_named_all_at_once_and_nothing_is_done(fairway: Command
     said = fairway.refused("jobs", "cancel", "-y", "99998", str(three[0]), "nobody", "no-*")
 
     assert said == (
-        "fairway: there is no job '99998', 'nobody' or 'no-*' in namespace default; `fairway jobs queue -a` lists the "
+        "error: there is no job '99998', 'nobody' or 'no-*' in namespace default; `fairway jobs queue -a` lists the "
         "jobs that there are"
     )
     assert fairway.phase(three[0]) == "PENDING"
@@ -105,18 +105,18 @@ def test_it_must_be_clear_which_jobs_are_meant(fairway: Commands, command: str, 
 def test_a_job_that_is_held_waits_outside_the_queue_until_it_is_released(fairway: Commands, three: list[int]) -> None:
     first = str(three[0])
     said = fairway("jobs", "hold", first)
-    assert said == f"Job {first} (alpha) held; `fairway jobs release` puts what is held back into the queue.\n"
+    assert said == f"Job {first} (alpha) held; `fairway jobs release` puts held jobs back into the queue.\n"
     fairway("jobs", "cancel", "-y", "blocker")
     fairway.until(three[1], "RUNNING")
     assert fairway.phase(three[0]) == "PENDING"
 
-    assert fairway("jobs", "release", first) == f"Job {first} (alpha) released; `fairway jobs queue` shows where.\n"
+    assert fairway("jobs", "release", first) == f"Job {first} (alpha) released; `fairway jobs queue` shows the place.\n"
     fairway.until(three[0], "RUNNING")
 
 
 def test_releasing_what_is_not_held_is_said_and_harmless(fairway: Commands, three: list[int]) -> None:
     said = fairway.run("jobs", "release", str(three[0]))
-    assert (said.code, said.output, said.errors) == (0, "", f"Job {three[0]} (alpha) not held.\n")
+    assert (said.code, said.output, said.errors) == (0, "", f"Job {three[0]} (alpha) is not held.\n")
     assert fairway("jobs", "release", "-a") == "No job is held.\n"
 
 
@@ -130,9 +130,9 @@ def test_what_has_ended_can_begin_again_and_nothing_else_can(fairway: Commands, 
 
     fairway.until(three[0], "PENDING")
     assert fairway.refused("jobs", "retry", number) == (
-        f"Job {number} (alpha) has not ended: PENDING. `fairway jobs cancel {number}` ends it."
+        f"Job {number} (alpha) has not ended: PENDING. `fairway jobs cancel {number}` stops it."
     )
-    assert "say which jobs to begin again with" in fairway.refused("jobs", "retry", code=2)
+    assert "say which jobs to run again" in fairway.refused("jobs", "retry", code=2)
 
 
 def test_a_job_that_failed_runs_again_and_keeps_what_it_wrote(fairway: Commands) -> None:
@@ -195,7 +195,7 @@ def test_a_priority_that_is_none_changes_nothing(fairway: Commands, three: list[
     before = fairway.job(three[0])["spec"]
 
     said = fairway.refused("jobs", "priority", str(three[0]), "no-such-class")
-    assert said.startswith("fairway: there is no WorkloadPriorityClass 'no-such-class'; there ")
+    assert said.startswith("error: there is no WorkloadPriorityClass 'no-such-class'; there ")
     said = fairway.refused("jobs", "priority", str(three[0]), "99999999999999", code=2)
     assert "99999999999999: a priority is a number from -2147483648 to 2147483647" in said
 

@@ -169,6 +169,6 @@ def test_a_program_that_only_fairways_own_environment_has_is_refused(
     said = fairway.refused("jobs", "launch", "-y", "--", "python", "x.py", code=2)
 
     assert said == (
-        f"fairway: the command: python is only found in Fairway's own environment ({OWN}), which jobs do not use; "
+        f"error: the command: python is only found in Fairway's own environment ({OWN}), which jobs do not use; "
         "write python3, or activate the environment of your project"
     )

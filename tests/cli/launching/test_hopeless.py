@@ -80,7 +80,7 @@ def test_it_holds_no_quota_and_why_says_what_there_is(fairway: Commands) -> None
     assert not told["waiting"]["canEverRun"]
     assert "no machine here has more than" in told["waiting"]["message"]
     assert any("fairway up --cpus" in hint for hint in told["waiting"]["hints"])
-    assert {pool["used"] for pool in used["pools"]} == {"0"}
+    assert {pool["used"] for pool in used["pools"]} == {0}
 
 
 def test_a_bare_number_is_so_many_gpus_of_any_model(fairway: Commands) -> None:

@@ -37,7 +37,7 @@ def test_the_name_is_taken_while_the_task_lives_and_free_when_it_has_ended(fairw
 
     said = fairway.refused("launch", "-y", "-c", "dev", "true")
     assert said == (
-        f"fairway: dev is RUNNING (job {first['id']}); end it with `fairway down dev`, or choose another name with -c"
+        f"error: dev is RUNNING (job {first['id']}); end it with `fairway down dev`, or choose another name with -c"
     )
 
     fairway("jobs", "cancel", "-y", "dev")
@@ -82,7 +82,7 @@ def test_status_lists_launches_and_with_all_also_jobs(fairway: Commands) -> None
 
 
 def test_where_nothing_was_launched_it_is_said_how(fairway: Commands) -> None:
-    assert fairway("status").startswith("Nothing was launched. `fairway launch")
+    assert fairway("status").startswith("No launched tasks. `fairway launch")
     assert fairway.json("status") == []
 
 
@@ -91,7 +91,7 @@ def test_down_ends_and_forgets(fairway: Commands) -> None:
     (dev,) = fairway.json("status", "dev")
     until(lambda: fairway.json("status", "dev")[0]["status"] == "RUNNING")
 
-    assert fairway("down", "-y", "dev") == f"Job {dev['id']} (dev) removed.\n"
+    assert fairway("down", "-y", "dev") == f"Job {dev['id']} (dev) deleted.\n"
 
     assert names(fairway) == []
     pods = "/api/v1/namespaces/default/pods?labelSelector=fairway.dev/job=dev"
@@ -103,10 +103,10 @@ def test_down_of_all_leaves_managed_jobs_alone(fairway: Commands) -> None:
         fairway("launch", "-y", "-d", "-c", name, "true")
     number = fairway.submitted("true")
 
-    assert masked(fairway("down", "-a", "-y")) == "N jobs (N-N) removed.\n"
+    assert masked(fairway("down", "-a", "-y")) == "N jobs (N-N) deleted.\n"
 
     assert names(fairway) == []
     assert fairway.job(number)["spec"]["id"] == number
-    assert fairway("down", "-a", "-y") == "There is nothing to remove.\n"
+    assert fairway("down", "-a", "-y") == "Nothing to delete.\n"
     assert fairway.json("down", "-a", "-y") == []
     assert "say which tasks" in fairway.refused("down", code=2)

@@ -370,4 +370,4 @@ def test_a_queue_or_a_class_that_is_not_there_is_warned_of(fairway: Commands) ->
 def test_what_the_server_refuses_is_said_in_its_words_alone(fairway: Commands) -> None:
     said = fairway.refused("jobs", "launch", "-y", "--namespace", "nowhere", "true")
 
-    assert said == 'fairway: namespaces "nowhere" not found'
+    assert said == 'error: namespaces "nowhere" not found'

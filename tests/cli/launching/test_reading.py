@@ -142,5 +142,5 @@ def test_a_launch_is_read_by_its_name(fairway: Commands) -> None:
     fairway.submitted("echo of a job")
 
     assert fairway("logs", "reader") == "of a launch\n"
-    assert fairway("logs", "--tail", "1") == "of a launch\n", "the newest launch"
+    assert fairway("logs", "--tail", "1") == "of a job\n", "the newest of mine, whatever it is"
     fairway("down", "-y", "reader")

@@ -1,25 +1,26 @@
-"""`fairway jobs`: one file a verb. Commands are imported when they are used, so that help is instant."""
+"""`fairway jobs`: one module per command, imported when it is used, so that help is instant."""
 
 import importlib
 
 import click
 
 _COMMANDS = {
-    "launch": "Run a task, and run it again whenever it is preempted or lost.",
-    "queue": "Who runs, who waits, at which place and why.",
-    "why": "Why a job waits: what is missing, who holds it, what would let it in.",
-    "logs": "What a job wrote, in every attempt.",
-    "files": "The files that a job left in its working directory.",
-    "download": "Copy files that a job left to this machine.",
-    "cancel": "End jobs for good.",
+    "launch": "Run a task, and run it again after every preemption.",
+    "queue": "List running and waiting jobs, with position and reason.",
+    "why": "Explain why a job waits: what is missing, who holds it, what would admit it.",
+    "logs": "Print the log of a job, of any attempt.",
+    "files": "List the files that a job left in its working directory.",
+    "download": "Copy files of a job to this machine.",
+    "wait": "Wait until jobs have ended.",
+    "cancel": "Stop jobs for good.",
     "hold": "Take jobs out of the queue until they are released.",
-    "release": "Let jobs that are held go on.",
-    "retry": "Begin again with jobs that have ended.",
-    "priority": "Change how important a job is.",
+    "release": "Put held jobs back into the queue.",
+    "retry": "Run ended jobs again.",
+    "priority": "Change the priority of jobs.",
 }
-"""Each is in the module of its name, under its name."""
+"""Each is in the module of its name, as an attribute of its name."""
 
-_ALIASES = {"status": "queue"}
+_ALIASES = {"status": "queue", "ls": "queue", "list": "queue"}
 
 
 class _Commands(click.Group):
@@ -43,19 +44,20 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            import difflib  # noqa: PLC0415 - only for those who mistype
+            import difflib  # noqa: PLC0415 - only after a typing error
 
             near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
-            hint = f" Did you mean `fairway jobs {near[0]}`?" if near else " `fairway jobs --help` lists what there is."
+            hint = f" Did you mean `fairway jobs {near[0]}`?" if near else " `fairway jobs --help` lists all commands."
             raise click.UsageError(f"there is no command {args[0]!r} for jobs.{hint}", ctx) from None
 
 
 @click.group(cls=_Commands)
 def jobs() -> None:
-    """Jobs that come back by themselves.
+    """Managed jobs: they are run again after a preemption or a lost machine.
 
-    A job waits in its queue until there is room for it, runs, and when something more important takes its place it
-    comes back at its old place in the queue, until it has ended.
+    A job waits in its queue until there is quota for it, then runs. When a more important job preempts it, it returns
+    to its old place in the queue and runs again, until it has ended. All these commands also work without `jobs`, such
+    as `fairway queue`, except `launch`; `ls` is short for `queue`.
 
     \b
     Examples:

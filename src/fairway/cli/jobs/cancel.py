@@ -5,14 +5,24 @@ from typing import Any
 
 import click
 
-from fairway.cli.changing import Choice, change, choosing_options, chosen, left_out, told, which
+from fairway.cli.changing import (
+    Choice,
+    ask_before,
+    change,
+    choosing_options,
+    chosen,
+    elsewhere,
+    left_out,
+    report,
+    which,
+)
 from fairway.cli.choosing import Manifest, has_ended, phase_of
-from fairway.cli.session import confirmed, open_session, tell
+from fairway.cli.session import open_session, tell, yes_option
 
 
 @click.command()
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--async", "asynchronous", is_flag=True, help="Do not wait until they have ended.")
+@yes_option
+@click.option("--async", "asynchronous", is_flag=True, help="Return at once; do not wait for the end.")
 @choosing_options
 def cancel(
     *,
@@ -22,10 +32,11 @@ def cancel(
     output: str,
     **where: Any,
 ) -> None:
-    """End jobs for good, those that wait and those that run.
+    """Stop jobs for good, waiting or running.
 
-    All of them are cancelled at once, or none. Their processes get the signal TERM, and some time to end; this command
-    returns when they have ended. What a job wrote stays.
+    All of them are cancelled at once, or none. Their processes get SIGTERM and a grace period; the command returns when
+    they have ended. Logs and results are kept. On a terminal it asks first; jobs of other users need the confirmation
+    everywhere, so a script gives -y.
 
     \b
     Examples:
@@ -39,21 +50,29 @@ def cancel(
         living = [job for job in found if not has_ended(job)]
         left_out(ended, lambda job: f"has ended already: {phase_of(job)}.")
         if not living:
-            told([], output, "There is nothing to cancel.")
+            report([], output, "No job to cancel.")
+            _tell_left(elsewhere(session, choice))
             return
-        confirmed(f"Cancelling {which(living, 'job')}. Proceed?", yes=yes)
+        ask_before(session, living, "Cancelling", yes=yes, own=True)
         changed = change(session, living, lambda _job: {"cancel": True})
         if asynchronous:
-            told(changed, output, f"{_plural(changed)} being cancelled.")
+            report(changed, output, f"{_plural(changed)} being cancelled.")
+            _tell_left(elsewhere(session, choice))
             return
-        from fairway.cli.awaiting import until  # noqa: PLC0415 - not for those who do not wait
+        from fairway.cli.awaiting import until  # noqa: PLC0415 - not with --async
 
         try:
             over = until(session, changed, has_ended)
         except KeyboardInterrupt:
-            tell(f"\n{_plural(changed)} being cancelled all the same.")
+            tell(f"\n{_plural(changed)} still being cancelled.")
             raise
-        told(over, output, _result(over))
+        report(over, output, _result(over))
+        _tell_left(elsewhere(session, choice))
+
+
+def _tell_left(sentence: str) -> None:
+    if sentence:
+        tell(sentence)
 
 
 def _plural(jobs: Sequence[Manifest]) -> str:

@@ -4,17 +4,29 @@ from typing import Any
 
 import click
 
-from fairway.cli.changing import Choice, change, choosing_options, chosen, told, unless_ended, which
-from fairway.cli.session import open_session
+from fairway.cli.changing import (
+    Choice,
+    ask_before,
+    change,
+    choosing_options,
+    chosen,
+    elsewhere,
+    report,
+    unless_ended,
+    which,
+)
+from fairway.cli.session import open_session, tell, yes_option
 
 
 @click.command()
+@yes_option
 @choosing_options
 @click.pass_context
-def hold(ctx: click.Context, /, *, choice: Choice, output: str, **where: Any) -> None:
+def hold(ctx: click.Context, /, *, choice: Choice, yes: bool, output: str, **where: Any) -> None:
     """Take jobs out of the queue until they are released.
 
-    A job that runs is stopped, and gives back what it holds; after its release it runs again, as after a preemption.
+    A running job is stopped and gives back its quota; after its release it runs again, as after a preemption. Jobs of
+    other users are held only after a confirmation.
 
     \b
     Examples:
@@ -24,7 +36,13 @@ def hold(ctx: click.Context, /, *, choice: Choice, output: str, **where: Any) ->
     with open_session(**where) as session:
         found = chosen(session, choice)
         jobs = unless_ended(found)
+        ask_before(session, jobs, "Holding", yes=yes, own=False)
         changed = change(session, jobs, lambda _job: {"hold": True})
+        left = elsewhere(session, choice)
     if changed or output == "json":
-        told(changed, output, f"{which(changed)} held; `fairway jobs release` puts what is held back into the queue.")
+        report(changed, output, f"{which(changed)} held; `fairway jobs release` puts held jobs back into the queue.")
+    elif not found:
+        click.echo("No job to hold.")
+    if left:
+        tell(left)
     ctx.exit(0 if len(changed) == len(found) else 1)

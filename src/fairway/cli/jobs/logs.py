@@ -1,35 +1,55 @@
-"""`fairway jobs logs`."""
+"""`fairway jobs logs`, which is `fairway logs` as well."""
 
 from typing import Any
 
 import click
 
+from fairway.cli.choosing import NoSuchJobError
 from fairway.cli.completion import job_names
-from fairway.cli.reading import meant, read, reading_options
+from fairway.cli.reading import meant, pod_named, read, read_pod, reading_options
 from fairway.cli.session import open_session
 
 
 @click.command()
-@click.argument("job", nargs=-1, metavar="[ID|NAME]", shell_complete=job_names)
-@click.option("--name", "-n", default="", metavar="NAME", help="The newest job that is called so.")
+@click.argument("job", nargs=-1, metavar="[ID|NAME|pod/NAME]", shell_complete=job_names)
+@click.option("--name", "-n", default="", metavar="NAME", help="The newest job with this name.")
 @reading_options
 def logs(*, job: tuple[str, ...], name: str, **options: Any) -> None:
-    """Show what a job wrote, and go on until it has ended.
+    """Print the log of a job, and follow it until the job has ended.
 
-    Without a job, the newest of mine. Setup comes before run; of several nodes, each line is behind the name of its
-    node. When the job comes back after a preemption, the next attempt follows, with a line that says what happened.
-    What a job wrote stays until it is deleted, all attempts of it. Lines of the job go to standard output, lines about
-    the job to standard error; Ctrl-C leaves the job alone.
+    Without a job, my newest one. Setup comes before run; of several nodes, each line begins with the name of its node.
+    When the job is run again after a preemption, the next attempt follows after a line that says what happened. Logs
+    of all attempts are kept until the job is deleted. Lines of the job go to standard output, lines about the job to
+    standard error; Ctrl-C stops reading, not the job.
+
+    A pod is named as in kubectl: pod/NAME. A name that no job has, but a pod, means the pod.
 
     \b
     Examples:
-      fairway jobs logs 3
-      fairway jobs logs --no-follow --tail 100 train
+      fairway logs 3
+      fairway logs --no-follow --tail 100 train
       fairway jobs logs 3 --attempt 1
       fairway jobs logs 3 --attempt all --rank 0 --timestamps
+      fairway logs pod/sample-job-abcde -c main
     """
     if len(job) > 1:
-        raise click.UsageError("one job at a time; say --task for a task of a pipeline")
+        raise click.UsageError("one job at a time; use --task for a task of a pipeline")
     where = {one: options.pop(one) for one in ("state", "kubeconfig", "context", "namespace")}
+    container = options.pop("container")
     with open_session(**where) as session:
-        read(session, meant(session, job, name), **options)
+        kind, slash, pod = job[0].partition("/") if job else ("", "", "")
+        if slash:
+            if kind not in ("pod", "pods", "po"):
+                raise click.UsageError(f"{job[0]!r}: name a job by its id or name, or a pod as pod/NAME")
+            read_pod(session, pod, container, **options)
+            return
+        try:
+            found = meant(session, job, name)
+        except NoSuchJobError:
+            if not (job and pod_named(session, job[0])):
+                raise
+            read_pod(session, job[0], container, **options)
+            return
+        if container:
+            raise click.UsageError("--container is for pods; a job's log has its setup and its run")
+        read(session, found, **options)

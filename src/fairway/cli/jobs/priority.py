@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from fairway.cli.changing import change, missing, told, unless_ended, which
+from fairway.cli.changing import change, missing, report, unless_ended, which
 from fairway.cli.choosing import Manifest, resolve_jobs
 from fairway.cli.completion import job_names
 from fairway.cli.session import open_session, output_option, session_options
@@ -26,11 +26,10 @@ class NoSuchClassError(FairwayError):
 @session_options
 @click.pass_context
 def priority(ctx: click.Context, /, *, words: tuple[str, ...], value: str, output: str, **where: Any) -> None:
-    """Change how important jobs are.
+    """Change the priority of jobs.
 
-    A number, the name of a WorkloadPriorityClass, or `none` for neither. It counts at once: a job that waits moves in
-    its queue, and may take the place of one that runs; one that runs keeps what it has. What preemptions have added to
-    it stays.
+    A number, the name of a WorkloadPriorityClass, or `none` for neither. It takes effect at once: a waiting job moves
+    in its queue and may preempt a running one; a running job keeps its quota. What preemptions have added stays.
 
     \b
     Examples:
@@ -48,7 +47,7 @@ def priority(ctx: click.Context, /, *, words: tuple[str, ...], value: str, outpu
         changed = change(session, jobs, lambda _job: spec)
     if changed or output == "json":
         to = "no priority of its own" if value == "none" else f"priority {value}"
-        told(changed, output, f"{which(changed)}: {to}, from now on.")
+        report(changed, output, f"{which(changed)}: {to}, from now on.")
     ctx.exit(0 if len(changed) == len(found) else 1)
 
 

@@ -1,4 +1,4 @@
-"""`fairway jobs queue`: who runs, who waits, and why."""
+"""`fairway jobs queue`: what runs, what waits, and why."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,7 +30,6 @@ STATUSES: Final = (
     "FAILED_NO_RESOURCE",
     "FAILED_CONTROLLER",
 )
-_FINISHED_SHOWN: Final = 50
 _JSON: Final = "application/json"
 
 _COLUMNS: Final = (
@@ -39,17 +38,17 @@ _COLUMNS: Final = (
     Column("USER"),
     Column("QUEUE"),
     Column("PRIORITY", right=True),
-    Column("POSITION", right=True),
+    Column("POS", right=True),
     Column("REQUESTED", flexible=True),
     Column("SUBMITTED", right=True),
     Column("WAITED", right=True),
     Column("RAN", right=True),
     Column("RECOVERIES", right=True),
     Column("STATUS", coloured=True),
-    Column("WHY", flexible=True),
+    Column("WHY", flexible=True, least=40),
 )
-_DISPENSABLE: Final = ("SUBMITTED", "RECOVERIES", "USER", "REQUESTED", "QUEUE", "WAITED", "PRIORITY", "RAN", "POSITION")
-"""What is left out on a narrow screen, in this order."""
+_DISPENSABLE: Final = ("SUBMITTED", "RECOVERIES", "USER", "QUEUE", "WAITED", "REQUESTED", "PRIORITY", "RAN", "POS")
+"""Columns that are left out on a narrow terminal, in this order."""
 
 _VERBOSE: Final = (Column("NAMESPACE"), Column("TASK"), Column("ATTEMPT", right=True), Column("INFRA"))
 
@@ -64,16 +63,23 @@ def _statuses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, .
 
 @click.command()
 @click.argument("jobs", nargs=-1, metavar="[ID|NAME]...", shell_complete=job_names)
-@click.option("--all", "-a", "everything", is_flag=True, help=f"All that ended, not only the last {_FINISHED_SHOWN}.")
-@click.option("--limit", "-l", type=click.IntRange(min=0), help="How many that ended are shown; 0 for all of them.")
-@click.option("--skip-finished", is_flag=True, help="None that ended.")
-@click.option("--status", "-s", multiple=True, callback=_statuses, metavar="A,B", help="Only jobs in these states.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Ended jobs as well.")
+@click.option("--limit", "-l", type=click.IntRange(min=0), help="The last N ended jobs as well; 0 for all of them.")
+@click.option("--skip-finished", is_flag=True, help="Do not even count the ended jobs.")
+@click.option(
+    "--status",
+    "-s",
+    multiple=True,
+    callback=_statuses,
+    metavar="A,B",
+    help="Only jobs with these statuses, ended ones included.",
+)
 @click.option("--all-users", "-u", is_flag=True, help="Jobs of all users, in all namespaces.")
 @click.option(
     "--verbose",
     "-v",
     is_flag=True,
-    help="All columns, also namespace, task, attempt and infra; nothing is cut off.",
+    help="All columns, namespace, task, attempt and infra included; nothing is cut off.",
 )
 @all_namespaces_option
 @output_option
@@ -90,18 +96,18 @@ def queue(
     output: str,
     **where: Any,
 ) -> None:
-    """Who runs, who waits, and why.
+    """List running and waiting jobs, with position and reason.
 
-    First come the jobs that run, then those that wait, in the order of their queues, then those that ended, the last
-    one first. WAITED is all the time since the submit in which a job did not run. A priority such as `60 (50+10)` was
-    50 and has been raised by 10 for a preemption. A terminal that is too narrow for all columns shows the most
-    important ones; -v shows all.
+    Running jobs come first, then waiting jobs in the order of their queues. Ended jobs are only counted; -a lists them,
+    the last one first. WAITED is the time since submission in which the job did not run. Priority `60 (50+10)` is 50
+    raised by 10 for a preemption. On a terminal that is too narrow, less important columns are left out; -v shows all.
 
     \b
     Examples:
-      fairway jobs queue
-      fairway jobs queue 3 'train-*'        these only, by id or name
-      fairway jobs queue -u -s PENDING      what waits, of everybody
+      fairway queue
+      fairway queue -a                      ended jobs as well
+      fairway jobs queue 3 'train-*'        only these, by id or name
+      fairway jobs queue -u -s PENDING      waiting jobs of all users
       fairway jobs queue -o json
     """
     from fairway.cli.jobs.records import by_name  # noqa: PLC0415 - help must not wait for it
@@ -117,11 +123,11 @@ def queue(
                 raise
             session.all_namespaces = False
             found, waiting = fetched(session, jobs)
-            click.echo(f"Only those of namespace {session.namespace}: the others are not yours to see.", err=True)
+            click.echo(f"Only namespace {session.namespace}: you may not list jobs in the others.", err=True)
         if not all_users and not jobs:
             found = _mine(session, found)
     states = by_name(waiting)
-    most = 0 if everything or jobs else _FINISHED_SHOWN if limit is None else limit
+    most = 0 if everything or jobs or status else limit
     shown = chosen(found, status, most=most, finished=not skip_finished)
     ordered = in_order(shown, states)
     now = datetime.now(UTC)
@@ -129,12 +135,30 @@ def queue(
         click.echo(tables.as_json([record(job, states, now) for job in ordered]))
     elif ordered:
         click.echo(as_table(ordered, states, now, tables.screen(), verbose=verbose))
+    elif not found:
+        click.echo("No jobs. `fairway jobs launch 'echo hello'` runs one.")
     else:
-        click.echo("No jobs." if found else "No jobs. `fairway jobs launch 'echo hello'` runs one.")
+        click.echo("No such jobs." if status else "No running or waiting jobs.")
+    if output != "json" and not skip_finished:
+        hidden = [job for job in found if not job.is_live and (not status or job.phase in status)]
+        tell_ended(hidden, len(hidden) - sum(not job.is_live for job in shown), now)
+
+
+def tell_ended(ended: "Sequence[Job]", hidden: int, now: datetime) -> None:
+    """One line about the ended jobs that are not listed."""
+    if hidden <= 0:
+        return
+    from collections import Counter  # noqa: PLC0415
+
+    last = max(ended, key=_when_ended)
+    counts = ", ".join(f"{count} {phase}" for phase, count in Counter(job.phase for job in ended).most_common())
+    when = f" {duration((now - last.status.ended_at).total_seconds())} ago" if last.status.ended_at else ""
+    which = f"; the last was {last.spec.id} ({tables.plain(last.name)}), {last.phase}{when}" if len(ended) > 1 else when
+    click.echo(f"{len(ended)} ended: {counts}{which}. -a lists {'them' if len(ended) > 1 else 'it'}.", err=True)
 
 
 def fetched(session: "Session", words: Sequence[str] = ()) -> "tuple[list[Job], list[Waiting]]":
-    """The jobs, or those of them that are meant by the words, and what waits in the queues."""
+    """The jobs, or those that the words name, and the waiting Workloads."""
     from fairway.cli.jobs.records import decode_jobs  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
 
@@ -150,7 +174,7 @@ def fetched(session: "Session", words: Sequence[str] = ()) -> "tuple[list[Job], 
 
 
 def who_waits(rest: "Rest", namespace: str | None) -> "list[Waiting]":
-    """What waits in the queues of a server, with its place; nothing where the server cannot say."""
+    """The waiting Workloads of a server with their positions; none if the server cannot say."""
     from fairway.cli.jobs.records import decode_waiting  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
     from fairway.errors import NotFound  # noqa: PLC0415
@@ -171,7 +195,7 @@ def _named(session: "Session", words: Sequence[str]) -> "list[Job]":
 
 
 def _mine(session: "Session", jobs: "list[Job]") -> "list[Job]":
-    """Those of the user who asks; nobody is asked who that is where all jobs are of one user."""
+    """The jobs of the user who asks; the server is not asked who that is if all jobs are of one user."""
     if len({job.spec.user for job in jobs}) < 2:
         return jobs
     own = [job for job in jobs if job.spec.user == session.user]
@@ -181,11 +205,11 @@ def _mine(session: "Session", jobs: "list[Job]") -> "list[Job]":
     return own
 
 
-def chosen(jobs: "Sequence[Job]", statuses: frozenset[str], *, most: int, finished: bool) -> "list[Job]":
-    """Those in the states asked for: all that live, and the last `most` that ended (0: all of those)."""
+def chosen(jobs: "Sequence[Job]", statuses: frozenset[str], *, most: int | None, finished: bool) -> "list[Job]":
+    """Those with the statuses asked for: all live ones, and the last `most` ended ones (0: all, `None`: none)."""
     jobs = [job for job in jobs if not statuses or job.phase in statuses]
     live = [job for job in jobs if job.is_live]
-    if not finished:
+    if not finished or most is None:
         return live
     ended = sorted((job for job in jobs if not job.is_live), key=_when_ended, reverse=True)
     return live + (ended[:most] if most else ended)
@@ -196,7 +220,7 @@ def _when_ended(job: "Job") -> tuple[float, int]:
 
 
 def in_order(jobs: "Sequence[Job]", waiting: "Mapping[tuple[str, str], Waiting]") -> "list[Job]":
-    """First who runs, then who waits in the order of the queues, then who ended, the last one first."""
+    """Running jobs, then waiting ones in the order of the queues, then ended ones, the last one first."""
     from fairway.cli.jobs.records import waiting_of  # noqa: PLC0415
 
     def place(job: "Job") -> tuple[Any, ...]:
@@ -270,7 +294,7 @@ def _verbose(row: list[tables.Cell], job: "Job") -> list[tables.Cell]:
 
 def record(job: "Job", waiting: "Mapping[tuple[str, str], Waiting]", now: datetime) -> dict[str, Any]:
     """The job for `-o json`."""
-    from fairway.cli.jobs.records import requested, waiting_of  # noqa: PLC0415
+    from fairway.cli.jobs.records import requested, requests, waiting_of  # noqa: PLC0415
     from fairway.cli.jobs.wording import in_short  # noqa: PLC0415
 
     entry = waiting_of(job, waiting)
@@ -288,6 +312,7 @@ def record(job: "Job", waiting: "Mapping[tuple[str, str], Waiting]", now: dateti
         "priorityRaisedBy": job.raised_by,
         "priorityClass": job.spec.priority_class,
         "requested": requested(job),
+        "requests": requests(job),
         "submittedAt": job.metadata.creation_timestamp,
         "startedAt": status.started_at,
         "endedAt": status.ended_at,

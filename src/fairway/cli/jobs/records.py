@@ -12,6 +12,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
+from fairway.cli import amounts
+
 PENDING, STARTING, RUNNING, RECOVERING, CANCELLING = "PENDING", "STARTING", "RUNNING", "RECOVERING", "CANCELLING"
 LIVE: Final = frozenset({"", PENDING, STARTING, RUNNING, RECOVERING, CANCELLING})
 DEFAULT_QUEUE: Final = "default"
@@ -262,30 +264,50 @@ def by_name(waiting: list[Waiting]) -> dict[tuple[str, str], Waiting]:
 
 
 def requested(job: Job) -> str:
-    """What every node of the task asks for, and how many nodes there are: `2x(4 cpu, T4:4)`."""
+    """What every node of the task asks for, and how many nodes there are: `2x(4 cpu, 16Gi, T4:4)`."""
     ask = job.ask
     each = ", ".join(_each(ask.resources, job.status.candidate)) or "1 cpu"
     nodes = ask.num_nodes
     return f"{nodes}x({each})" if isinstance(nodes, int) and nodes > 1 else each
 
 
+def requests(job: Job) -> dict[str, Any]:
+    """The same in numbers, for programs: of each node, memory in Gi; several accelerators are alternatives."""
+    resources = _resources(job.ask.resources, job.status.candidate)
+    accelerators = resources.get("accelerators") or resources.get("gpus")
+    cpus, memory = resources.get("cpus"), resources.get("memory")
+    nodes = job.ask.num_nodes
+    return {
+        "nodes": nodes if isinstance(nodes, int) else 1,
+        "cpus": amounts.task_cpus(cpus) if cpus is not None else None if accelerators else 1,
+        "memoryGi": amounts.task_memory(memory) if memory is not None else None,
+        "accelerators": amounts.task_accelerators(accelerators) if accelerators else {},
+    }
+
+
 def _each(resources: Any, candidate: int) -> list[str]:
-    if not isinstance(resources, Mapping):
-        return []
-    resources = _chosen(resources, candidate)
+    resources = _resources(resources, candidate)
     found = []
     accelerators = resources.get("accelerators") or resources.get("gpus")
     cpus, memory = resources.get("cpus"), resources.get("memory")
     if cpus is not None:
-        found.append(f"{cpus} cpu")
+        number = amounts.task_cpus(cpus)
+        least = "+" if str(cpus).endswith("+") else ""
+        found.append(f"{cpus if number is None else f'{number:g}'}{least if number is not None else ''} cpu")
     elif not accelerators:
         found.append("1 cpu")
     if memory is not None:
-        text = str(memory)
-        found.append(f"{text}GB" if text.rstrip("+").replace(".", "", 1).isdigit() else text)
+        size = amounts.task_memory(memory)
+        least = "+" if str(memory).endswith("+") else ""
+        found.append(f"{amounts.gi(size)}{least}" if size is not None else str(memory))
     if accelerators:
-        found.append(_accelerators(accelerators))
+        models = amounts.task_accelerators(accelerators)
+        found.append(" or ".join(f"{model}:{count}" for model, count in models.items()) or str(accelerators))
     return found
+
+
+def _resources(resources: Any, candidate: int) -> Mapping[str, Any]:
+    return _chosen(resources, candidate) if isinstance(resources, Mapping) else {}
 
 
 def _chosen(resources: Mapping[str, Any], candidate: int) -> Mapping[str, Any]:
@@ -296,11 +318,3 @@ def _chosen(resources: Mapping[str, Any], candidate: int) -> Mapping[str, Any]:
             offer = offers[min(candidate, len(offers) - 1)]
             return {**resources, **offer} if isinstance(offer, Mapping) else resources
     return resources
-
-
-def _accelerators(accelerators: Any) -> str:
-    if isinstance(accelerators, Mapping):
-        return " or ".join(f"{name}:{1 if count is None else count}" for name, count in accelerators.items())
-    if isinstance(accelerators, list):
-        return " or ".join(map(str, accelerators))
-    return str(accelerators)

@@ -1,10 +1,12 @@
 """`fairway jobs release`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from fairway.cli.changing import Choice, change, choosing_options, chosen, told, unless_ended, which
+from fairway.cli.changing import Choice, change, choosing_options, chosen, report, unless_ended, which
+from fairway.cli.choosing import Manifest
 from fairway.cli.session import open_session, tell
 
 
@@ -12,7 +14,7 @@ from fairway.cli.session import open_session, tell
 @choosing_options
 @click.pass_context
 def release(ctx: click.Context, /, *, choice: Choice, output: str, **where: Any) -> None:
-    """Let jobs that are held go on, at their old place in the queue.
+    """Put held jobs back into the queue, at their old place.
 
     \b
     Examples:
@@ -24,10 +26,14 @@ def release(ctx: click.Context, /, *, choice: Choice, output: str, **where: Any)
         jobs = unless_ended(found)
         held = [job for job in jobs if job["spec"].get("hold")]
         if choice.words and len(held) < len(jobs):
-            tell(f"{which([job for job in jobs if job not in held])} not held.")
+            tell(f"{_are([job for job in jobs if job not in held])} not held.")
         changed = change(session, held, lambda _job: {"hold": False})
     if changed or output == "json":
-        told(changed, output, f"{which(changed)} released; `fairway jobs queue` shows where.")
+        report(changed, output, f"{which(changed)} released; `fairway jobs queue` shows the place.")
     elif not choice.words:
         click.echo("No job is held.")
     ctx.exit(0 if len(jobs) == len(found) else 1)
+
+
+def _are(jobs: Sequence[Manifest]) -> str:
+    return f"{which(jobs)} {'is' if len(jobs) == 1 else 'are'}"

@@ -1,4 +1,4 @@
-"""`fairway jobs why`: the whole story of a job."""
+"""`fairway jobs why`: everything about one job."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 @output_option
 @session_options
 def why(*, jobs: tuple[str, ...], output: str, **where: Any) -> None:
-    """Why a job stands where it stands.
+    """Explain the state of jobs.
 
-    Of a job that waits: its position, what is missing in which flavor and who holds it, who is ahead, and what would
-    let it in. Of one that ended: how, and what one can do. Of every job: what its attempts were.
+    For a waiting job: its position, what is missing in which flavor and who holds it, which jobs are ahead, and what
+    would admit it. For an ended job: how it ended, and what can be done. For every job: its attempts.
 
     \b
     Examples:
-      fairway jobs why 3
+      fairway why 3
       fairway jobs why train -o json
     """
     import msgspec  # noqa: PLC0415 - help must not wait for it
@@ -103,7 +103,24 @@ def record(
     known = {} if waiting is None else {(job.metadata.namespace, job.status.workload): waiting}
     return {
         **queue.record(job, known, now),
-        "waiting": waiting,
+        "waiting": None if waiting is None else _with_numbers(waiting),
         "attempts": job.status.attempts,
         "story": [line for part in story(job, waiting, now, names) for line in part.lines],
     }
+
+
+def _with_numbers(waiting: "WaitingInDetail") -> dict[str, Any]:
+    """The Workload with its amounts as numbers, memory in Gi."""
+    import msgspec  # noqa: PLC0415
+
+    from fairway.cli.amounts import of_quantity, unit  # noqa: PLC0415
+
+    found: dict[str, Any] = msgspec.to_builtins(waiting)
+    for shortage in found["shortages"]:
+        resource = shortage["resource"]
+        shortage["unit"] = unit(resource)
+        for name in ("missing", "requested"):
+            shortage[name] = of_quantity(resource, shortage[name])[0]
+        for holder in shortage["holders"]:
+            holder["amount"] = of_quantity(resource, holder["amount"])[0]
+    return found

@@ -9,6 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from fairway.cli.amounts import of_quantity
 from fairway.cli.jobs.records import (
     CANCELLING,
     RECOVERING,
@@ -268,9 +269,9 @@ def _in_the_way(waiting: WaitingInDetail) -> Iterator[Part]:
 def _lines_of_shortages(shortages: Sequence[Shortage]) -> Iterator[str]:
     several = len({one.pod_set for one in shortages}) > 1
     for one in shortages:
-        of = f" of {one.requested}" if one.requested else ""
+        of = f" of {of_quantity(one.resource, one.requested)[1]}" if one.requested else ""
         whose = f" for {one.pod_set}" if several else ""
-        yield f"{one.missing} {one.resource}{of} in flavor {one.flavor}{whose}"
+        yield f"{of_quantity(one.resource, one.missing)[1]} {one.resource}{of} in flavor {one.flavor}{whose}"
         held = [f"  {_holder(holder, one.resource)}" for holder in one.holders]
         yield from _named(held, indent="  ")
 
@@ -278,8 +279,9 @@ def _lines_of_shortages(shortages: Sequence[Shortage]) -> Iterator[str]:
 def _holder(holder: Holder, resource: str) -> str:
     leaving = ", is being evicted" if holder.evicting else ""
     queue = f", ClusterQueue {holder.cluster_queue}" if holder.cluster_queue else ""
+    amount = of_quantity(resource, holder.amount)[1]
     return (
-        f"{holder.shown or _called(holder.owner, holder.workload)} holds {holder.amount} {resource}"
+        f"{holder.shown or _called(holder.owner, holder.workload)} holds {amount} {resource}"
         f" (priority {holder.priority}{queue}{leaving})"
     )
 

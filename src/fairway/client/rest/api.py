@@ -23,7 +23,7 @@ from fairway.client.rest.wire import (
     retry_after,
     warnings,
 )
-from fairway.errors import NotFound
+from fairway.errors import Forbidden, NotFound
 
 PatchType = Literal["merge", "json", "strategic"]
 Body = bytes | Callable[[], Iterable[bytes]] | None
@@ -115,10 +115,13 @@ class Rest:
         return self._decoded(answer) if answer else None
 
     def exists(self, path: str) -> bool:
-        """Whether there is something (HEAD)."""
+        """Whether there is something (HEAD).
+
+        False also if one may not look: the answer to HEAD has no words, that to the request that follows has.
+        """
         try:
             self._read(self._asked("HEAD", path, {}))
-        except NotFound:
+        except (NotFound, Forbidden):
             return False
         return True
 
