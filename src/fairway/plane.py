@@ -39,6 +39,7 @@ from fairway.managed.configured import RunnerConfig
 from fairway.managed.pods import Places
 from fairway.model.nodes import DEFAULT_SCHEDULER
 from fairway.model.quantities import format_amount
+from fairway.runner.enforcement import Enforcement
 from fairway.runner.jobfiles import JobFiles
 from fairway.runner.machine import GPU, Machine
 from fairway.runner.results import Retention
@@ -75,7 +76,9 @@ class Plane:
         self._cluster = cluster
         self._supervision = LocalSupervision(settings.state, clock)
         self._defaults = Defaults(cluster, _capacity(machine))
-        self._runner = Runner(cluster, self._supervision, machine, settings.state, kubernetes)
+        self._runner = Runner(
+            cluster, self._supervision, machine, settings.state, kubernetes, enforcement=_enforcement(own)
+        )
         self._parts: list[_Part] = [
             kueue,
             kubernetes,
@@ -134,6 +137,10 @@ def _started(part: _Part, broken: "asyncio.Future[None]") -> "asyncio.Task[None]
 
     task.add_done_callback(ended)
     return task
+
+
+def _enforcement(own: RunnerConfig) -> Enforcement:
+    return Enforcement(**{name: value for name, value in (("cpu", own.cpu), ("memory", own.memory)) if value})
 
 
 def _retention(own: RunnerConfig) -> Retention:

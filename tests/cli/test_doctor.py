@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fairway import __version__
@@ -15,6 +16,7 @@ from fairway.cli.doctor import as_text
 from fairway.cli.quotas import LocalQueue
 from fairway.cli.tables import Screen
 from fairway.client.rest import open_rest
+from fairway.runtime.lease import Hold
 from fairway.testing.servers import Server
 
 from .looking import PAPER, Here
@@ -152,7 +154,47 @@ def test_more_gpus_than_there_are() -> None:
 
 def test_the_supervisor_of_nobody_does_not_answer(tmp_path: Path) -> None:
     assert checks.supervisor(tmp_path).severity == "broken"
-    assert checks.limits(tmp_path).severity == "warning"
+    assert checks.limits(tmp_path).message.startswith("no supervisor runs")
+
+
+@pytest.mark.parametrize(
+    ("controllers", "configured", "severity", "want"),
+    [
+        pytest.param(
+            {"cpu": 2, "memory": 2},
+            "",
+            "ok",
+            "a task's memory is a limit (control groups v2), "
+            "a task's cpu is a share under contention (control groups v2)",
+            id="all is enforced",
+        ),
+        pytest.param(
+            {"memory": 1},
+            "",
+            "warning",
+            "a task's memory is a limit (control groups v1), "
+            "a task's cpu is a share under contention that is not enforced. Why.",
+            id="one controller is missing",
+        ),
+        pytest.param(
+            {"memory": 1},
+            "runner: {cpu: none}",
+            "ok",
+            "a task's memory is a limit (control groups v1), a task's cpu is not enforced (runner.cpu: none)",
+            id="what is not wanted is not missed",
+        ),
+    ],
+)
+def test_what_is_enforced_and_what_is_not(
+    tmp_path: Path, controllers: dict[str, int], configured: str, severity: str, want: str
+) -> None:
+    folder = tmp_path / "supervisor"
+    folder.mkdir()
+    (folder / "limits").write_bytes(msgspec.json.encode({"controllers": controllers, "note": "Why."}))
+    (tmp_path / "config.yaml").write_text(configured)
+    with Hold.acquire(folder):
+        found = checks.limits(tmp_path)
+    assert (found.severity, found.message) == (severity, want)
 
 
 def test_how_it_is_shown() -> None:

@@ -19,6 +19,7 @@ from fairway.runtime.privacy import exposure
 if TYPE_CHECKING:
     from fairway.cli.jobs.records import Waiting
     from fairway.client.rest import Rest
+    from fairway.managed.configured import RunnerConfig
 
 Severity = Literal["ok", "warning", "broken"]
 
@@ -220,35 +221,48 @@ def supervisor(state: Path) -> Finding:
 
 
 def limits(state: Path) -> Finding:
-    """Whether the supervisor has made control groups."""
-    from fairway.runner.supervising.places import folder_of  # noqa: PLC0415
+    """What is enforced of what jobs ask for: what the supervisor can do, and what the configuration wants."""
+    import msgspec  # noqa: PLC0415
+
+    from fairway.runner.supervising.places import Enforceable, folder_of, limits_of  # noqa: PLC0415
     from fairway.runtime.lease import holder  # noqa: PLC0415
 
-    pid = holder(folder_of(state)) if folder_of(state).is_dir() else None
-    if pid is not None and _has_groups(pid):
-        return ok("limits", "CPU and memory limits of jobs are enforced with control groups")
-    return warning(
-        "limits",
-        "CPU and memory limits of jobs are not enforced: no control groups could be made",
-        "run the server as root, or under `systemd-run --user --scope -p Delegate=yes fairway serve`",
-    )
-
-
-def _has_groups(pid: int) -> bool:
+    folder = folder_of(state)
+    if not folder.is_dir() or holder(folder) is None:
+        return ok("limits", "no supervisor runs; what can be enforced is known when it does")
     try:
-        lines = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return False
-    root = Path("/sys/fs/cgroup")
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        mount = root if not controllers else root / controllers
-        group = mount / path.lstrip("/")
-        while group.is_relative_to(mount):
-            if any(group.glob("fairway-*")):
-                return True
-            group = group.parent
-    return False
+        can = msgspec.json.decode(limits_of(folder).read_bytes(), type=Enforceable)
+    except (OSError, msgspec.MsgspecError):
+        return warning("limits", "what is enforced is not known: the supervisor is of another release", _NEW_SUPERVISOR)
+    own = _runner_configuration(state)
+    wanted = {"memory": own.memory or "limit", "cpu": own.cpu or "share"}
+    said = ", ".join(_enforced(name, how, can.controllers.get(name)) for name, how in wanted.items())
+    if all(name in can.controllers for name, how in wanted.items() if how != "none"):
+        return ok("limits", said)
+    way_out = "run the server as root, or as a service with `Delegate=yes` (docs/operate/runner.md)"
+    return warning("limits", f"{said}. {can.note}", way_out)
+
+
+_NEW_SUPERVISOR: Final = "let the jobs end; the next server replaces it"
+_MEANT: Final = {"share": "a share under contention", "limit": "a limit"}
+
+
+def _enforced(name: str, how: str, version: int | None) -> str:
+    if how == "none":
+        return f"a task's {name} is not enforced (runner.{name}: none)"
+    meant = f"a task's {name} is {_MEANT[how]}"
+    return f"{meant} (control groups v{version})" if version else f"{meant} that is not enforced"
+
+
+def _runner_configuration(state: Path) -> "RunnerConfig":
+    from fairway.managed import config  # noqa: PLC0415
+    from fairway.managed.configured import USER_FILE, RunnerConfig  # noqa: PLC0415
+    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
+
+    try:
+        return config.parse((state / USER_FILE).read_bytes(), USER_FILE).runner
+    except (OSError, TaskError):  # another check tells
+        return RunnerConfig()
 
 
 def answer(rest: "Rest", ours: str) -> Iterator[Finding]:

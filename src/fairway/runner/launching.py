@@ -8,15 +8,15 @@ from typing import Any
 from msgspec import Struct
 
 from fairway.kinds.kind import Manifest
-from fairway.model.quantities import Quantity
 from fairway.runner import mounts
 from fairway.runner.devices import Devices, share_of
 from fairway.runner.directories import Directories
+from fairway.runner.enforcement import Enforcement
 from fairway.runner.pods.attempts import process_id
 from fairway.runner.pods.environment import Sources, inherited, variables_of
 from fairway.runner.pods.expansion import expanded
 from fairway.runner.pods.troubles import ConfigError, OutOfResources
-from fairway.runner.processes import Launch, Limits
+from fairway.runner.processes import Launch
 from fairway.runner.supervising.places import make_home
 from fairway.runner.volumes import made_volumes
 
@@ -33,11 +33,17 @@ class Launching:
     """Makes launches; what a pod needs on the disk is made on the way."""
 
     def __init__(
-        self, directories: Directories, sources: Sources, devices: Devices, environment: Mapping[str, str]
+        self,
+        directories: Directories,
+        sources: Sources,
+        devices: Devices,
+        environment: Mapping[str, str],
+        enforcement: Enforcement,
     ) -> None:
         """`environment` is the server's own, of which containers get a few variables."""
         self._directories = directories
         self._sources = sources
+        self._enforcement = enforcement
         self._devices = devices
         self._inherited = inherited(environment)
 
@@ -71,7 +77,7 @@ class Launching:
                 env={**self._inherited, **known, **self._gpus(pod, name)},
                 cwd=str(Path(work) / placed.directory(wanted)) if wanted else work,
                 log=self._directories.log(metadata["namespace"], uid, name, number),
-                limits=_limits(pod, container),
+                limits=self._enforcement.limits(pod, container),
                 home=work,
             ),
             placed.missing,
@@ -121,15 +127,3 @@ def _refuse_root(pod: Manifest, container: Mapping[str, Any]) -> None:
     context = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
     if context.get("runAsNonRoot"):
         raise ConfigError("container has runAsNonRoot and this machine's runner runs as root", lasting=True)
-
-
-def _limits(pod: Manifest, container: Mapping[str, Any]) -> Limits:
-    own = (container.get("resources") or {}).get("limits") or {}
-    whole = (pod["spec"].get("resources") or {}).get("limits") or {}
-    cpu, memory = (own.get(name) or whole.get(name) for name in ("cpu", "memory"))
-    if not cpu and not memory:
-        return Limits()
-    return Limits(
-        cpu_millis=Quantity.parse(cpu).milli() if cpu else None,
-        memory_bytes=Quantity.parse(memory).value() if memory else None,
-    )

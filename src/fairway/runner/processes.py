@@ -16,6 +16,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """What a process and its children may use; `None` sets no limit."""
 
     cpu_millis: int | None = None
+    cpu_share_millis: int | None = None
+    """What it gets at least when others want the same CPUs; unused CPUs are anybody's."""
+
     memory_bytes: int | None = None
 
 

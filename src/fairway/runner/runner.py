@@ -21,6 +21,7 @@ from fairway.kinds.kind import Manifest
 from fairway.runner.attending import Attending
 from fairway.runner.devices import Devices, NotEnough
 from fairway.runner.directories import Directories
+from fairway.runner.enforcement import Enforcement
 from fairway.runner.fitting import Misfit, misfit, requests_of
 from fairway.runner.launching import Launching
 from fairway.runner.machine import GPU, Machine
@@ -69,6 +70,7 @@ class Runner:
         state: Path,
         recorder: Recorder,
         environment: Mapping[str, str] = os.environ,
+        enforcement: Enforcement = Enforcement(),  # noqa: B008 - it cannot change
     ) -> None:
         """`state` is the server's state directory; of `environment` containers get the few variables they may have."""
         self._cluster = cluster
@@ -97,7 +99,7 @@ class Runner:
         self._starting = Starting(
             supervision,
             self._processes,
-            Launching(self._directories, sources, self._devices, environment),
+            Launching(self._directories, sources, self._devices, environment, enforcement),
             self._devices,
             self._directories,
             recorder,

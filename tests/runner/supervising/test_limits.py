@@ -1,6 +1,7 @@
 """Limits: enforced by control groups where the machine lets us have some, and a clear word where it does not."""
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from fairway.runner.processes import Ended, Limits
 from fairway.runner.supervising.cgroups import Cgroups, Mount
 
-from .servers import connected, is_gone, kill, play, supervisor_of
+from .servers import children_of, connected, eventually_so, is_gone, kill, play, supervisor_of
 
 MEGABYTE = 1 << 20
 EATER = "x = bytearray(200 << 20); print(len(x))"
@@ -57,6 +58,33 @@ def test_cpu_is_limited_before_the_program_begins(shared: Path) -> None:
             assert groups_of(token_of(shared)) == []
 
     play(scene())
+
+
+def test_cpus_are_a_share_under_contention(shared: Path) -> None:
+    """Two that want all CPUs get them as they asked for them: nine to one."""
+    burn = "import os\nfor _ in range(os.cpu_count() or 1):\n  if not os.fork():\n    while True: pass\nos.wait()"
+
+    async def scene() -> None:
+        async with connected(shared) as server:
+            for name, millis in (("large", 900), ("small", 100)):
+                await server.start(name, sys.executable, "-c", burn, limits=Limits(cpu_share_millis=millis))
+            if server.supervision.limits_note == "":
+                large, small = (server.processes[name].pid or 0 for name in ("large", "small"))
+                await eventually_so(lambda: seconds_of(large) > 1.0)
+                assert seconds_of(large) > 3 * seconds_of(small)
+            for name in ("large", "small"):
+                await server.stop(name)
+
+    play(scene())
+
+
+def seconds_of(pid: int) -> float:
+    """CPU time of the children of a process."""
+    total = 0
+    for child in children_of(pid):
+        fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.parametrize(
@@ -164,6 +192,19 @@ def test_version_2_gets_its_own_files(second: Mount) -> None:
     assert not group.ran_out_of_memory()
     (place / "memory.events").write_text("low 0\noom 2\noom_kill 1\n")
     assert group.ran_out_of_memory()
+
+
+@pytest.mark.parametrize(("millis", "want"), [(100, "4"), (1000, "39"), (4000, "157"), (1, "1")])
+def test_version_2_has_the_shares_of_a_kubelet(second: Mount, millis: int, want: str) -> None:
+    inner = second.point / "user.slice" / "fairway.service" / "fairway-x"
+    files(inner, cgroup_subtree_control="", cpu_weight="100")
+    cgroups = Cgroups("fairway-x", [second], {"": "/user.slice/fairway.service"})
+    files(inner / f"{cgroups.instance}-1", cpu_weight="100")
+
+    assert cgroups.make(Limits(cpu_share_millis=millis)) is not None
+    assert (inner / f"{cgroups.instance}-1" / "cpu.weight").read_text().startswith(want)
+    assert (inner / "cpu.weight").read_text() != "100", "jobs as a whole weigh as much as all CPUs"
+    assert cgroups.controllers == {"cpu": 2, "memory": 2}
 
 
 @pytest.mark.parametrize(

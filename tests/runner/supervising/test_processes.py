@@ -307,6 +307,7 @@ def test_nobody_else_can_look_into_the_supervisors_folder(shared: Path) -> None:
             assert folder.stat().st_mode & 0o777 == 0o700
             assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
                 "journal": 0o600,
+                "limits": 0o600,
                 "lock": 0o600,
                 "socket": 0o600,
             }

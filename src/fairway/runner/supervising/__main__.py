@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from fairway.runner.supervising import proc, spawning
 from fairway.runner.supervising.cgroups import Cgroups
 from fairway.runner.supervising.journal import Journal
 from fairway.runner.supervising.loop import Loop, note
-from fairway.runner.supervising.places import HELD, Settings, folder_of, socket_of, through
+from fairway.runner.supervising.places import HELD, Enforceable, Settings, folder_of, limits_of, socket_of, through
 from fairway.runner.supervising.supervisor import Supervisor
 from fairway.runtime.lease import AlreadyRunning, Hold
 
@@ -52,6 +53,7 @@ def _serve(directory: str, settings: Settings, tell: int) -> None:
     folder = folder_of(Path(directory))
     journal = Journal(folder / "journal", proc.machine(), time.time())
     cgroups = Cgroups.of_this_machine(f"fairway-{journal.token}")
+    _say_limits(folder, cgroups)
     listener = _listen(Path(directory))
     os.write(tell, b"\0")
     os.close(tell)
@@ -62,6 +64,14 @@ def _serve(directory: str, settings: Settings, tell: int) -> None:
         listener.close()
         cgroups.close()
         journal.close()
+
+
+def _say_limits(folder: Path, cgroups: Cgroups) -> None:
+    """For `fairway doctor`: what can be enforced here, and why the rest cannot."""
+    said = limits_of(folder)
+    with suppress(OSError):
+        said.touch(mode=0o600)
+        said.write_bytes(msgspec.json.encode(Enforceable(controllers=cgroups.controllers, note=cgroups.note)))
 
 
 def _listen(directory: Path) -> socket.socket:

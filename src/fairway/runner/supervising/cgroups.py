@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairway.runner.processes import Limits
+from fairway.runner.shortages import is_shortage
 from fairway.runner.supervising.loop import note
 
 PERIOD_MICROSECONDS = 100_000
 SHORTEST_QUOTA = 1000
 """Microseconds; the kernel takes no less."""
 
+FEWEST_SHARES, MOST_SHARES = 2, 262_144
 _ROOT = Path("/")
 
 
@@ -85,9 +87,17 @@ class Cgroups:
             try:
                 self._homes[controller] = _home(mount, own, name)
                 self._versions[controller] = mount.version
+                if controller == "cpu":  # jobs as a whole against everything else here, as a kubelet has it
+                    for file, value in _share(mount.version, (os.cpu_count() or 1) * 1000):
+                        _set(self._homes[controller], f"?{file}", value)
             except OSError as error:
                 reasons[controller] = f"no control groups can be made under {mount.point} ({error.strerror})"
         self.note = _sentence(reasons)
+
+    @property
+    def controllers(self) -> dict[str, int]:
+        """What can be enforced, and by which version of control groups."""
+        return dict(self._versions)
 
     @classmethod
     def of_this_machine(cls, name: str) -> "Cgroups":
@@ -95,18 +105,22 @@ class Cgroups:
 
     def make(self, limits: Limits) -> Group | None:
         """A new group with these limits, or `None` where there is nothing to limit, or no way to."""
-        wanted = {"cpu": limits.cpu_millis, "memory": limits.memory_bytes}
         name = f"{self.instance}-{next(self._numbers)}"
         directories: list[Path] = []
-        for controller, limit in wanted.items():
-            if limit is None or controller not in self._homes:
+        for controller, home in self._homes.items():
+            settings = list(_SETTINGS[controller](self._versions[controller], limits))
+            if not settings:
                 continue
-            directory = self._homes[controller] / name
+            directory = home / name
             try:
                 directory.mkdir(exist_ok=True)
-                for file, value in _settings(controller, self._versions[controller], limit):
+                for file, value in settings:
                     _set(directory, file, value)
             except OSError as error:
+                if is_shortage(error.errno):
+                    for made in (*directories, directory):
+                        _remove(made)
+                    raise
                 note(f"cannot limit {controller}: {error}")
                 _remove(directory)
                 continue
@@ -140,23 +154,43 @@ class Cgroups:
         return [directory for directory in everything if not directory.name.startswith(f"{self.instance}-")]
 
 
-def _settings(controller: str, version: int, limit: int) -> Iterator[tuple[str, str]]:
+def _memory(version: int, limits: Limits) -> Iterator[tuple[str, str]]:
     """The files to write; those with a `?` only where they are there."""
-    if controller == "memory":
-        if version == 1:
-            yield "memory.limit_in_bytes", str(limit)
-            yield "?memory.memsw.limit_in_bytes", str(limit)
-        else:
-            yield "memory.max", str(limit)
-            yield "?memory.swap.max", "0"
-            yield "?memory.oom.group", "1"
+    limit = limits.memory_bytes
+    if limit is None:
         return
-    quota = max(SHORTEST_QUOTA, limit * PERIOD_MICROSECONDS // 1000)
+    if version == 1:
+        yield "memory.limit_in_bytes", str(limit)
+        yield "?memory.memsw.limit_in_bytes", str(limit)
+    else:
+        yield "memory.max", str(limit)
+        yield "?memory.swap.max", "0"
+        yield "?memory.oom.group", "1"
+
+
+def _cpu(version: int, limits: Limits) -> Iterator[tuple[str, str]]:
+    if limits.cpu_share_millis is not None:
+        yield from _share(version, limits.cpu_share_millis)
+    if limits.cpu_millis is None:
+        return
+    quota = max(SHORTEST_QUOTA, limits.cpu_millis * PERIOD_MICROSECONDS // 1000)
     if version == 1:
         yield "cpu.cfs_period_us", str(PERIOD_MICROSECONDS)
         yield "cpu.cfs_quota_us", str(quota)
     else:
         yield "cpu.max", f"{quota} {PERIOD_MICROSECONDS}"
+
+
+def _share(version: int, millis: int) -> Iterator[tuple[str, str]]:
+    """A share under contention, with a kubelet's numbers."""
+    shares = min(MOST_SHARES, max(FEWEST_SHARES, millis * 1024 // 1000))
+    if version == 1:
+        yield "cpu.shares", str(shares)
+    else:
+        yield "cpu.weight", str(1 + (shares - FEWEST_SHARES) * 9999 // (MOST_SHARES - FEWEST_SHARES))
+
+
+_SETTINGS = {"cpu": _cpu, "memory": _memory}
 
 
 def _set(directory: Path, name: str, value: str) -> None:

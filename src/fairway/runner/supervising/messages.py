@@ -142,7 +142,8 @@ def fault_of(launch: Launch) -> str:
     if launch.home and not launch.home.startswith("/"):
         return f"home {launch.home!r}: give an absolute path"
     limits = launch.limits
-    if any(limit is not None and not 0 < limit < 2**63 for limit in (limits.cpu_millis, limits.memory_bytes)):
+    amounts = (limits.cpu_millis, limits.cpu_share_millis, limits.memory_bytes)
+    if any(amount is not None and not 0 < amount < 2**63 for amount in amounts):
         return f"limits {limits!r}: a limit is greater than 0, or not there"
     return ""
 

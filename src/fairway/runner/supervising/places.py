@@ -24,6 +24,20 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How many files programs may have open (the soft limit); `None` for as many as the supervisor was given."""
 
 
+class Enforceable(Struct, frozen=True, kw_only=True):
+    """What a supervisor can enforce with control groups, as it notes it in its folder."""
+
+    controllers: dict[str, int]
+    """`cpu`, `memory`: the version of control groups that does it."""
+
+    note: str = ""
+    """Why something cannot be enforced."""
+
+
+def limits_of(folder: Path) -> Path:
+    return folder / "limits"
+
+
 def folder_of(directory: Path) -> Path:
     """What belongs to the supervisor alone: its hold, its journal and its socket."""
     return directory / "supervisor"
