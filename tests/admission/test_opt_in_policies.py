@@ -4,87 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairway.admission.config import Aging, Config
+from fairway.admission.config import Config
 from fairway.testing.builders import START, Bench, cluster_queue, moment, workload
-
-# Aging: each preemption raises the victim
-
-
-def preempted_twice(config: Config | None) -> Bench:
-    """`w` is preempted by `u0` and `u1`, one after the other."""
-    bench = Bench(cluster_queue(cpu=1, within="LowerPriority"), config=config, auto_release=True)
-    bench.submit(workload("w", cpu=1))
-    for number in range(2):
-        bench.submit(workload(f"u{number}", cpu=1, priority=5))
-        assert bench.state("w") == "pending"
-        bench.finish(f"u{number}")
-        bench.rest()
-        assert bench.state("w") == "admitted"
-    return bench
-
-
-@pytest.mark.parametrize(
-    ("config", "want_priority"),
-    [
-        pytest.param(None, 0, id="by default a priority stays what it is"),
-        pytest.param(Config(aging=Aging(step=2, cap=10)), 4, id="each preemption adds a step"),
-        pytest.param(Config(aging=Aging(step=2, cap=3)), 3, id="up to the cap"),
-    ],
-)
-def test_preempted_workloads_age(config: Config | None, want_priority: int) -> None:
-    assert preempted_twice(config).record("w").priority == want_priority
-
-
-@pytest.mark.parametrize(
-    ("config", "want_evicted"),
-    [
-        pytest.param(None, True, id="by default it is preempted again and again"),
-        pytest.param(Config(aging=Aging(step=3, cap=10)), False, id="aged enough, it is preempted no more"),
-    ],
-)
-def test_aging_protects(config: Config | None, want_evicted: bool) -> None:  # noqa: FBT001 - a table
-    bench = preempted_twice(config)
-    bench.submit(workload("urgent", cpu=1, priority=5))
-
-    assert (bench.state("w") == "pending") is want_evicted
-
-
-def test_an_aged_workload_goes_before_its_equals() -> None:
-    orders = []
-    for config in (None, Config(aging=Aging(step=1, cap=1))):
-        bench = Bench(
-            cluster_queue(cpu=1, within="LowerPriority", strategy="StrictFIFO"), config=config, auto_release=True
-        )
-        bench.submit(workload("w", cpu=1, created=10), workload("urgent", cpu=1, priority=5))
-        bench.submit(workload("older", cpu=1, created=1))
-        bench.finish("urgent")
-        orders.append(bench.admitted())
-
-    assert orders == [["older"], ["w"]]
-
-
-def test_preemptions_before_a_resubmission_count_as_well() -> None:
-    annotations = {"fairway.dev/preemptions-before": "3"}
-    priorities = []
-    for config in (None, Config(aging=Aging(step=2, cap=100))):
-        bench = Bench(cluster_queue(cpu=1), config=config)
-        bench.submit(
-            workload("w", cpu=1, annotations=annotations),
-            workload("odd", cpu=1, annotations={"fairway.dev/preemptions-before": "many"}),
-        )
-        priorities.append((bench.record("w").priority, bench.record("odd").priority))
-
-    assert priorities == [(0, 0), (6, 0)]
-
-
-def test_other_evictions_do_not_age() -> None:
-    bench = Bench(cluster_queue(cpu=1), config=Config(aging=Aging(step=2, cap=100)), auto_release=True)
-    bench.submit(workload("w", cpu=1))
-    bench.request_eviction("w", "NodeFailures")
-    bench.rest()
-
-    assert bench.record("w").priority == 0
-
 
 # The place in the queue of a resubmitted workload
 

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from fairway.admission import events
 from fairway.admission.config import Config, FairSharing, PreemptionStrategy
 from fairway.admission.instructions import Admit, Evict, Instruction, Unreserve
+from fairway.admission.records import EARNED_PRIORITY
 from fairway.model.objects import ClusterQueue, Cohort, FlavorQuotas, Workload
 from fairway.testing.builders import (
     Bench,
@@ -167,11 +168,19 @@ class Submit(NamedTuple):
     memory: int
     priority: int
     pods: int
+    earned: int = 0
+    """What aging has added to its priority."""
 
     def workload(self, name: str, queues: list[ClusterQueue]) -> Workload:
         queue = queues[self.queue % len(queues)].name
         requests = {"cpu": self.cpu} | ({"memory": self.memory} if self.memory else {})
-        return workload(name, pod_set(count=self.pods, resources=requests), queue=queue, priority=self.priority)
+        return workload(
+            name,
+            pod_set(count=self.pods, resources=requests),
+            queue=queue,
+            priority=self.priority,
+            annotations={EARNED_PRIORITY: str(self.earned)} if self.earned else {},
+        )
 
 
 submits = st.builds(
@@ -181,6 +190,7 @@ submits = st.builds(
     memory=st.sampled_from([0, 0, 0, 1, 2]),
     priority=st.integers(0, 5),
     pods=st.sampled_from([1, 1, 1, 2]),
+    earned=st.sampled_from([0, 0, 0, 1, 3]),
 )
 _VERBS = ["finish", "finish", "delete", "release", "release", "priority", "deactivate", "activate", "pass"]
 _other = st.tuples(st.sampled_from(_VERBS), st.integers(0, 30), st.integers(0, 5))
@@ -204,8 +214,13 @@ class Player:
         """Those who were deactivated: they count no more, but their jobs have yet to stop."""
 
     def play(self, script: list[list[Submit | Action]]) -> Iterator[list[Instruction]]:
-        """Each step is one batch; the instructions that it led to."""
+        """Each step is one batch; the instructions that it led to. What is due by then is told before it, for whoever
+        is admitted then may be deleted by the batch.
+        """
         for step in script:
+            due = self.bench.engine.next_wakeup
+            if due is not None and due <= self.bench.now:
+                yield self.tell(events.TimePassed(at=self.bench.now))
             batch = []
             for action in step:
                 for event in self._events(action):

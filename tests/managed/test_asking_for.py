@@ -215,6 +215,20 @@ def test_what_a_job_has_earned_is_added_to_its_new_priority() -> None:
     world.settle()
 
     assert world.life.priority == -10
+    assert world.workload is not None
+    assert (world.workload.priority, world.workload.earned) == (-20, 10)
+
+
+def test_a_priority_class_that_is_gone_leaves_the_base_priority_as_it_was() -> None:
+    world = World().running()
+    world.base_priority = 7
+    world.settle()
+    world.base_priority = None
+    world.preempt()
+    world.settle()
+
+    assert world.workload is not None
+    assert (world.life.priority, world.workload.priority, world.workload.earned) == (17, 7, 10)
 
 
 def test_a_job_waits_for_its_priority_class_and_its_queue() -> None:

@@ -215,6 +215,13 @@ class Lives(RuleBasedStateMachine):
         assert min(bases) <= world.life.priority <= max(bases) + world.job.aging_cap
 
     @invariant()
+    def the_workload_has_the_base_priority_alone(self) -> None:
+        workload = self.world.workload
+        if workload is not None:
+            assert -5 <= workload.priority <= 5
+            assert 0 <= workload.earned <= self.world.job.aging_cap
+
+    @invariant()
     def priority_never_falls_by_itself(self) -> None:
         now, base = self.world.life.priority, self.world.base_priority
         if self.before is not None and now is not None and now < self.before[0]:

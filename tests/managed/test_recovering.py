@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairway.managed.recovery import effective_priority, may_start_at
+from fairway.managed.recovery import earned_priority, may_start_at
 from fairway.managed.seeing import PodState
 from fairway.managed.states import Phase
 
@@ -31,7 +31,7 @@ def test_a_preempted_job_waits_in_its_old_workload_with_a_raised_priority() -> N
     assert not world.pods
     assert (life.workload, life.recoveries, life.preemptions, life.priority) == (name, 1, 1, 15)
     assert (life.attempts[0].outcome, life.ran_seconds) == ("Preempted", 10)
-    assert (world.workload.priority, world.workload.reserved) == (15, False)
+    assert (world.workload.priority, world.workload.earned, world.workload.reserved) == (5, 10, False)
 
     world.run_again()
     assert world.is_in(Phase.RUNNING)
@@ -98,18 +98,18 @@ def test_every_eviction_is_a_recovery_and_only_preemptions_age(reason: str, want
 @pytest.mark.parametrize(
     ("step", "cap", "preemptions", "want"),
     [
-        pytest.param(10, 100, 0, 5, id="nothing at first"),
-        pytest.param(10, 100, 3, 35, id="a step each"),
-        pytest.param(10, 25, 3, 30, id="up to the cap"),
-        pytest.param(0, 100, 9, 5, id="no aging"),
+        pytest.param(10, 100, 0, 0, id="nothing at first"),
+        pytest.param(10, 100, 3, 30, id="a step each"),
+        pytest.param(10, 25, 3, 25, id="up to the cap"),
+        pytest.param(0, 100, 9, 0, id="no aging"),
     ],
 )
 def test_aging(step: int, cap: int, preemptions: int, want: int) -> None:
-    assert effective_priority(a_job(aging_step=step, aging_cap=cap), 5, preemptions) == want
+    assert earned_priority(a_job(aging_step=step, aging_cap=cap), 5, preemptions) == want
 
 
 def test_no_priority_is_larger_than_the_largest() -> None:
-    assert effective_priority(a_job(), 2**31 - 3, 5) == 2**31 - 1
+    assert earned_priority(a_job(), 2**31 - 3, 5) == 2
 
 
 @pytest.mark.parametrize(

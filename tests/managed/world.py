@@ -132,12 +132,14 @@ class World:
 
     # What plans ask for
 
-    def _make_workload(self, _: told.MakeWorkload) -> None:
+    def _make_workload(self, one: told.MakeWorkload) -> None:
         assert self.life.workload not in self.workloads
-        self.workloads[self.life.workload] = SeenWorkload(name=self.life.workload, priority=self.life.priority or 0)
+        self.workloads[self.life.workload] = SeenWorkload(
+            name=self.life.workload, priority=one.priority, earned=one.earned
+        )
 
     def _set_priority(self, one: told.SetPriority) -> None:
-        self.change(priority=one.priority)
+        self.change(priority=one.priority, earned=one.earned)
 
     def _set_active(self, one: told.SetActive) -> None:
         self.change(active=one.active)

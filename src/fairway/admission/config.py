@@ -66,13 +66,6 @@ class Resources(Struct, frozen=True, kw_only=True):
     ignore_undeclared: bool = False
 
 
-class Aging(Struct, frozen=True, kw_only=True):
-    """Each preemption raises the victim's effective priority by ``step``, in all at most by ``cap``."""
-
-    step: int
-    cap: int
-
-
 class Config(Struct, frozen=True, kw_only=True):
     fair_sharing: FairSharing | None = None
     admission_fair_sharing: AdmissionFairSharing | None = None
@@ -83,7 +76,6 @@ class Config(Struct, frozen=True, kw_only=True):
     together.
     """
 
-    aging: Aging | None = None
     keep_first_submit_time: bool = False
     """Let a resubmitted workload queue by the time in its annotation ``fairway.dev/first-submitted-at``."""
     minimum_run_seconds: float = 0.0

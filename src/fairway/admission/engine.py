@@ -192,7 +192,7 @@ def _pods_ready(world: World, record: Record, event: events.PodsReadyChanged) ->
 
 
 def _priority_changed(world: World, record: Record, event: events.PriorityChanged) -> None:
-    record.spec_priority = event.priority
+    record.base_priority = event.priority
     if record.holding:
         workloads.update_holder(world, record, priority_changed=True)
     else:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairway.admission.records import Record
 
 VictimKey = tuple[int, float, str, str]
-"""Priority, how long ago the quota was reserved, UID, and the workload's name, which no two share."""
+"""The priority that protects it, how long ago the quota was reserved, UID, and the name, which no two share."""
 
 Filed = tuple[VictimKey, "Record"]
 

@@ -368,6 +368,7 @@ def take_back_eviction(world: World, record: Record) -> None:
         del record.evictions[reason]
     record.evicted = None
     record.preemption_reason = ""
+    record.refresh_keys(world.config)
     queue.changed(record)
     world.touch(queue)
 

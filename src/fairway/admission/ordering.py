@@ -3,11 +3,15 @@
 Classically: whoever needs the least borrowing first, then by priority, then by age. With fair sharing a tournament is
 held before each pick, as every pick changes the shares: in each cohort the child with the lowest share, its workload
 counted in, wins.
+
+Priority earned by aging counts here as well, except while somebody waits for the room that its victims give up: then
+base priorities count, so that no victim comes back before its preemptor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from fairway.admission.clusterqueues import QueueState
@@ -34,20 +38,29 @@ class Contender(Protocol):
 C = TypeVar("C", bound="Contender")
 
 
+_KeyOf = Callable[[Record], OrderKey]
+_by_priority: _KeyOf = attrgetter("order_key")
+_by_base_priority: _KeyOf = attrgetter("base_order_key")
+
+
+def _key_of(contenders: list[C]) -> _KeyOf:
+    if any(contender.queue.pending.preemptor is contender.record for contender in contenders):
+        return _by_base_priority
+    return _by_priority
+
+
 def classical(contenders: list[C]) -> Iterator[C]:
-    return iter(sorted(contenders, key=_classical_rank))
-
-
-def _classical_rank(contender: Contender) -> tuple[int, OrderKey]:
-    return contender.level, contender.record.order_key
+    key_of = _key_of(contenders)
+    return iter(sorted(contenders, key=lambda contender: (contender.level, key_of(contender.record))))
 
 
 def by_fair_share(tree: Tree, contenders: list[C]) -> Iterator[C]:
     """Picks are made one at a time, on the usage as it is when the next one is asked for."""
     left = {contender.queue.leaf: contender for contender in contenders}
+    key_of = _key_of(contenders)
     while left:
         if isinstance(tree.root, Cohort):
-            winner = _winner(tree.root, left, _shares(left))
+            winner = _winner(tree.root, left, _shares(left), key_of)
             if winner is None:
                 return
         else:
@@ -73,16 +86,15 @@ def _shares(left: dict[Leaf, C]) -> _Shares:
     return shares
 
 
-def _winner(cohort: Cohort, left: dict[Leaf, C], shares: _Shares) -> C | None:
-    contenders = [winner for child in cohort.children if (winner := _winner(child, left, shares)) is not None]
+def _winner(cohort: Cohort, left: dict[Leaf, C], shares: _Shares, key_of: _KeyOf) -> C | None:
+    contenders = [winner for child in cohort.children if (winner := _winner(child, left, shares, key_of)) is not None]
     contenders += [left[leaf] for leaf in cohort.leaves if leaf in left]
-    return min(
-        contenders, key=lambda contender: _fair_rank(contender, shares[cohort, contender.queue.leaf]), default=None
-    )
 
+    def rank(contender: C) -> tuple[bool, tuple[bool, float], OrderKey]:
+        share = shares[cohort, contender.queue.leaf]
+        return _borrows_on(share, contender.usage), share.rank, key_of(contender.record)
 
-def _fair_rank(contender: Contender, share: Share) -> tuple[bool, tuple[bool, float], OrderKey]:
-    return _borrows_on(share, contender.usage), share.rank, contender.record.order_key
+    return min(contenders, key=rank, default=None)
 
 
 def _borrows_on(share: Share, usage: Amounts) -> bool:

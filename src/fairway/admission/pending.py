@@ -9,7 +9,9 @@ Workloads that may not be tried for a reason of their own (a back-off, a namespa
 *aside*.
 
 A BestEffortFIFO queue puts the workload whose victims are being evicted before all others, so that nobody takes the
-room it made; a StrictFIFO queue never parks, so that its head blocks what is behind it.
+room it made; a StrictFIFO queue never parks, so that its head blocks what is behind it. There, the preemptor is put
+before a head that has only its earned priority to thank for its place: otherwise a victim would come back with a
+priority above its preemptor's, take the room, and the preemptor would evict the next one, and the next.
 """
 
 from __future__ import annotations
@@ -120,11 +122,12 @@ class PendingQueue:
 
     def in_order(self) -> list[Record]:
         """Everyone who waits, in the order that the visibility API shows: parked or not."""
-        if self.usage_of is not None:
-            return sorted(self, key=self._rank)
-        ordered = sorted(self, key=_BY_ORDER)
-        if self.preemptor is not None:
+        ordered = sorted(self, key=_BY_ORDER if self.usage_of is None else self._rank)
+        if self.usage_of is None and self.preemptor is not None:
             ordered.sort(key=lambda record: not self._is_sticky(record))
+        if ordered and (first := self._unless_earned(ordered[0])) is not ordered[0]:
+            ordered.remove(first)
+            ordered.insert(0, first)
         return ordered
 
     def _rank(self, record: Record) -> tuple[float, bool, OrderKey]:
@@ -133,6 +136,15 @@ class PendingQueue:
 
     def _is_sticky(self, record: Record) -> bool:
         return record is self.preemptor and not self.strict
+
+    def _unless_earned(self, head: Record) -> Record:
+        """The head of a StrictFIFO queue, or the preemptor where only earned priority puts the head before it."""
+        preemptor = self.preemptor
+        if not self.strict or preemptor is None or preemptor.lane is None or not head.earned:
+            return head
+        if self.usage_of is not None and self.usage_of(head.local_queue) != self.usage_of(preemptor.local_queue):
+            return head
+        return preemptor if preemptor.base_order_key < head.base_order_key else head
 
     # Coming and going
 
@@ -190,7 +202,8 @@ class PendingQueue:
         """The next one to try, left in its place."""
         if self.usage_of is not None:
             tops = (top for lane in self.lanes.values() if not lane.parked and (top := lane.top()) is not None)
-            return min(tops, key=self._rank, default=None)
+            first = min(tops, key=self._rank, default=None)
+            return None if first is None else self._unless_earned(first)
         sticky = self.preemptor
         if sticky is not None and not self.strict and sticky.lane is not None and not sticky.lane.parked:
             return sticky
@@ -200,7 +213,7 @@ class PendingQueue:
             if not lane.parked:
                 top = lane.top()
                 if top is not None and top.token == token and top.order_key == key:
-                    return top
+                    return self._unless_earned(top)
             heappop(order)
         return None
 

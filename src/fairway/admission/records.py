@@ -25,9 +25,15 @@ if TYPE_CHECKING:
     from fairway.admission.pending import Lane
 
 FIRST_SUBMITTED = "fairway.dev/first-submitted-at"
-PREEMPTIONS_BEFORE = "fairway.dev/preemptions-before"
+EARNED_PRIORITY = "fairway.dev/earned-priority"
+"""What aging has earned a workload on top of its ``spec.priority``, the *base*. It counts for the place in the queue
+and against being preempted; the right to preempt comes from the base alone. Only controllers and admins may write it.
+"""
 GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 JOB_UID = "kueue.x-k8s.io/job-uid"
+
+_MOST_DIGITS = 10
+_LARGEST = 2**31 - 1
 
 OrderKey = tuple[int, float, str]
 
@@ -87,10 +93,12 @@ class Record:
     __slots__ = (
         "active",
         "admission",
+        "base_priority",
         "checks",
         "cluster_queue",
         "created",
         "demand",
+        "earned",
         "evicted",
         "evicted_at",
         "evictions",
@@ -108,9 +116,9 @@ class Record:
         "place",
         "pods_ready",
         "preemption_reason",
-        "preemptions_before",
         "priority",
         "progress",
+        "protection",
         "queue",
         "reclaimed",
         "requeue_at",
@@ -118,7 +126,6 @@ class Record:
         "requeue_held_by",
         "reserved_at",
         "spec",
-        "spec_priority",
         "stage",
         "token",
         "uid",
@@ -137,9 +144,10 @@ class Record:
         self.local_queue = local_queue
         self.created = seconds(metadata.creation_timestamp)
         self.spec = workload.spec
-        self.spec_priority = 0
+        self.base_priority = 0
+        self.earned = 0
         self.priority = 0
-        self.preemptions_before = 0
+        self.protection = 0
         self.active = True
         self.gated = ""
         self.waiting_for_replacement = False
@@ -194,19 +202,21 @@ class Record:
     def backing_off(self, now: float) -> bool:
         return bool(self.requeue_held_by) or (self.requeue_at is not None and now < self.requeue_at)
 
-    def preemptions(self) -> int:
-        return self.preemptions_before + self.evictions.get(EvictionReason.PREEMPTED, 0)
-
     # Keys
 
     def refresh_keys(self, config: Config) -> None:
         """Recompute what depends on priority, eviction and age."""
-        self.priority = self.spec_priority
-        if config.aging is not None:
-            self.priority += min(config.aging.cap, config.aging.step * self.preemptions())
+        self.priority = self.base_priority + self.earned
         self.order_key = (-self.priority, self.order_time(config), self.uid)
-        self.lane_key = (self.priority, self.demand.key)
-        self.victim_key = (self.priority, -(self.reserved_at or 0.0), self.uid, self.key)
+        self.lane_key = (self.base_priority, self.earned, self.demand.key)
+        # What a workload has earned does not save it from an eviction that is under way: its preemptor counts on that.
+        self.protection = self.priority if self.evicted is None else self.base_priority
+        self.victim_key = (self.protection, -(self.reserved_at or 0.0), self.uid, self.key)
+
+    @property
+    def base_order_key(self) -> OrderKey:
+        """The order key without what aging earned."""
+        return -self.base_priority, *self.order_key[1:]
 
     def order_time(self, config: Config) -> float:
         if (
@@ -303,8 +313,8 @@ def true_condition(conditions: tuple[Condition, ...], kind: str) -> Condition | 
 
 
 def annotation_number(annotations: Mapping[str, str], key: str) -> int:
-    """A non-negative number from an annotation; anything else counts as none, for the annotation is not ours to
-    reject.
-    """
+    """A number from 0 to 2147483647 from an annotation; anything else counts as 0, for here nothing can be rejected."""
     text = annotations.get(key, "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        return 0
+    return min(int(text), _LARGEST)

@@ -160,8 +160,8 @@ def _together(world: World, record: Record, queue: QueueState, holders: list[Rec
 def _outranking(
     world: World, record: Record, queue: QueueState, holders: list[Record]
 ) -> tuple[int | None, list[Record]]:
-    """The lowest higher priority that would let it preempt, and whom."""
-    above = sorted({holder.priority for holder in holders if holder.priority >= record.priority})
+    """The lowest higher base priority that would let it preempt, and whom."""
+    above = sorted({holder.priority for holder in holders if holder.priority >= record.base_priority})
     for priority in above[:_MOST_PRIORITIES]:
         if priority >= _HIGHEST_PRIORITY:
             break
@@ -174,13 +174,13 @@ def _outranking(
 
 @contextmanager
 def _as_if(record: Record, priority: int) -> Iterator[None]:
-    """What if it had this priority?"""
-    before = record.priority, record.order_key
-    record.priority, record.order_key = priority, (-priority, *record.order_key[1:])
+    """What if it had this base priority?"""
+    before = record.base_priority
+    record.base_priority = priority
     try:
         yield
     finally:
-        record.priority, record.order_key = before
+        record.base_priority = before
 
 
 def _limits(world: World, record: Record, queue: QueueState, short: tuple[FlavorResource, ...]) -> Iterator[Limit]:

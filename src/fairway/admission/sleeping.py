@@ -86,12 +86,12 @@ def _own_candidates(record: Record, queue: QueueState, fr: FlavorResource) -> in
     """At most this much could be had by preempting in the own queue."""
     if queue.within is PreemptionPolicy.NEVER:
         return 0
-    safe = record.priority + (queue.within is not PreemptionPolicy.LOWER_PRIORITY)
+    safe = record.base_priority + (queue.within is not PreemptionPolicy.LOWER_PRIORITY)
     victims = queue.victims
     return sum(
         amount
         for _, holder in chain(victims.evicted, takewhile(lambda filed: filed[0][0] < safe, victims.running))
-        if holder.priority < safe
+        if holder.protection < safe
         for used, amount in holder.usage
         if used is fr
     )

@@ -10,9 +10,9 @@ from fairway.admission import lifecycle
 from fairway.admission.events import CheckVerdict
 from fairway.admission.instructions import EvictionReason, PodSetAdmission
 from fairway.admission.records import (
+    EARNED_PRIORITY,
     FIRST_SUBMITTED,
     GATED_BY,
-    PREEMPTIONS_BEFORE,
     Record,
     Stage,
     annotation_number,
@@ -52,7 +52,7 @@ def change(world: World, workload: Workload) -> None:
         if record.stage is not Stage.FINISHED:
             lifecycle.finish(world, record)
         return
-    before = (record.spec, record.reclaimed, record.gated, record.waiting_for_replacement, record.spec_priority)
+    before, priority = _competing(record), (record.base_priority, record.earned)
     _move(world, record, f"{record.namespace}/{workload.spec.queue_name}")
     was_active = record.active
     _read_spec(world, record, workload)
@@ -62,15 +62,20 @@ def change(world: World, workload: Workload) -> None:
     elif not was_active and workload.spec.active:
         lifecycle.reactivate(world, record)
     record.active = workload.spec.active
-    after = (record.spec, record.reclaimed, record.gated, record.waiting_for_replacement, record.spec_priority)
     if record.holding:
         if _evicted_and_released(workload) and record.evicted is not None:
             lifecycle.release(world, record)
             return
-        update_holder(world, record, priority_changed=before[4] != after[4])
+        update_holder(world, record, priority_changed=priority != (record.base_priority, record.earned))
         lifecycle.checks_changed(world, record)
-    elif before != after:
+    elif before != _competing(record):
         lifecycle.requeue(world, record)
+
+
+def _competing(record: Record) -> tuple[object, ...]:
+    """Everything that decides whether and where a workload is queued."""
+    priority = record.base_priority, record.earned
+    return record.spec, record.reclaimed, record.gated, record.waiting_for_replacement, priority
 
 
 def _evicted_and_released(workload: Workload) -> bool:
@@ -120,11 +125,11 @@ def update_holder(world: World, record: Record, *, priority_changed: bool) -> No
 def _read_spec(world: World, record: Record, workload: Workload) -> None:
     metadata, spec = workload.metadata, workload.spec
     record.spec = spec
-    record.spec_priority = spec.priority or 0
+    record.base_priority = spec.priority or 0
+    record.earned = annotation_number(metadata.annotations, EARNED_PRIORITY)
     record.gated = metadata.annotations.get(GATED_BY, "")
     record.reclaimed = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
     record.waiting_for_replacement = _is_held_back(workload)
-    record.preemptions_before = annotation_number(metadata.annotations, PREEMPTIONS_BEFORE)
     record.created = seconds(metadata.creation_timestamp)
     if world.config.keep_first_submit_time:
         first = _moment(metadata.annotations.get(FIRST_SUBMITTED, ""))

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fairway.admission.records import FIRST_SUBMITTED
+from fairway.admission.records import EARNED_PRIORITY, FIRST_SUBMITTED
 from fairway.jobs import names, priorities
 from fairway.jobs.following import passed_on
 from fairway.jobs.priorities import Classes, MissingPriorityClass, Priority
@@ -72,7 +72,7 @@ def base_priority(
     return Base(number, None) if number is not None else Base(by_class.value, by_class.class_ref)
 
 
-def workload_for(manifest: Manifest, job: Job, life: Life, queue: str, base: Base) -> Manifest:
+def workload_for(manifest: Manifest, job: Job, life: Life, queue: str, priority: Priority, earned: int = 0) -> Manifest:
     """The Workload of a job's present task and candidate; `ValidationError` if its `pod_config` is wrong.
 
     It queues by the time at which the job was submitted, whichever of its candidates it stands for.
@@ -85,14 +85,15 @@ def workload_for(manifest: Manifest, job: Job, life: Life, queue: str, base: Bas
         # Times are whole seconds: of those who came in the same one, the lower number is first.
         moment = life.submitted_at + timedelta(microseconds=manifest["spec"].get("id", 0) % 1_000_000)
         annotations[FIRST_SUBMITTED] = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    value = life.priority if life.priority is not None else base.value or 0
+    if earned:
+        annotations[EARNED_PRIORITY] = str(earned)
     return new_workload(
         life.workload,
         metadata["namespace"],
         [owner_reference(manifest)],
         [pod_set(MAIN, template, task.num_nodes, topology_request=topology_request(template, RANK))],
         queue,
-        Priority(value, base.class_ref),
+        priority,
         labels={
             names.JOB_UID: metadata["uid"],
             JOB: metadata["name"],

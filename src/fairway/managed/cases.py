@@ -35,12 +35,31 @@ class Case(Struct, frozen=True, kw_only=True):
         return self.job.candidate(self.life.task, self.life.candidate)
 
     @property
+    def base_priority(self) -> int | None:
+        """The Workload's `spec.priority`: without aging. It stays as it is while the class that it comes from is
+        missing; `None` if it was never known.
+        """
+        if self.seen.base_priority is not None:
+            return self.seen.base_priority
+        if self.seen.workload is not None:
+            return self.seen.workload.priority
+        if self.life.priority is None:
+            return None
+        return self.life.priority - recovery.earned_priority(self.job, 0, self.life.preemptions)
+
+    @property
+    def earned(self) -> int:
+        """What aging adds to it."""
+        return self.earned_after(self.life.preemptions)
+
+    def earned_after(self, preemptions: int) -> int:
+        return recovery.earned_priority(self.job, self.base_priority or 0, preemptions)
+
+    @property
     def priority(self) -> int | None:
-        """What the Workload's priority should be now; as it is where that cannot be told."""
-        base = self.seen.base_priority
-        if base is None:
-            return self.life.priority
-        return recovery.effective_priority(self.job, base, self.life.preemptions)
+        """The priority by which the job queues and is protected, as its status shows it."""
+        base = self.base_priority
+        return None if base is None else base + self.earned
 
     def pods_of(self, attempt: Attempt) -> list[SeenPod]:
         """Head first."""
@@ -55,7 +74,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
     def set_priority(self) -> tuple[Instruction, ...]:
         """What makes the Workload follow the priority; nothing if it does."""
-        workload, wanted = self.seen.workload, self.priority
+        workload, wanted = self.seen.workload, self.base_priority
         if workload is None or workload.finished or wanted is None:
             return ()
         named, held = self.seen.priority_class, workload.priority_class
@@ -63,7 +82,9 @@ class Case(Struct, frozen=True, kw_only=True):
         renamed = (
             self.seen.base_priority is not None and named != held and not (workload.reserved and "" in {named, held})
         )
-        return (SetPriority(priority=wanted),) if renamed or workload.priority != wanted else ()
+        if renamed or (workload.priority, workload.earned) != (wanted, self.earned):
+            return (SetPriority(priority=wanted, earned=self.earned),)
+        return ()
 
 
 def seconds_between(since: datetime | None, until: datetime) -> int:

@@ -16,9 +16,15 @@ class Instruction(Struct, frozen=True, kw_only=True):
 class MakeWorkload(Instruction, frozen=True, kw_only=True):
     """Queue for the job's task and candidate, under the name that the status has."""
 
+    priority: int
+    earned: int = 0
+
 
 class SetPriority(Instruction, frozen=True, kw_only=True):
+    """Give the Workload its base priority and what aging earned on top of it."""
+
     priority: int
+    earned: int = 0
 
 
 class SetActive(Instruction, frozen=True, kw_only=True):

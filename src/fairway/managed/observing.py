@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
+from fairway.admission.records import EARNED_PRIORITY, annotation_number
 from fairway.jobs import conditions
 from fairway.kinds.kind import Manifest
 from fairway.managed.pods import ATTEMPT, RANK, TASK
@@ -62,6 +63,7 @@ def workload_of(manifest: Manifest, evicted_by: str = "") -> SeenWorkload:
         deleting="deletionTimestamp" in metadata,
         active=spec.get("active") is not False,
         priority=spec.get("priority") or 0,
+        earned=annotation_number(metadata.get("annotations") or {}, EARNED_PRIORITY),
         priority_class=class_ref["name"] if class_ref.get("kind") == WORKLOAD_CLASS else "",
     )
 

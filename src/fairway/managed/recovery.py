@@ -18,10 +18,9 @@ COMES_BACK: Final = frozenset({Outcome.PREEMPTED, Outcome.EVICTED, Outcome.LOST,
 """Ends that are not the task's own doing."""
 
 
-def effective_priority(job: Job, base: int, preemptions: int) -> int:
-    """A step more for each preemption, up to the cap."""
-    raised = min(job.aging_step * preemptions, job.aging_cap)
-    return min(base + raised, LARGEST_PRIORITY)
+def earned_priority(job: Job, base: int, preemptions: int) -> int:
+    """What aging adds to the base priority: a step for each preemption, up to the cap."""
+    return min(job.aging_step * preemptions, job.aging_cap, LARGEST_PRIORITY - base)
 
 
 def comes_back(job: Job, life: Life, outcome: Outcome, exit_code: int | None) -> bool:

@@ -206,9 +206,8 @@ def _coming_back(case: Case, life: Life, outcome: Outcome, message: str, exit_co
         life = life.having(recoveries=life.recoveries + 1)
     if outcome is Outcome.PREEMPTED:
         life = life.having(preemptions=life.preemptions + 1)
-        if case.seen.base_priority is not None:
-            raised = recovery.effective_priority(job, case.seen.base_priority, life.preemptions)
-            life = life.having(priority=raised)
+        if case.base_priority is not None:
+            life = life.having(priority=case.base_priority + case.earned_after(life.preemptions))
     if outcome is Outcome.HELD:
         life = life.having(reason=HELD)
     return Plan(life=life, tell=(Notice(reason="Recovering", message=f"comes back: {message or outcome.value}"),))

@@ -114,6 +114,9 @@ class SeenWorkload(Struct, frozen=True, kw_only=True):
     deleting: bool = False
     active: bool = True
     priority: int = 0
+    """Its `spec.priority`: without what aging earned."""
+
+    earned: int = 0
     priority_class: str = ""
     """The WorkloadPriorityClass that it refers to."""
 

@@ -59,7 +59,7 @@ def placed(case: Case) -> Plan | None:
 
 
 def releasing(case: Case) -> Plan | None:
-    """An evicted Workload whose attempt is over goes back to its queue, with the priority that it has earned."""
+    """An evicted Workload whose attempt is over goes back to its queue, with the priority that aging has earned."""
     workload = case.seen.workload
     if workload is None or workload.finished or not (workload.evicted and workload.reserved):
         return None
@@ -120,7 +120,8 @@ def queueing(case: Case) -> Plan | None:
     )
     if queued.reason in {"", NO_QUEUE, NO_CLASS}:
         queued = queued.having(reason=QUEUED, message="")
-    return Plan(life=None if queued == life else queued, do=(MakeWorkload(),))
+    make = MakeWorkload(priority=case.base_priority or 0, earned=case.earned)
+    return Plan(life=None if queued == life else queued, do=(make,))
 
 
 def _missing(case: Case) -> tuple[str, str] | None:
@@ -129,7 +130,7 @@ def _missing(case: Case) -> tuple[str, str] | None:
         return NO_QUEUE, (
             "names no queue, and there is no LocalQueue `default` in its namespace; make one, or launch it with --queue"
         )
-    if case.seen.base_priority is None and case.life.priority is None:
+    if case.base_priority is None:
         return NO_CLASS, f"there is no WorkloadPriorityClass {case.seen.priority_class!r}; make it, and the job goes on"
     return None
 

@@ -97,10 +97,13 @@ async def test_a_priority_class_is_waited_for_followed_and_added_to() -> None:
         await scene.pass_time(1)
         await scene.api.patch("workloadpriorityclasses", "urgent", {"value": 55})
         await scene.rest()
-        assert scene.workload(name)["spec"]["priority"] == 65, "the class and what it has earned"
+        workload = scene.workload(name)
+        earned = workload["metadata"]["annotations"]["fairway.dev/earned-priority"]
+        assert (workload["spec"]["priority"], earned) == (55, "10"), "the class, and what it has earned"
+        assert scene.status(name)["priority"] == 65
         await scene.kill()
         await scene.start()
-        assert scene.workload(name)["spec"]["priority"] == 65
+        assert scene.workload(name) == workload, "a restart changes nothing"
 
 
 @story

@@ -47,7 +47,9 @@ async def test_a_preempted_job_comes_back_at_its_old_place_with_a_higher_priorit
         assert (status["recoveries"], status["preemptions"], status["priority"]) == (1, 1, 10)
         assert status["attempts"][0]["outcome"] == "Preempted"
         assert status["message"] == "preempted by ManagedJob high-3 with priority 100"
-        assert scene.workload(low)["spec"]["priority"] == 10
+        workload = scene.workload(low)
+        assert workload["spec"]["priority"] == 0, "the right to preempt is as it was"
+        assert workload["metadata"]["annotations"]["fairway.dev/earned-priority"] == "10"
 
         await scene.end_all(high)
         await scene.pass_time(1)

@@ -170,8 +170,8 @@ class _Candidates:
 def _reason(search: Search, record: Record) -> PreemptionReason:
     """By which right somebody of the same tree is preempted where the place in the tree gives no advantage."""
     queue = search.queue
-    protected = record.priority >= search.record.priority or (
-        queue.borrow_threshold is not None and record.priority > queue.borrow_threshold
+    protected = record.protection >= search.record.base_priority or (
+        queue.borrow_threshold is not None and record.protection > queue.borrow_threshold
     )
     if not queue.borrowing_preemption or protected:
         return PreemptionReason.RECLAMATION

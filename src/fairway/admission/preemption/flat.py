@@ -109,11 +109,11 @@ def _own(search: Search, fr: FlavorResource) -> tuple[list[Loss], list[Loss]]:
     running: list[Loss] = []
     if policy is not PreemptionPolicy.NEVER:
         by_priority = queue.pending.usage_of is None
-        safe = search.record.priority + (policy is not PreemptionPolicy.LOWER_PRIORITY)
+        safe = search.record.base_priority + (policy is not PreemptionPolicy.LOWER_PRIORITY)
         for record in queue.own_victims():
             if search.allowed(record, policy):
                 (running if record.evicted is None else evicted).append((_amount(record, fr), record))
-            elif by_priority and record.evicted is None and record.priority >= safe:
+            elif by_priority and record.evicted is None and record.protection >= safe:
                 break
     return evicted, running
 
@@ -123,7 +123,7 @@ def _others(search: Search, fr: FlavorResource) -> tuple[Iterable[Loss], Iterabl
     own, policy = search.queue, search.queue.reclaim
     if policy is PreemptionPolicy.NEVER:
         return (), ()
-    below = None if policy is PreemptionPolicy.ANY else search.record.priority
+    below = None if policy is PreemptionPolicy.ANY else search.record.base_priority
     tree = search.tree
     losses = tree.losses.get((fr, below))
     if losses is None:
@@ -155,7 +155,7 @@ class Losses:
     def _lost(self, filed: list[Filed], below: int | None) -> Iterator[Loss]:
         beyond, fr = self._beyond, self._fr
         for _, record in filed:
-            if below is not None and record.priority >= below:
+            if below is not None and record.protection >= below:
                 return
             left = beyond.get(record.queue, 0)
             if left > 0:

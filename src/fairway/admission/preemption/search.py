@@ -69,11 +69,12 @@ class Search:
         return False
 
     def _outranks(self, candidate: Record, policy: PreemptionPolicy) -> bool:
-        mine, theirs = self.record.order_key, candidate.order_key
-        if mine[0] < theirs[0]:
-            return True
+        """By the preemptor's base priority: what aging earned protects a candidate, and gives no right to preempt."""
+        record = self.record
+        if record.base_priority != candidate.protection:
+            return record.base_priority > candidate.protection
         newer_too = policy is PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY
-        return newer_too and mine[0] == theirs[0] and mine[1] < theirs[1]
+        return newer_too and record.order_key[1] < candidate.order_key[1]
 
     def _ran_long_enough(self, candidate: Record) -> bool:
         if candidate.evicted is not None or candidate.reserved_at is None:

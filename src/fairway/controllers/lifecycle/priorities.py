@@ -53,8 +53,8 @@ class PriorityClasses:
 
 
 def _is_behind(workload: Manifest, name: str, value: int) -> bool:
-    """Finished workloads keep the priority that they ran with; those of managed jobs may have earned a higher one, and
-    follow their job.
+    """Finished workloads keep the priority that they ran with; those of managed jobs follow their job, which may have a
+    number beside its class.
     """
     spec, owner = workload["spec"], controller_of(workload)
     by_class = spec.get("priorityClassRef") or {}

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Iterable
 from typing import Any, Final
 
+from fairway.admission.records import EARNED_PRIORITY
 from fairway.client.cluster import Cluster
 from fairway.controllers.frameworks.eviction import release_patch
 from fairway.controllers.managed.handing import remote_manifest
@@ -12,6 +13,7 @@ from fairway.controllers.managed.observation import JOBS, WORKLOADS, Look
 from fairway.controllers.managed.remoting import Remotes
 from fairway.errors import AlreadyExists, BadRequest, FairwayError, Forbidden, Invalid, NotFound, ValidationError
 from fairway.jobs import conditions, injection
+from fairway.jobs.priorities import Priority
 from fairway.jobs.workloads import MAIN, controller_of
 from fairway.kinds.kind import Manifest
 from fairway.managed import asking, pods
@@ -49,9 +51,9 @@ class Effects:
         """Do what is said; `Refused` if it cannot be done."""
         match instruction:
             case told.MakeWorkload():
-                await self._make_workload(look)
-            case told.SetPriority(priority=priority):
-                await self._set_priority(look, priority)
+                await self._make_workload(look, instruction)
+            case told.SetPriority():
+                await self._set_priority(look, instruction)
             case told.SetActive(active=active):
                 await self._patch_workload(look, {"spec": {"active": active}})
             case told.ReleaseQuota():
@@ -73,9 +75,10 @@ class Effects:
 
     # Workloads
 
-    async def _make_workload(self, look: Look) -> None:
+    async def _make_workload(self, look: Look, wanted: told.MakeWorkload) -> None:
+        priority = Priority(wanted.priority, look.base.class_ref)
         try:
-            workload = asking.workload_for(look.manifest, look.job, look.life, look.seen.queue, look.base)
+            workload = asking.workload_for(look.manifest, look.job, look.life, look.seen.queue, priority, wanted.earned)
             await self._writer.create(WORKLOADS, workload)
         except AlreadyExists:
             if look.life.workload in look.workloads:
@@ -87,14 +90,17 @@ class Effects:
         except _LASTING as error:
             raise Refused(str(error)) from error
 
-    async def _set_priority(self, look: Look, priority: int) -> None:
+    async def _set_priority(self, look: Look, wanted: told.SetPriority) -> None:
         if look.workload is None or look.seen.workload is None:
             return
-        spec: dict[str, Any] = {"priority": priority}
+        spec: dict[str, Any] = {"priority": wanted.priority}
         held, named = look.seen.workload.priority_class, look.base.class_name
         if held != named and not (look.seen.workload.reserved and "" in {held, named}):
             spec["priorityClassRef"] = look.base.class_ref
-        await self._patch_workload(look, {"spec": spec})
+        patch: Manifest = {"spec": spec}
+        if wanted.earned != look.seen.workload.earned:
+            patch["metadata"] = {"annotations": {EARNED_PRIORITY: str(wanted.earned) if wanted.earned else None}}
+        await self._patch_workload(look, patch)
 
     async def _patch_workload(self, look: Look, patch: Manifest, *, status: bool = False) -> None:
         if look.workload is not None:

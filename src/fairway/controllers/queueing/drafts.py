@@ -373,8 +373,7 @@ def _due_to(what: str, cause: str) -> str:
 def _rank(record: Record | None) -> str:
     if record is None:
         return "priority: unknown"
-    base = record.spec_priority
-    return f"priority: {record.priority} (base: {base}, boost: {record.priority - base})"
+    return f"priority: {record.priority} (base: {record.base_priority}, boost: {record.earned})"
 
 
 def _assignment(given: PodSetAdmission) -> dict[str, Any]:
