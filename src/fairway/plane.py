@@ -34,6 +34,7 @@ from fairway.controllers.queueing.waiting import WaitingWorkloads
 from fairway.controllers.queues.controller import QueueStatuses
 from fairway.controllers.scheduling.scheduler import Scheduler
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
+from fairway.controllers.webhooks.priority_ranges import PriorityGatekeeper
 from fairway.controllers.webhooks.several import Gatekeepers
 from fairway.managed.configured import RunnerConfig
 from fairway.managed.pods import Places
@@ -98,7 +99,14 @@ class Plane:
             self._runner,
             JobFiles(cluster, settings.state, _retention(own)),
         ]
-        objects.ask(Gatekeepers(QueueGatekeeper(cluster, configuration), ManagedJobGatekeeper(ids), InstallManifest()))
+        objects.ask(
+            Gatekeepers(
+                PriorityGatekeeper(cluster),
+                QueueGatekeeper(cluster, configuration),
+                ManagedJobGatekeeper(ids),
+                InstallManifest(),
+            )
+        )
 
     def pending(self, cluster_queue: str) -> Sequence[Waiting]:
         """Who waits in a ClusterQueue, in the order in which they will be tried."""

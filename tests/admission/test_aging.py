@@ -59,7 +59,7 @@ class Managed:
         return found
 
     def _follow(self, said: list[Instruction]) -> None:
-        """Whoever is preempted stops, earns its step, and then gives its quota back, together with the other victims."""
+        """Whoever is preempted stops, earns its step, and then gives its quota back, with the other victims."""
         leaving = self._note(said)
         for _ in range(1000):
             if not leaving:
@@ -265,6 +265,9 @@ _STRATEGY = st.sampled_from(["BestEffortFIFO", "StrictFIFO"])
 _STRATEGIES = st.sampled_from([None, (PreemptionStrategy.FINAL_SHARE,), (PreemptionStrategy.INITIAL_SHARE,)])
 
 
+_BORROW_WITHIN: list[str | int] = ["LowerPriority", "Never", 2]
+
+
 class World(NamedTuple):
     queues: tuple[ClusterQueue, ...]
     config: Config | None
@@ -276,19 +279,16 @@ def worlds(draw: st.DrawFn, reclaim: tuple[str, ...] = ("LowerPriority", "LowerP
     count = draw(st.integers(1, 4))
     queues = []
     for number in range(count):
-        cohort = {
-            "cohort": "all",
-            "reclaim": draw(st.sampled_from(reclaim)),
-            "borrow_within": draw(st.sampled_from(["LowerPriority", "Never", 2])),
-        }
-        limit = draw(st.sampled_from([None, None, 4])) if count > 1 else None
+        alone = count == 1
         queues.append(
             cluster_queue(
                 f"q{number}",
-                cpu=Limited(draw(st.sampled_from([8, 4, 2, 0])), limit),
+                cpu=Limited(draw(st.sampled_from([8, 4, 2, 0])), None if alone else draw(st.sampled_from([None, 4]))),
                 strategy=draw(_STRATEGY),
                 within=draw(_WITHIN),
-                **(cohort if count > 1 else {}),
+                cohort="" if alone else "all",
+                reclaim="Never" if alone else draw(st.sampled_from(reclaim)),
+                borrow_within="Never" if alone else draw(st.sampled_from(_BORROW_WITHIN)),
             )
         )
     strategies = draw(_STRATEGIES)

@@ -9,7 +9,7 @@ from fairway.errors import FieldError, ValidationError
 from fairway.kinds.kind import Kind, Manifest
 from fairway.model import problems
 from fairway.store.objects import PatchType
-from fairway.store.objects.gatekeeping import Author
+from fairway.store.objects.gatekeeping import THIS_PROCESS, Author
 from fairway.testing.stores import LocalApi, local_api
 
 
@@ -28,7 +28,8 @@ class Guard:
     def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
         """Nothing before the merge."""
 
-    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest, author: Author) -> list[FieldError]:
+        assert author == THIS_PROCESS
         assert old["metadata"]["name"] == new["metadata"]["name"]
         return self._judged(new) if kind.kind == "ConfigMap" else []
 

@@ -76,6 +76,9 @@ class Circumstances(NamedTuple):
     retry_at: str = ""
     """When a pause is over, where that is known."""
 
+    highest_priority: int = 2**31 - 1
+    """The highest priority that the user who asks may give it."""
+
 
 def amount(resource: str, value: int) -> str:
     """An amount as people write it: `6 CPUs`, `16Gi of memory`, `4 nvidia.com/gpu`."""
@@ -287,7 +290,7 @@ def _rank(why: Why, found: Remedies, known: Circumstances) -> Iterator[str]:
     """Whom it may preempt, or could."""
     if found.victims and why.explanation.outcome is not Outcome.PENDING_PREEMPTION:
         yield f"when its turn comes it may preempt {_who(found.victims[:MOST_NAMED], known, 'and')}"
-    if found.priority is None:
+    if found.priority is None or found.priority > known.highest_priority:
         return
     by = f", with `fairway jobs priority {known.managed_job} {found.priority}`" if known.managed_job else ""
     shown = found.outranked[:MOST_NAMED]

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from fairway.errors import BadRequest, MethodNotAllowed, NotFound
 from fairway.kinds.jsonpath import custom_column
 from fairway.kinds.kind import Kind, Manifest
-from fairway.server.access.roles import allowed
+from fairway.server.access.roles import allowed, is_admin
 from fairway.server.requests import Request
 from fairway.server.responses import Response
 from fairway.server.routes import Place
@@ -49,8 +49,13 @@ class WaitingSource(Protocol):
     def all(self, namespace: str = "") -> list[Manifest]:
         """Everyone in a namespace, or anywhere."""
 
-    def one(self, namespace: str, name: str, may_read: Callable[[str], bool]) -> Manifest | None:
-        """All about one, without the names of those in namespaces that may not be read; `None` if it does not wait."""
+    def one(
+        self, namespace: str, name: str, may_read: Callable[[str], bool], *, may_change: bool, any_priority: bool
+    ) -> Manifest | None:
+        """All about one, without the names of those in namespaces that may not be read; `None` if it does not wait.
+
+        Another priority is advised only to a user who may give it: `may_change` it at all, and to `any_priority`.
+        """
 
 
 class WaitingJobs:
@@ -99,7 +104,15 @@ class WaitingJobs:
             return allowed(user, verb="get", group="kueue.x-k8s.io", resource="workloads", namespace=namespace)
 
         source = self._source()
-        found = source.one(where.namespace, where.name, may_read) if source is not None else None
+        found = None
+        if source is not None:
+            found = source.one(
+                where.namespace,
+                where.name,
+                may_read,
+                may_change=allowed(user, verb="patch", group=GROUP, resource="managedjobs", namespace=where.namespace),
+                any_priority=is_admin(user),
+            )
         if found is not None:
             return _typed(found)
         stored = self._objects.store.get(_WORKLOADS, (where.namespace, where.name))

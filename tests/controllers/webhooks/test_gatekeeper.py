@@ -327,7 +327,7 @@ def test_other_kinds_cost_next_to_nothing() -> None:
             began = time.thread_time()
             for _ in range(10_000):
                 assert gatekeeper.on_create(kind, manifest, THIS_PROCESS) == []
-                assert gatekeeper.on_update(kind, manifest, manifest) == []
+                assert gatekeeper.on_update(kind, manifest, manifest, THIS_PROCESS) == []
             assert (time.thread_time() - began) / 20_000 < 20e-6
 
     asyncio.run(play())

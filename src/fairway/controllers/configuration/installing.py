@@ -35,7 +35,7 @@ class InstallManifest:
         if _is_installed(kind, applied) and is_of_release((applied.get("data") or {}).get(CONFIG_KEY, "")):
             applied["data"][CONFIG_KEY] = (old.get("data") or {}).get(CONFIG_KEY, DEFAULT_TEXT)
 
-    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
         """Keep what is stored in place of a release's own configuration."""
         _keep_configuration(kind, new, (old.get("data") or {}).get(CONFIG_KEY, DEFAULT_TEXT))
         return []

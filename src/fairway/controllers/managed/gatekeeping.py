@@ -54,7 +54,7 @@ class ManagedJobGatekeeper:
     def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
         """Nothing to say before the merge."""
 
-    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
         """Keep what the server gave; the rest is the kind's own rules."""
         if kind.resource == JOBS:
             before, after = old.get("spec") or {}, new.get("spec") or {}

@@ -13,7 +13,7 @@ from fairway.admission.reasons import Explanation, Outcome, Reason, Shortage, Wh
 from fairway.admission.records import Record
 from fairway.client.cluster import Cluster
 from fairway.controllers.queueing.controller import QueueingController
-from fairway.jobs import conditions
+from fairway.jobs import conditions, priority_ranges
 from fairway.kinds.kind import Manifest
 from fairway.model.quantities import format_amount
 
@@ -41,6 +41,7 @@ class WaitingWorkloads:
         self._for_nodes: dict[str, None] = {}
         """The workloads that have their quota and wait for a node."""
         self._workloads.on_change(self._workload_changed)
+        self._cluster_queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
 
     def all(self, namespace: str = "") -> list[Manifest]:
         """Everyone who waits in a namespace, or anywhere: queue by queue, in their order."""
@@ -84,8 +85,13 @@ class WaitingWorkloads:
         item = self._item(standing, f"has its quota and {partly} for a node: {condition['message']}")
         return {**item, "outcome": WAITS_FOR_NODE, "canEverRun": True}
 
-    def one(self, namespace: str, name: str, may_read: MayRead) -> Manifest | None:
-        """All about one that waits, for whoever may read these namespaces; `None` if it does not."""
+    def one(
+        self, namespace: str, name: str, may_read: MayRead, *, may_change: bool = True, any_priority: bool = True
+    ) -> Manifest | None:
+        """All about one that waits, for a user who may read these namespaces; `None` if it does not wait.
+
+        `may_change` says whether the user may give it another priority, `any_priority` whether that may be any.
+        """
         engine = self._queueing.engine
         key = f"{namespace}/{name}"
         why, remedies, record = engine.why(key), engine.remedies(key), engine.record(key)
@@ -95,7 +101,8 @@ class WaitingWorkloads:
         explanation = why.explanation
         standing = Standing(record, why.cluster_queue, why.position, why.local_position, explanation)
         message = advice.message(explanation, why.cluster_queue, why.position, strict=remedies.strict)
-        known = self._circumstances(record, why, may_read)
+        highest = self._highest_priority(why.cluster_queue, may_change=may_change, any_priority=any_priority)
+        known = self._circumstances(record, why, may_read, highest)
         return {
             **self._item(standing, message),
             "canEverRun": why.can_ever_fit and explanation.can_ever_fit,
@@ -164,7 +171,16 @@ class WaitingWorkloads:
         owner = _owner(self._workloads.get(namespace, name))
         return f"{_CALLED.get(owner['kind'], owner['kind'])} {owner['name']}" if owner else f"workload {name}"
 
-    def _circumstances(self, record: Record, why: Why, may_read: MayRead) -> advice.Circumstances:
+    def _highest_priority(self, cluster_queue: str, *, may_change: bool, any_priority: bool) -> int:
+        if not may_change:
+            return priority_ranges.LOWEST
+        if any_priority:
+            return priority_ranges.HIGHEST
+        return priority_ranges.of_queue(self._cluster_queues.get("", cluster_queue)).highest
+
+    def _circumstances(
+        self, record: Record, why: Why, may_read: MayRead, highest_priority: int
+    ) -> advice.Circumstances:
         own = record.namespace
 
         def named(key: str) -> str:
@@ -185,6 +201,7 @@ class WaitingWorkloads:
             held=bool(job is not None and job["spec"].get("hold")),
             inactive=inactive,
             retry_at=_time(record.requeue_at),
+            highest_priority=highest_priority,
         )
 
 

@@ -45,7 +45,7 @@ class QueueGatekeeper:
     def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
         """Nothing to say before the merge."""
 
-    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
         """What is wrong with a change."""
         resource = kind.resource
         if resource == "pods":

@@ -26,5 +26,5 @@ class Gatekeepers:
         for one in self._gatekeepers:
             one.on_apply(kind, old, applied)
 
-    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
-        return [error for one in self._gatekeepers for error in one.on_update(kind, old, new)]
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest, author: Author) -> list[FieldError]:
+        return [error for one in self._gatekeepers for error in one.on_update(kind, old, new, author)]

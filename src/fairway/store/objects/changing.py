@@ -130,7 +130,7 @@ def _record(old: Manifest, new: Manifest, managed: list[dict[str, Any]]) -> None
 
 
 def _ask_gatekeeper(context: Context, target: Target, old: Manifest, new: Manifest) -> list[FieldError]:
-    return [] if target.subresource else context.gatekeeper.on_update(target.kind, old, new)
+    return [] if target.subresource else context.gatekeeper.on_update(target.kind, old, new, target.options.author)
 
 
 def _obey_rules(kind: Kind, version: str, old: Manifest, new: Manifest, missed: list[FieldError]) -> None:

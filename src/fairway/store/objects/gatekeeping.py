@@ -40,7 +40,7 @@ class Gatekeeper(Protocol):
     def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
         """Change a configuration in place before it is applied to an object that is there; `on_update` comes later."""
 
-    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest, author: Author) -> list[FieldError]:
         """The same for a change, in `new`."""
 
 
@@ -56,5 +56,5 @@ class Nobody:
     def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
         """Change nothing."""
 
-    def on_update(self, kind: Kind, old: Manifest, new: Manifest) -> list[FieldError]:  # noqa: ARG002
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
         return []

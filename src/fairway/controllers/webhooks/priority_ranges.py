@@ -1,0 +1,235 @@
+"""Refuses priorities that the author of an object may not use, and what only controllers may write about them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from fairway.admission.records import EARNED_PRIORITY, FIRST_SUBMITTED
+from fairway.client.cluster import Cluster
+from fairway.client.gatekeeping import Author
+from fairway.errors import FieldError
+from fairway.jobs import names, priority_ranges
+from fairway.jobs.priority_ranges import ANNOTATION, SYSTEM_PREFIX, PriorityRange
+from fairway.jobs.webhooks import annotations_of, labels_of
+from fairway.kinds.kind import Kind, Manifest
+from fairway.managed.seeing import DEFAULT_CAP
+from fairway.managed.tasks.parse import stored_tasks, wrong_tasks
+from fairway.model import problems
+
+_OURS: Final = (EARNED_PRIORITY, FIRST_SUBMITTED)
+"""Annotations of Workloads that decide about their place in the queue."""
+
+
+class Ask(NamedTuple):
+    """A field that asks for a priority: a number, or the name of a class."""
+
+    field: str
+    value: int | str
+    is_workload_class: bool = True
+
+
+class Asked(NamedTuple):
+    """What a manifest asks for."""
+
+    asks: tuple[Ask, ...]
+    queues: tuple[str, ...]
+    """The LocalQueues that it names."""
+
+    cap: int | None = None
+    """What aging may earn it at most."""
+
+
+class PriorityGatekeeper:
+    """Keeps the contract of the store's `Gatekeeper`. Administrators and this process may do everything."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._local_queues = cluster.cache("localqueues.kueue.x-k8s.io")
+        self._cluster_queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
+        self._classes = cluster.cache("workloadpriorityclasses.kueue.x-k8s.io")
+        self._pod_classes = cluster.cache("priorityclasses.scheduling.k8s.io")
+
+    def name_for(self, kind: Kind, manifest: Manifest) -> str:  # noqa: ARG002
+        return ""
+
+    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:
+        if kind.kind == "ClusterQueue":
+            return _wrong_range(manifest)
+        read = _READERS.get(kind.kind)
+        if read is None or author.speaks_for_others:
+            return []
+        wrong = list(self._wrong(manifest, read(manifest), author))
+        return [*wrong, *_forged({}, manifest)] if kind.kind == "Workload" else wrong
+
+    def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
+        """Nothing to say before the merge."""
+
+    def on_update(self, kind: Kind, old: Manifest, new: Manifest, author: Author) -> list[FieldError]:
+        """Only what is changed is judged: an administrator may have set what is there."""
+        if kind.kind == "ClusterQueue":
+            return _wrong_range(new)
+        read = _READERS.get(kind.kind)
+        if read is None or author.speaks_for_others:
+            return []
+        before, after = read(old), read(new)
+        if before.queues == after.queues:
+            asks = tuple(ask for ask in after.asks if ask not in before.asks)
+            after = after._replace(asks=asks, cap=None if after.cap == before.cap else after.cap)
+        wrong = list(self._wrong(new, after, author))
+        return [*wrong, *_forged(annotations_of(old), new)] if kind.kind == "Workload" else wrong
+
+    def _wrong(self, manifest: Manifest, asked: Asked, author: Author) -> Iterator[FieldError]:
+        if not asked.asks and asked.cap is None:
+            return
+        ranges = self._ranges(manifest["metadata"].get("namespace", ""), asked.queues)
+        for ask in asked.asks:
+            for allowed in ranges:
+                wrong = self._refusal(ask, allowed, author)
+                if wrong is not None:
+                    yield wrong
+                    break
+        most = max(DEFAULT_CAP, min(allowed.highest for allowed in ranges))
+        if asked.cap is not None and asked.cap > most:
+            rule = f"must be at most {most}, {_owner(ranges[0], author)}"
+            yield problems.invalid("spec.aging.cap", asked.cap, rule)
+
+    def _ranges(self, namespace: str, queues: Iterable[str]) -> list[PriorityRange]:
+        found: dict[PriorityRange, None] = {}
+        for name in queues:
+            local = self._local_queues.get(namespace, name)
+            cluster_queue = None if local is None else self._cluster_queues.get("", local["spec"]["clusterQueue"])
+            allowed = priority_ranges.of_queue(cluster_queue)
+            found[allowed] = None
+        return list(found) or [priority_ranges.DEFAULT]
+
+    def _refusal(self, ask: Ask, allowed: PriorityRange, author: Author) -> FieldError | None:
+        if isinstance(ask.value, int):
+            if ask.value in allowed:
+                return None
+            rule = f"must be from {allowed.lowest} to {allowed.highest}, {_owner(allowed, author)}"
+            return problems.invalid(ask.field, ask.value, rule)
+        if ask.value.startswith(SYSTEM_PREFIX):
+            rule = f"only administrators may use the `{SYSTEM_PREFIX}` classes, and {author.name} is none"
+            return problems.invalid(ask.field, ask.value, rule)
+        value = self._value_of(ask) if allowed.queue else None
+        if value is None or value in allowed:
+            return None
+        rule = f"its value {value} is not in the range {allowed.lowest} to {allowed.highest}, {_owner(allowed, author)}"
+        return problems.invalid(ask.field, ask.value, rule)
+
+    def _value_of(self, ask: Ask) -> int | None:
+        found = (self._classes if ask.is_workload_class else self._pod_classes).get("", str(ask.value))
+        return None if found is None else int(found["value"])
+
+
+def _owner(allowed: PriorityRange, author: Author) -> str:
+    """Whose range it is, and who may change it."""
+    if allowed.queue:
+        where = f"the range of ClusterQueue {allowed.queue} (annotation {ANNOTATION})"
+    else:
+        where = f"the default range; the annotation {ANNOTATION} on a ClusterQueue sets another"
+    return f"{where}, for {author.name}; administrators may change it, and use any priority"
+
+
+def _wrong_range(manifest: Manifest) -> list[FieldError]:
+    text = annotations_of(manifest).get(ANNOTATION)
+    if text is None or priority_ranges.parse(text) is not None:
+        return []
+    return [problems.invalid(f"metadata.annotations[{ANNOTATION}]", text, "must be LOWEST..HIGHEST, such as -100..500")]
+
+
+def _forged(before: dict[str, str] | Any, manifest: Manifest) -> list[FieldError]:
+    after = annotations_of(manifest)
+    rule = "only Fairway's controllers and administrators may set this"
+    return [
+        problems.invalid(f"metadata.annotations[{name}]", after[name], rule)
+        for name in _OURS
+        if name in after and after[name] != before.get(name)
+    ]
+
+
+# What each kind asks for
+
+
+def _labelled(manifest: Manifest) -> Iterator[Ask]:
+    named = labels_of(manifest).get(names.PRIORITY_CLASS)
+    if named:
+        yield Ask(f"metadata.labels[{names.PRIORITY_CLASS}]", named)
+
+
+def _queues(manifest: Manifest) -> tuple[str, ...]:
+    return (labels_of(manifest).get(names.QUEUE_NAME) or names.DEFAULT_QUEUE,)
+
+
+def _pod_class(spec: dict[str, Any] | None, field: str) -> Iterator[Ask]:
+    named = (spec or {}).get("priorityClassName")
+    if isinstance(named, str) and named:
+        yield Ask(f"{field}.priorityClassName", named, is_workload_class=False)
+
+
+def _of_pod(manifest: Manifest) -> Asked:
+    return Asked((*_labelled(manifest), *_pod_class(manifest.get("spec"), "spec")), _queues(manifest))
+
+
+def _of_job(manifest: Manifest) -> Asked:
+    template = ((manifest.get("spec") or {}).get("template") or {}).get("spec")
+    return Asked((*_labelled(manifest), *_pod_class(template, "spec.template.spec")), _queues(manifest))
+
+
+def _of_ray(manifest: Manifest) -> Asked:
+    spec = manifest.get("spec") or {}
+    cluster, where = (
+        (spec, "spec") if "headGroupSpec" in spec else (spec.get("rayClusterSpec") or {}, "spec.rayClusterSpec")
+    )
+    head = ((cluster.get("headGroupSpec") or {}).get("template") or {}).get("spec")
+    asks = [*_labelled(manifest), *_pod_class(head, f"{where}.headGroupSpec.template.spec")]
+    for index, group in enumerate(cluster.get("workerGroupSpecs") or ()):
+        template = (group.get("template") or {}).get("spec")
+        asks += _pod_class(template, f"{where}.workerGroupSpecs[{index}].template.spec")
+    return Asked(tuple(asks), _queues(manifest))
+
+
+def _of_workload(manifest: Manifest) -> Asked:
+    spec = manifest.get("spec") or {}
+    asks: list[Ask] = []
+    by_class = spec.get("priorityClassRef")
+    if by_class:
+        is_workload_class = by_class.get("kind") == "WorkloadPriorityClass"
+        asks.append(Ask("spec.priorityClassRef.name", by_class.get("name", ""), is_workload_class))
+    if spec.get("priority") is not None:
+        asks.append(Ask("spec.priority", spec["priority"]))
+    return Asked(tuple(asks), (spec.get("queueName") or "",))
+
+
+def _of_managed_job(manifest: Manifest) -> Asked:
+    spec = manifest.get("spec") or {}
+    asks = list(_labelled(manifest))
+    if spec.get("priority") is not None:
+        asks.append(Ask("spec.priority", spec["priority"]))
+    if spec.get("priorityClass"):
+        asks.append(Ask("spec.priorityClass", spec["priorityClass"]))
+    asks += _pod_class((spec.get("podConfig") or {}).get("spec"), "spec.podConfig.spec")
+    queues = {spec["queue"]: None} if spec.get("queue") else {}
+    # Tasks that cannot be read are refused elsewhere.
+    for index, task in enumerate(() if wrong_tasks(manifest) else stored_tasks(manifest)):
+        where = f"spec.tasks[{index}].resources"
+        if task.priority is not None:
+            asks.append(Ask(f"{where}.priority", task.priority))
+        asks += _pod_class(task.pod_config.get("spec"), f"spec.tasks[{index}].config.kubernetes.pod_config.spec")
+        for candidate in task.candidates:
+            named = candidate.labels.get(names.PRIORITY_CLASS)
+            if named:
+                asks.append(Ask(f"{where}.labels[{names.PRIORITY_CLASS}]", named))
+            if not spec.get("queue"):
+                queue = candidate.labels.get(names.QUEUE_NAME) or task.queue
+                queues[queue or labels_of(manifest).get(names.QUEUE_NAME) or names.DEFAULT_QUEUE] = None
+    cap = (spec.get("aging") or {}).get("cap")
+    return Asked(tuple(asks), tuple(queues), cap)
+
+
+_READERS: Final[dict[str, Callable[[Manifest], Asked]]] = {
+    "Job": _of_job,
+    "ManagedJob": _of_managed_job,
+    "Pod": _of_pod,
+    "RayCluster": _of_ray,
+    "RayJob": _of_ray,
+    "Workload": _of_workload,
+}
