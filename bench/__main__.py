@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench import jobs, managed, parked, scalability, scenario, victims
+from bench import jobs, managed, parked, scalability, scenario, victims, waits
 from bench.api.lines import for_fairway
 from bench.api.wire import Refused
 from bench.table import Host, Line, isolated, show, tell
@@ -137,6 +137,7 @@ def main() -> int:
         for_fairway,
         jobs.lines,
         managed.lines,
+        waits.lines,
         scalability.lines,
     ):
         lines += _told(part, scale)

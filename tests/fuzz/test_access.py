@@ -297,7 +297,7 @@ def test_no_token_and_no_body_is_in_any_log(
     with World(tmp_path) as world:
         for method, path, body, how, _ in WRITES:
             world.ask(method, path, body, **how)
-        monkeypatch.setattr(world.objects, "page", broken)
+        monkeypatch.setattr(world.objects, "page_in_slices", broken)
         broken_answer = world.run(asked_for_trouble(world))
         token = world.token
     kept = "".join(path.read_text() for path in tmp_path.iterdir()) + caplog.text

@@ -21,7 +21,7 @@ from fairway.errors import (
 )
 from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Key
-from fairway.store.objects import DeleteOptions, WriteOptions, Written, transacting
+from fairway.store.objects import DeleteOptions, PatchType, WriteOptions, Written, transacting
 from fairway.store.objects.reading import decoded
 from fairway.store.objects.transacting import Create, Delete, Operation, Patch
 from fairway.store.selectors import Selection
@@ -411,3 +411,134 @@ def test_a_transaction_is_the_same_writes_one_by_one_or_nothing(before: list[Ste
                 assert api.store.revision == revision
 
     asyncio.run(story())
+
+
+# Decided in slices: what others write meanwhile counts
+
+
+def sliced(api: LocalApi) -> None:
+    """Pause after every operation."""
+    api.objects.slices.seconds = 0.0
+
+
+@pytest.mark.parametrize("count", [1, 2, 20])
+def test_a_patch_is_decided_on_what_others_wrote_meanwhile(count: int) -> None:
+    async def story() -> None:
+        async with local_api(log_in_memory()) as api:
+            sliced(api)
+            for number in range(count):
+                await api.create("configmaps", config_map(f"m{number}"))
+            operations = [patch(api, "configmaps", f"m{n}", {"data": {"mine": "1"}}) for n in range(count)]
+            transacting_all = asyncio.create_task(api.objects.transact([*operations, *operations]))
+            others = [(0, "first"), (count - 1, "last")]
+            for number, value in others:
+                await asyncio.sleep(0)
+                await api.objects.patch(*_merge(api, f"m{number}", {"data": {"theirs": value}}))
+            written = await transacting_all
+            for number in range(count):
+                assert api.get("configmaps", f"m{number}")["data"]["mine"] == "1"
+            assert api.get("configmaps", f"m{count - 1}")["data"]["theirs"] == "last"
+            changed = [one.entry for one in written if one.durable is None and one.entry.revision]
+            for entry in changed:
+                assert decoded(entry)["metadata"]["resourceVersion"] == str(entry.revision)
+
+    asyncio.run(story())
+
+
+def _merge(api: LocalApi, name: str, body: Any) -> tuple[Any, ...]:
+    kind = api.kind("configmaps")
+    return kind, kind.stored, ("default", name), PatchType.MERGE, body
+
+
+def test_the_first_of_two_that_create_the_same_wins() -> None:
+    async def story() -> None:
+        async with local_api(log_in_memory()) as api:
+            sliced(api)
+            creates = [create(api, "configmaps", config_map(f"m{number}")) for number in range(20)]
+            task = asyncio.create_task(api.objects.transact(creates))
+            await asyncio.sleep(0)
+            await api.create("configmaps", config_map("m3"))
+            with pytest.raises(OperationRefused) as refused:
+                await task
+            assert refused.value.number == 4
+            assert isinstance(refused.value.cause, AlreadyExists)
+            assert api.names("configmaps") == {"m3"}
+
+    asyncio.run(story())
+
+
+def test_a_namespace_that_ends_meanwhile_takes_nothing_more() -> None:
+    async def story() -> None:
+        async with local_api(log_in_memory()) as api:
+            await api.create("namespaces", {"metadata": {"name": "team"}})
+            sliced(api)
+            creates = [create(api, "configmaps", config_map(f"m{number}"), "team") for number in range(20)]
+            task = asyncio.create_task(api.objects.transact(creates))
+            await asyncio.sleep(0)
+            await api.objects.delete(api.kind("namespaces"), ("", "team"))
+            with pytest.raises(OperationRefused):
+                await task
+            assert api.names("configmaps") == set()
+
+    asyncio.run(story())
+
+
+def test_a_condition_on_the_revision_holds_at_the_end() -> None:
+    async def story() -> None:
+        async with local_api(log_in_memory()) as api:
+            made = await api.create("configmaps", config_map("m"))
+            sliced(api)
+            known = made["metadata"]["resourceVersion"]
+            mine = patch(api, "configmaps", "m", {"metadata": {"resourceVersion": known}, "data": {"mine": "1"}})
+            fill = [create(api, "configmaps", config_map(f"m{number}")) for number in range(20)]
+            task = asyncio.create_task(api.objects.transact([mine, *fill]))
+            await asyncio.sleep(0)
+            await api.objects.patch(*_merge(api, "m", {"data": {"theirs": "1"}}))
+            with pytest.raises(OperationRefused) as refused:
+                await task
+            assert refused.value.number == 1
+            assert isinstance(refused.value.cause, Conflict)
+            assert api.names("configmaps") == {"m"}
+
+    asyncio.run(story())
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["patch", "delete", "create"])), max_size=12))
+def test_revisions_stay_in_sequence_whatever_others_do(theirs: list[tuple[int, str]]) -> None:
+    async def story() -> None:
+        async with local_api(log_in_memory()) as api:
+            for number in range(3):
+                await api.create("configmaps", config_map(f"m{number}"))
+            sliced(api)
+            events = api.objects.watch(Selection(api.kind("configmaps")), api.store.revision)
+            mine = [patch(api, "configmaps", f"m{n % 3}", {"data": {f"k{n}": "1"}}) for n in range(12)]
+            task = asyncio.create_task(api.objects.transact(mine))
+            for number, verb in theirs:
+                await asyncio.sleep(0)
+                try:
+                    await _act(api, f"m{number}", verb)
+                except ApiError:
+                    continue
+            try:
+                await task
+            except OperationRefused:
+                entries = api.store.collection("configmaps").entries.values()
+                assert not any("k0" in (one.get("data") or {}) for one in map(decoded, entries))
+            revisions = []
+            while events.is_behind:
+                for event in await events.next():
+                    revisions.append(event.revision)
+                    assert decoded(event.entry)["metadata"]["resourceVersion"] == str(event.revision)
+            assert revisions == sorted(set(revisions))
+
+    asyncio.run(story())
+
+
+async def _act(api: LocalApi, name: str, verb: str) -> None:
+    if verb == "patch":
+        await api.objects.patch(*_merge(api, name, {"data": {"theirs": name}}))
+    elif verb == "delete":
+        await api.objects.delete(api.kind("configmaps"), ("default", name))
+    else:
+        await api.create("configmaps", config_map(name))

@@ -9,6 +9,7 @@ from fairway.errors import BadRequest
 from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Entry
 from fairway.store.objects import DeleteOptions, Objects, PatchType, Target, WriteOptions, Written, when_durable
+from fairway.store.objects.listing import EVERYTHING as ALL
 from fairway.store.objects.reading import shared
 from fairway.store.objects.writing import check_preconditions
 from fairway.store.selectors import Selection
@@ -41,8 +42,14 @@ class LocalClient:
         return shared(self._objects.get(kind, namespace, name))
 
     async def list(self, kind: Kind, scope: Scope = EVERYTHING) -> Listed:
-        page = self._objects.page(Selection(kind, *scope))
-        return Listed([shared(entry) for entry in page.entries], str(page.revision))
+        work, selection = self._objects.slices.begin(), Selection(kind, *scope)
+        page = await self._objects.page_in_slices(selection, ALL, work)
+        items = []
+        for entry in page.entries:
+            items.append(shared(entry))
+            if work.is_over:
+                await work.pause()
+        return Listed(items, str(page.revision))
 
     async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[tuple[WatchEvent, ...]]:
         self._objects.watched_here.add(kind.resource)
@@ -50,6 +57,8 @@ class LocalClient:
         while True:
             if changes := await events.next():
                 yield tuple([WatchEvent(change.type, self._read(change.entry)) for change in changes])
+            if events.is_behind:
+                await self._objects.slices.turn()  # after a burst of changes, others have their turn in between
 
     async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
         namespace = manifest.get("metadata", {}).get("namespace", "")

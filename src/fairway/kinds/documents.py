@@ -11,12 +11,16 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from fairway.errors import BadRequest
+from fairway.errors import BadRequest, TooLarge
 from fairway.kinds.yaml_values import Builder
 
 DEEPEST: Final = 200
-MOST_VALUES: Final = 300_000
-"""How many values a YAML text may have once its aliases are written out: what is read in less than a second."""
+MOST_VALUES: Final = 16_000
+"""How many values an object may have (a YAML text with its aliases written out): each costs microseconds to check, to
+default and to record the owner of, and nothing else is served meanwhile."""
+
+MOST_NESTED: Final = 5_000
+"""How many of them may be objects and lists, which cost several times as much."""
 
 _MOST_DIRECTIVES: Final = 20
 """The time that the parser takes grows with the square of these."""
@@ -36,6 +40,8 @@ def from_json(data: bytes) -> Any:
         raise BadRequest(f"the body is not valid JSON: {error}") from None
     if data.count(b"{") + data.count(b"[") > DEEPEST:
         _check_depth(value)
+    if len(data) > 2 * MOST_NESTED and isinstance(value, dict | list):  # fewer bytes cannot be so many values
+        check_values(value)
     return value
 
 
@@ -51,11 +57,31 @@ def from_yaml(data: bytes) -> Any:
             if document is not None and found is not None:
                 raise BadRequest("the body holds several YAML documents; send one object at a time")
             found = document if found is None else found
+        if isinstance(found, dict | list):
+            check_values(found)
     except UnicodeDecodeError as error:
         raise BadRequest(f"the text is not UTF-8: {error}") from None
     except yaml.YAMLError as error:
         raise BadRequest(f"the text is not valid YAML: {_one_line(error)}") from None
     return found
+
+
+def check_values(value: Any, times: int = 1) -> None:
+    """`TooLarge` if there is more in this value than can be handled in one go, or so many times as much."""
+    level, nested, values = [value], 0, 1
+    while level:
+        nested += len(level)
+        values += sum(map(len, level))
+        if nested > times * MOST_NESTED or values > times * MOST_VALUES:
+            raise TooLarge(
+                f"the object has more than {times * MOST_VALUES} values, or more than {times * MOST_NESTED} objects "
+                "and lists among them; split it into several"
+            )
+        below: list[Any] = []
+        for one in level:
+            parts = one.values() if type(one) is dict else one
+            below += [part for part in parts if type(part) is dict or type(part) is list]
+        level = below
 
 
 def _check_depth(value: Any) -> None:

@@ -319,7 +319,7 @@ class Api:
         if asked.verb == "get":
             return reading.get(objects, request, asked)
         if asked.verb == "list":
-            return reading.list_objects(objects, request, asked, self.limits)
+            return await reading.list_objects(objects, request, asked, self.limits)
         if asked.verb == "deletecollection":
             return await writing.delete_collection(objects, request, asked)
         written = exchange.written = writing.stage(objects, request, asked, await request.body())
@@ -379,11 +379,10 @@ class Api:
         if response is None or exchange.code:
             return
         if isinstance(response, reading.Streamed):
-            exchange.code = 200
-            await send(
-                {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]}
-            )
-            for piece in response.pieces:
+            exchange.code = response.code
+            kind = [(b"content-type", response.content_type), *response.headers]
+            await send({"type": "http.response.start", "status": response.code, "headers": kind})
+            async for piece in response.pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
             return

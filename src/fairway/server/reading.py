@@ -1,26 +1,31 @@
 """Get and list, in the form that the client asks for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 import yaml
 
 from fairway.errors import BadRequest, TooLarge
 from fairway.kinds.kind import Kind, Manifest
+from fairway.runtime.slices import Slice
 from fairway.server.limits import Limits
 from fairway.server.negotiation import Accepted, accepted
 from fairway.server.requests import Request
-from fairway.server.responses import Response, encode
+from fairway.server.responses import JSON_TYPE, Response, encode
 from fairway.server.routes import Route
 from fairway.server.tables import Page as Head
-from fairway.server.tables import included, list_metadata, partial_metadata, partial_metadata_list, table
+from fairway.server.tables import Rows, included, list_metadata, partial_metadata, partial_metadata_list, table
 from fairway.store.entries import Entry
 from fairway.store.objects import Objects
 from fairway.store.objects.listing import Page, Paging, check_not_too_new
 from fairway.store.objects.reading import decoded
 from fairway.store.selectors import Selection
 
-_CHUNK_BYTES = 1 << 20
+Item = TypeVar("Item")
+
+_CHUNK_BYTES = 256 << 10
 _MOST_LAID_OUT = 256 << 10
 _YAML_TYPE = b"application/yaml"
 
@@ -28,7 +33,10 @@ _YAML_TYPE = b"application/yaml"
 class Streamed(msgspec.Struct, frozen=True):
     """An answer that is sent piece by piece."""
 
-    pieces: Iterator[bytes]
+    pieces: AsyncIterator[bytes]
+    content_type: bytes = JSON_TYPE
+    code: int = 200
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 def get(objects: Objects, request: Request, route: Route) -> Response:
@@ -63,33 +71,63 @@ def rendered(
     return Response(code, yaml_of(data), _YAML_TYPE)
 
 
-def list_objects(objects: Objects, request: Request, route: Route, limits: Limits) -> Response | Streamed:
-    """The objects that are meant."""
-    selection = selected(request, route)
-    page = objects.page(selection, paging(request))
+async def list_objects(objects: Objects, request: Request, route: Route, limits: Limits) -> Response | Streamed:
+    """The objects that match; a long list is put together in slices while it is being sent."""
+    work = objects.slices.begin()
+    page = await objects.page_in_slices(selected(request, route), paging(request), work)
     if len(page.entries) > limits.list_objects:
         raise TooLarge(
             f"{len(page.entries)} {route.kind.resource} are more than one list may hold ({limits.list_objects}); "
             "ask for pages with `limit`"
         )
     form = accepted(request.header(b"accept"))
-    if form.shape == "Table":
-        body = table(
-            route.kind,
-            route.version,
-            manifests(objects, route, page.entries),
-            now=objects.now(),
-            page=_head(page),
-            include_object=included(request.query.get("includeObject", "")),
-            meta_version=form.version,
-        )
-        return Response(200, encode(body))
     if form.shape:
-        items = manifests(objects, route, page.entries)
-        return Response(200, encode(partial_metadata_list(items, page=_head(page), meta_version=form.version)))
-    if form.yaml:
-        return Response(200, yaml_of(b"".join(_pieces(objects, route, page))), _YAML_TYPE)
-    return Streamed(_pieces(objects, route, page))
+        head, encoded = _reshaping(objects, request, route, form, page)
+    else:
+        head = {**list_head(route.kind, route.version), "metadata": list_metadata(_head(page)), "items": []}
+        encoded = partial(_stored, objects, route)
+    if form.yaml and sum(len(entry.data) for entry in page.entries) <= _MOST_LAID_OUT:
+        data = b"".join([piece async for piece in joined(head, page.entries, encoded, work)])
+        return Response(200, yaml_of(data), _YAML_TYPE)
+    return Streamed(joined(head, page.entries, encoded, work), _YAML_TYPE if form.yaml else JSON_TYPE)
+
+
+def _reshaping(
+    objects: Objects, request: Request, route: Route, form: Accepted, page: Page
+) -> tuple[Manifest, Callable[[Entry], bytes]]:
+    """A list as a Table, or of metadata alone: the document without its items, and how an item is written."""
+    if form.shape != "Table":
+        head = partial_metadata_list([], page=_head(page), meta_version=form.version)
+        return head, lambda entry: encode(partial_metadata(_manifest(objects, route, entry), form.version))
+    include, now = included(request.query.get("includeObject", "")), objects.now()
+    rows = Rows(route.kind, route.version, now, include, form.version)
+    head = table(route.kind, route.version, [], now=now, page=_head(page), meta_version=form.version)
+    return head, lambda entry: encode(rows.row(_manifest(objects, route, entry)))
+
+
+def _stored(objects: Objects, route: Route, entry: Entry) -> bytes:
+    return entry.data if route.version == route.kind.stored else objects.rendered(route.kind, entry, route.version)
+
+
+async def joined(
+    head: Manifest, items: Iterable[Item], encoded: Callable[[Item], bytes], work: Slice, end: bytes = b"]}"
+) -> AsyncIterator[bytes]:
+    """The JSON of a document that ends with an empty list, with these items in it, in pieces of bounded size."""
+    parts, size, first = [encode(head)[: -len(end)]], 0, True
+    for item in items:
+        if not first:
+            parts.append(b",")
+        first = False
+        data = encoded(item)
+        parts.append(data)
+        size += len(data)
+        if size > _CHUNK_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+        if work.is_over:
+            await work.pause()
+    parts.append(end)
+    yield b"".join(parts)
 
 
 def selected(request: Request, route: Route) -> Selection:
@@ -130,11 +168,12 @@ def paging(request: Request) -> Paging:
     return Paging(limit=limit, token=token, revision=revision, exact=exact)
 
 
-def manifests(objects: Objects, route: Route, entries: Sequence[Entry]) -> list[Manifest]:
-    """Decoded objects in the version that was asked for."""
+def _manifest(objects: Objects, route: Route, entry: Entry) -> Manifest:
+    """A decoded object in the version that was asked for."""
     if route.version == route.kind.stored:
-        return [decoded(entry) for entry in entries]
-    return [msgspec.json.decode(objects.rendered(route.kind, entry, route.version)) for entry in entries]
+        return decoded(entry)
+    manifest: Manifest = msgspec.json.decode(objects.rendered(route.kind, entry, route.version))
+    return manifest
 
 
 def yaml_of(data: bytes) -> bytes:
@@ -154,23 +193,3 @@ def list_head(kind: Kind, version: str) -> dict[str, str]:
 
 def _head(page: Page) -> Head:
     return Head(str(page.revision), page.token, page.remaining)
-
-
-def _pieces(objects: Objects, route: Route, page: Page) -> Iterator[bytes]:
-    """A list's JSON, joined from what is encoded already, in pieces of about a megabyte."""
-    kind, version = route.kind, route.version
-    head = encode({**list_head(kind, version), "metadata": list_metadata(_head(page))})
-    parts, size = [head[:-1], b',"items":['], 0
-    first, stored = True, version == kind.stored
-    for entry in page.entries:
-        if not first:
-            parts.append(b",")
-        first = False
-        data = entry.data if stored else objects.rendered(kind, entry, version)
-        parts.append(data)
-        size += len(data)
-        if size > _CHUNK_BYTES:
-            yield b"".join(parts)
-            parts, size = [], 0
-    parts.append(b"]}")
-    yield b"".join(parts)

@@ -61,6 +61,24 @@ def columns_of(kind: Kind, version: str) -> tuple[Column, ...]:
     return columns if any(column.name == _NAME for column in columns) else (NAME_COLUMN, *columns)
 
 
+class Rows:
+    """Makes the rows of one Table."""
+
+    def __init__(self, kind: Kind, version: str, now: datetime, include: IncludeObject, meta_version: str) -> None:
+        self.columns = columns_of(kind, version)
+        self._values = [column.value for column in self.columns]
+        self._now = now
+        self._include = include
+        self._meta_version = meta_version
+
+    def row(self, manifest: Manifest) -> Document:
+        now = self._now
+        return {
+            "cells": [value(manifest, now) for value in self._values],
+            "object": _shown(manifest, self._include, self._meta_version),
+        }
+
+
 def table(
     kind: Kind,
     version: str,
@@ -73,21 +91,13 @@ def table(
     meta_version: str = META_VERSIONS[0],
 ) -> Document:
     """The objects, in the version they are shown in; of a watch, one event's, with headers in the first."""
-    columns = columns_of(kind, version)
-    values = [column.value for column in columns]
-    rows = [
-        {
-            "cells": [value(manifest, now) for value in values],
-            "object": _shown(manifest, include_object, meta_version),
-        }
-        for manifest in manifests
-    ]
+    rows = Rows(kind, version, now, include_object, meta_version)
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{meta_version}",
         "metadata": list_metadata(page),
-        "columnDefinitions": [_definition(column) for column in columns] if with_headers else None,
-        "rows": rows,
+        "columnDefinitions": [_definition(column) for column in rows.columns] if with_headers else None,
+        "rows": [rows.row(manifest) for manifest in manifests],
     }
 
 

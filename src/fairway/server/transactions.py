@@ -22,13 +22,16 @@ from fairway.errors import (
     TooManyRequests,
     ValidationError,
 )
+from fairway.kinds.documents import from_json
 from fairway.kinds.kind import Kind
+from fairway.runtime.slices import Slice
 from fairway.server import bodies
 from fairway.server.access.audit import AuditEntry, AuditLog
 from fairway.server.access.authorization import authorize
 from fairway.server.limits import Limits
+from fairway.server.reading import Streamed, joined
 from fairway.server.requests import OpenRequest, Request
-from fairway.server.responses import Response, encode, status_of, warning_headers
+from fairway.server.responses import status_of, warning_headers
 from fairway.server.routes import Place
 from fairway.store.objects import DeleteOptions, Objects, WriteOptions, Written
 from fairway.store.objects.transacting import MOST_OPERATIONS, Create, Delete, Operation, Patch
@@ -71,6 +74,16 @@ class _Delete(_Named, tag="delete", kw_only=True):
 _Written: TypeAlias = _Create | _Patch | _Delete
 
 
+class _Spec(msgspec.Struct):
+    operations: list[msgspec.Raw]
+
+
+class _Body(msgspec.Struct, rename="camel"):
+    spec: _Spec
+    api_version: Any = "fairway.dev/v1alpha1"
+    kind: Any = KIND
+
+
 class _Step(NamedTuple):
     """An operation as the request that it stands for."""
 
@@ -102,7 +115,7 @@ class Transactions:
             )
         return "create"
 
-    async def answer(self, request: OpenRequest, where: Place) -> Response:
+    async def answer(self, request: OpenRequest, where: Place) -> Streamed:
         if self._under_way >= self._limits.transactions:
             raise TooManyRequests(
                 f"{self._limits.transactions} transactions are being carried out already; try again in a second"
@@ -116,28 +129,34 @@ class Transactions:
     def close(self) -> None:
         """None takes long."""
 
-    async def _carried_out(self, request: OpenRequest, where: Place) -> Response:
-        started = time.perf_counter()
+    async def _carried_out(self, request: OpenRequest, where: Place) -> Streamed:
+        started, work = time.perf_counter(), self._objects.slices.begin()
         options = bodies.write_options(request)
         request.max_body = self._limits.transaction_bytes
         body = bodies.some(await request.body())
         _check_parts(body)
-        operations = _operations(bodies.parsed(request.content_type, body), where)
+        operations = _operations(_parsed(request, body), where)
         del body
         steps: list[_Step] = []
         try:
             for number, given in enumerate(operations, 1):
                 steps.append(self._understood(number, given, where))
                 _authorize(number, steps[-1], request)
+                if work.is_over:
+                    await work.pause()
+            del operations
             written = await self._objects.transact([step.operation for step in steps], options)
         except OperationRefused as refused:
             if len(steps) >= refused.number:
                 code = status_of(refused, self._objects.registry)["code"]
                 self._record(request, steps[refused.number - 1], code, None, options, started)
             raise
-        for step, one in zip(steps, written, strict=True):
+        results = list(zip(steps, written, strict=True))
+        for step, one in results:
             self._record(request, step, _CODES[step.verb], one, options, started)
-        return self._told(where, steps, written)
+            if work.is_over:
+                await work.pause()
+        return self._results(where, results, work)
 
     def _understood(self, number: int, given: object, where: Place) -> _Step:
         try:
@@ -211,18 +230,31 @@ class Transactions:
             )
         )
 
-    def _told(self, where: Place, steps: Sequence[_Step], written: Sequence[Written]) -> Response:
-        results = b",".join(
-            b"null" if one.removed else self._objects.rendered(step.kind, one.entry, step.version)
-            for step, one in zip(steps, written, strict=True)
-        )
+    def _results(self, where: Place, results: Sequence[tuple[_Step, Written]], work: Slice) -> Streamed:
         head = {
             "apiVersion": f"{where.group}/{where.version}",
             "kind": KIND,
             "metadata": {"namespace": where.namespace},
+            "status": {"results": []},
         }
-        body = encode(head)[:-1] + b',"status":{"results":[' + results + b"]}}"
-        return Response(201, body, headers=warning_headers(_warnings(written)))
+
+        def encoded(result: tuple[_Step, Written]) -> bytes:
+            step, one = result
+            return b"null" if one.removed else self._objects.rendered(step.kind, one.entry, step.version)
+
+        warnings = warning_headers(_warnings([one for _, one in results]))
+        return Streamed(joined(head, results, encoded, work, b"]}}"), code=201, headers=warnings)
+
+
+def _parsed(request: OpenRequest, body: bytes) -> Any:
+    """The transaction in the body; the operations of a JSON text are read later, one by one."""
+    if request.content_type in {"application/json", ""}:
+        try:
+            found = msgspec.json.decode(body, type=_Body)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return bodies.parsed(request.content_type, body)  # says what is wrong
+        return {"apiVersion": found.api_version, "kind": found.kind, "spec": {"operations": found.spec.operations}}
+    return bodies.parsed(request.content_type, body)
 
 
 def _check_parts(body: bytes) -> None:
@@ -253,6 +285,8 @@ def _operations(body: Any, where: Place) -> list[Any]:
 
 
 def _read(given: object) -> _Written:
+    if isinstance(given, msgspec.Raw):
+        given = from_json(bytes(given))
     try:
         operation: _Written = msgspec.convert(given, _Written)
     except msgspec.ValidationError as error:

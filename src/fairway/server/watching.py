@@ -22,7 +22,7 @@ from fairway.server.streaming import send_piece, stream
 from fairway.server.tables import Page, bookmark, included, partial_metadata, table
 from fairway.store.entries import ADDED, Entry
 from fairway.store.objects import Objects
-from fairway.store.objects.listing import check_not_too_new
+from fairway.store.objects.listing import EVERYTHING, check_not_too_new
 from fairway.store.objects.watching import Events
 
 _FLUSH_BYTES = 256 << 10
@@ -46,13 +46,14 @@ class _Watcher:
         self.seconds = _seconds(request, limits)
         self._headers_sent = False
 
-    def events(self) -> tuple[list[Entry], Events]:
+    async def events(self) -> tuple[list[Entry], Events]:
         """What is there at the start, if that is asked for, and the changes after it."""
         if not self.initial:
             return [], self.objects.watch(self.selection, self.since)
-        page = self.objects.page(self.selection)
-        self.since = page.revision
-        return page.entries, self.objects.watch(self.selection, page.revision)
+        self.since = self.objects.store.revision
+        events = self.objects.watch(self.selection, self.since)
+        page = await self.objects.page_in_slices(self.selection, EVERYTHING, self.objects.slices.begin())
+        return page.entries, events
 
     def line(self, change_type: str, entry: Entry) -> bytes:
         data = self.objects.rendered(self.route.kind, entry, self.route.version)
@@ -99,7 +100,7 @@ async def watch(
     `start` is called right before the first byte: from there on the answer is 200, whatever comes.
     """
     watcher = _Watcher(objects, request, route, limits)
-    present, events = watcher.events()
+    present, events = await watcher.events()
     start()
     await send(
         {
@@ -135,6 +136,8 @@ async def _run(watcher: _Watcher, present: list[Entry], events: Events, send: Se
         if seen:
             await _tell(watcher, ((event.type, event.entry) for event in seen), send)
             watcher.since = seen[-1].entry.revision
+        if events.is_behind:
+            await watcher.objects.slices.turn()
 
 
 async def _tell_initial(watcher: _Watcher, present: list[Entry], send: Send) -> None:
@@ -147,7 +150,7 @@ async def _tell_initial(watcher: _Watcher, present: list[Entry], send: Send) -> 
 async def _tell(watcher: _Watcher, changes: Iterable[tuple[str, Entry]], send: Send) -> None:
     """Send changes in pieces of bounded size, so that a slow client is noticed before much is waiting for it."""
     lines: list[bytes] = []
-    size = 0
+    size, work = 0, watcher.objects.slices.begin()
     for change_type, entry in changes:
         line = watcher.line(change_type, entry)
         lines.append(line)
@@ -155,6 +158,8 @@ async def _tell(watcher: _Watcher, changes: Iterable[tuple[str, Entry]], send: S
         if size > _FLUSH_BYTES:
             await _send(watcher, send, b"".join(lines))
             lines, size = [], 0
+        if work.is_over:
+            await work.pause()
     if lines:
         await _send(watcher, send, lines[0] if len(lines) == 1 else b"".join(lines))
 

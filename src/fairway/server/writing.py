@@ -9,9 +9,9 @@ from fairway.errors import BadRequest
 from fairway.kinds.kind import Kind
 from fairway.server import acknowledging, bodies
 from fairway.server.negotiation import accepted
-from fairway.server.reading import list_head, rendered, selected
+from fairway.server.reading import Streamed, joined, list_head, rendered, selected
 from fairway.server.requests import OpenRequest, Request
-from fairway.server.responses import Response, encode, ok, success, warning_headers
+from fairway.server.responses import Response, ok, success, warning_headers
 from fairway.server.routes import Route
 from fairway.store.objects import Objects, PatchType, Target, WriteOptions, Written
 from fairway.store.objects.reading import decoded
@@ -98,14 +98,17 @@ def _target(route: Route, options: WriteOptions) -> Target:
     return Target(route.kind, route.version, (route.namespace, route.name), options, route.subresource)
 
 
-async def delete_collection(objects: Objects, request: OpenRequest, route: Route) -> Response:
-    """All that are meant gone, or marked for deletion."""
+async def delete_collection(objects: Objects, request: OpenRequest, route: Route) -> Streamed:
+    """All objects that match deleted, or marked for deletion."""
     options = bodies.delete_options(request, await request.body())
     written = await objects.delete_collection(selected(request, route), options)
-    items = b",".join(objects.rendered(route.kind, one.entry, route.version) for one in written)
-    revision = str(objects.store.revision)
-    head = encode({**list_head(route.kind, route.version), "metadata": {"resourceVersion": revision}})
-    return Response(200, head[:-1] + b',"items":[' + items + b"]}")
+    metadata = {"resourceVersion": str(objects.store.revision)}
+    head = {**list_head(route.kind, route.version), "metadata": metadata, "items": []}
+
+    def encoded(one: Written) -> bytes:
+        return objects.rendered(route.kind, one.entry, route.version)
+
+    return Streamed(joined(head, written, encoded, objects.slices.begin()))
 
 
 def _deleted(kind: Kind, written: Written) -> dict[str, str]:

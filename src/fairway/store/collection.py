@@ -7,6 +7,7 @@ from fairway.store.entries import DELETED, Change, Entry, Key
 from fairway.store.feed import Feed
 
 _AFTER_EVERY_NAME = "\U0010ffff"
+_MOST_ONE_BY_ONE = 64
 
 
 class Collection:
@@ -16,6 +17,10 @@ class Collection:
         self.entries: dict[Key, Entry] = {}
         self.feed = Feed(floor)
         self._keys: list[Key] = []
+        self._new: set[Key] = set()
+        self._gone: set[Key] = set()
+        """Keys that are still to be put among `_keys`, or taken out: to do so with many at once costs what one does."""
+
         self._unsorted = False
 
     def __len__(self) -> int:
@@ -26,11 +31,11 @@ class Collection:
         key = change.entry.key
         if change.type == DELETED:
             if self.entries.pop(key, None) is not None and not self._unsorted:
-                del self._keys[bisect_left(self._keys, key)]
+                _move(key, self._new, self._gone)
             return
         if key not in self.entries and not self._unsorted:
-            if self._keys and key < self._keys[-1]:
-                insort(self._keys, key)
+            if self._new or self._gone or (self._keys and key < self._keys[-1]):
+                _move(key, self._gone, self._new)
             else:
                 self._keys.append(key)
         self.entries[key] = change.entry
@@ -45,6 +50,8 @@ class Collection:
         if self._unsorted:
             self._keys = sorted(self.entries)
             self._unsorted = False
+        elif self._new or self._gone:
+            self._update_keys()
         low, high = 0, len(self._keys)
         if namespace:
             low = bisect_left(self._keys, (namespace, ""))
@@ -53,10 +60,31 @@ class Collection:
             low = max(low, bisect_right(self._keys, after))
         return self._keys[low:high]
 
+    def _update_keys(self) -> None:
+        if len(self._new) + len(self._gone) > _MOST_ONE_BY_ONE:
+            if self._gone:
+                self._keys = [key for key in self._keys if key not in self._gone]
+            self._keys += self._new
+            self._keys.sort()  # nearly sorted: this merges
+        else:
+            for key in self._gone:
+                del self._keys[bisect_left(self._keys, key)]
+            for key in self._new:
+                insort(self._keys, key)
+        self._new, self._gone = set(), set()
+
     def at(self, revision: int) -> "Snapshot":
         """The collection as it was at a recent revision; `Expired` if that is no longer known."""
         newer = self.feed.newer_than(revision)
         return Snapshot(self, newer)
+
+
+def _move(key: Key, origin: set[Key], target: set[Key]) -> None:
+    """Take back what is still to be done with a key, or else note what is."""
+    if key in origin:
+        origin.discard(key)
+    else:
+        target.add(key)
 
 
 class Snapshot:

@@ -98,10 +98,10 @@ def test_small_bodies_do_not_become_large_objects(api_version: str, kind: str, c
 def test_a_config_map_of_many_entries_is_taken() -> None:
     entries = b"".join(
         message(2, message(1, f"entry-{index:06}".encode()), message(2, b"twenty-two more bytes."))
-        for index in range(30_000)
+        for index in range(15_000)
     )
 
-    assert len(decode(envelope("v1", "ConfigMap", entries))["data"]) == 30_000
+    assert len(decode(envelope("v1", "ConfigMap", entries))["data"]) == 15_000
 
 
 @given(st.binary(max_size=200))

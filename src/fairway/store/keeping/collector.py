@@ -34,7 +34,7 @@ class Collector:
         self._store = objects.store
         self._kinds = {kind.resource: kind for kind in objects.registry.kinds}
         self._dependents: dict[str, set[_Place]] = defaultdict(set)
-        self._chores: Chores[_Place] = Chores(self._look_at, self._store.settled)
+        self._chores: Chores[_Place] = Chores(self._look_at, self._store.settled, objects.slices)
         self._store.observe(self._observe)
 
     async def run(self) -> None:

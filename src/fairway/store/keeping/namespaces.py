@@ -1,7 +1,9 @@
 """A namespace that is deleted takes everything in it along, and goes last."""
 
+from collections.abc import Sequence
+
 from fairway.kinds.kind import Kind
-from fairway.store.entries import DELETED, Change
+from fairway.store.entries import DELETED, Change, Key
 from fairway.store.keeping.chores import Chores
 from fairway.store.objects import Objects
 from fairway.store.selectors import Selection
@@ -19,7 +21,7 @@ class NamespaceKeeper:
         kinds = objects.registry.kinds
         self._namespaced = [kind for kind in kinds if kind.namespaced]
         self._kind: Kind = next(kind for kind in kinds if kind.resource == NAMESPACES)
-        self._chores: Chores[str] = Chores(self._look_at, self._store.settled)
+        self._chores: Chores[str] = Chores(self._look_at, self._store.settled, objects.slices)
         self._terminating: set[str] = set()
         for entry in self._store.collection(NAMESPACES).entries.values():
             if entry.meta.deletion_timestamp:
@@ -58,8 +60,18 @@ class NamespaceKeeper:
             keys = self._store.collection(kind.resource).keys(name)
             if keys:
                 empty = False
-                entries = self._store.collection(kind.resource).entries
-                if any(not entries[key].meta.deletion_timestamp for key in keys):
+                if not await self._all_end(kind, keys):
                     await self._objects.delete_collection(Selection(kind, name))
         if empty:
             await self._objects.let_go(self._kind, ("", name))
+
+    async def _all_end(self, kind: Kind, keys: Sequence[Key]) -> bool:
+        """Whether all of these objects are marked for deletion, or gone."""
+        entries, work = self._store.collection(kind.resource).entries, self._objects.slices.begin()
+        for key in keys:
+            entry = entries.get(key)
+            if entry is not None and not entry.meta.deletion_timestamp:
+                return False
+            if work.is_over:
+                await work.pause()
+        return True

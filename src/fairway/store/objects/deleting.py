@@ -5,12 +5,14 @@ from typing import Final
 
 from fairway.errors import BadRequest, Forbidden, NotFound
 from fairway.kinds.kind import Kind, Manifest
-from fairway.store.collection import Collection
+from fairway.runtime.slices import Slice
 from fairway.store.entries import Key
+from fairway.store.objects.listing import EVERYTHING, page_in_slices
 from fairway.store.objects.options import DeleteOptions, Written
 from fairway.store.objects.reading import decoded
 from fairway.store.objects.writing import Context, check_preconditions, drafted, put, remove, unchanged
 from fairway.store.selectors import Selection
+from fairway.store.store import Store
 
 LASTING_NAMESPACES: Final = frozenset({"default", "kube-public", "kube-system"})
 FOREGROUND: Final = "foregroundDeletion"
@@ -18,6 +20,9 @@ ORPHAN: Final = "orphan"
 _DEFAULT_POD_GRACE: Final = 30
 _LONGEST_GRACE: Final = 100 * 365 * 86400
 """Whoever gives more gets a time of deletion a hundred years ahead: a year must have four digits."""
+
+_STAGED_AT_ONCE: Final = 500
+"""So many deletions of a collection are on their way to the disk at the same time."""
 
 _PROPAGATIONS: Final = ("", "Background", "Foreground", "Orphan")
 
@@ -81,17 +86,29 @@ def let_go(context: Context, kind: Kind, key: Key) -> Written:
     return put(context, kind, key, manifest, entry)
 
 
-def delete_collection(
-    context: Context, collection: Collection, selection: Selection, options: DeleteOptions
+async def delete_collection(
+    context: Context, store: Store, selection: Selection, options: DeleteOptions, work: Slice
 ) -> list[Written]:
-    """Delete all of a collection that are meant."""
-    meant = [key for key in collection.keys(selection.namespace) if selection.matches(collection.entries[key])]
-    deleted = []
-    for key in meant:
+    """Delete all objects that match `selection` now; done when the deletions are durable.
+
+    Each is a write of its own, as in Kubernetes: others may come in between, and a failure leaves the rest undone.
+    """
+    matching = (await page_in_slices(store, selection, EVERYTHING, work)).entries
+    deleted: list[Written] = []
+    for entry in matching:
         try:
-            deleted.append(delete(context, selection.kind, key, options))
+            written = delete(context, selection.kind, entry.key, options)
         except NotFound:
             continue  # it is on its way out already
+        written.entry.shared = None
+        deleted.append(written)
+        if len(deleted) % _STAGED_AT_ONCE == 0 and written.durable is not None:
+            await written.durable  # others need room to write, too
+        if work.is_over:
+            await work.pause()
+    for written in deleted[-_STAGED_AT_ONCE:]:
+        if written.durable is not None:
+            await written.durable
     return deleted
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from fairway.errors import ApiError, BadRequest, Expired
+from fairway.runtime.slices import Slice
 from fairway.store.collection import Collection, Snapshot
 from fairway.store.entries import Entry, Key
 from fairway.store.selectors import Selection
@@ -70,7 +71,31 @@ def check_not_too_new(store: Store, revision: int) -> None:
 
 
 def page(store: Store, selection: Selection, paging: Paging) -> Page:
-    """The objects that are meant, in the order of namespace and name."""
+    """The objects that match, in the order of namespace and name."""
+    found = _candidates(store, selection, paging)
+    if not selection.filters:
+        return found
+    return _cut(found, [entry for entry in found.entries if selection.matches(entry)], paging)
+
+
+async def page_in_slices(store: Store, selection: Selection, paging: Paging, work: Slice) -> Page:
+    """The same, as of the moment of the call; matching many objects takes several slices."""
+    found = _candidates(store, selection, paging)
+    if not selection.filters:
+        return found
+    matching, enough = [], paging.limit + 1 if paging.limit else 0
+    for entry in found.entries:
+        if selection.matches(entry):
+            matching.append(entry)
+            if len(matching) == enough:
+                break
+        if work.is_over:
+            await work.pause()
+    return _cut(found, matching, paging)
+
+
+def _candidates(store: Store, selection: Selection, paging: Paging) -> Page:
+    """The objects of the namespace (or with the name) that are asked for; cut to a page unless a selector filters."""
     collection = store.collection(selection.kind.resource)
     revision, after, at = store.revision, None, None
     if paging.token:
@@ -83,21 +108,26 @@ def page(store: Store, selection: Selection, paging: Paging) -> Page:
         check_not_too_new(store, paging.revision)
         if paging.exact:
             revision, at = paging.revision, _as_of(collection, paging.revision)
-    if selection.name and selection.namespace and after is None:
-        entry = (at or collection.at(revision)).get((selection.namespace, selection.name))
-        return Page([entry] if entry is not None and selection.matches(entry) else [], revision)
-    keys = (at or collection).keys(selection.namespace, after)
     get = at.get if at is not None else collection.entries.get
+    if selection.name and selection.namespace and after is None:
+        entry = get((selection.namespace, selection.name))
+        return Page([entry] if entry is not None else [], revision)
+    keys = (at or collection).keys(selection.namespace, after)
     found = (entry for key in keys if (entry := get(key)) is not None)
-    if selection.filters:
-        found = (entry for entry in found if selection.matches(entry))
-    if not paging.limit:
+    if selection.filters or not paging.limit:
         return Page(list(found), revision)
     entries = list(islice(found, paging.limit))
     if next(found, None) is None:
         return Page(entries, revision)
-    remaining = None if selection.filters else len(keys) - len(entries)
-    return Page(entries, revision, _written_token(revision, entries[-1].key), remaining)
+    return Page(entries, revision, _written_token(revision, entries[-1].key), len(keys) - len(entries))
+
+
+def _cut(found: Page, matching: list[Entry], paging: Paging) -> Page:
+    """A page of what matches; how many come after it is unknown."""
+    if not paging.limit or len(matching) <= paging.limit:
+        return Page(matching, found.revision)
+    entries = matching[: paging.limit]
+    return Page(entries, found.revision, _written_token(found.revision, entries[-1].key))
 
 
 def _as_of(collection: Collection, revision: int) -> Snapshot:

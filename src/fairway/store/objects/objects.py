@@ -10,6 +10,7 @@ import msgspec
 from fairway.kinds.documents import from_json
 from fairway.kinds.kind import Kind
 from fairway.kinds.registry import Registry
+from fairway.runtime.slices import Slice, Slices
 from fairway.store.entries import Entry, Key
 from fairway.store.objects import binding, changing, creating, deleting, listing, transacting, watching
 from fairway.store.objects.alike import Alike, parts_of
@@ -52,6 +53,9 @@ class Objects:
         self.store = store
         self.registry = registry
         self.now = now
+        self.slices = Slices()
+        """Turns for whatever takes long, shared by all requests and chores on this store."""
+
         self._alike = Alike()
         self.watched_here: set[str] = set()
         """Resources that somebody in this process follows: their newest states stay decoded, whoever wrote them."""
@@ -71,8 +75,12 @@ class Objects:
         return entry
 
     def page(self, selection: Selection, paging: listing.Paging = listing.EVERYTHING) -> listing.Page:
-        """The objects that are meant, in the order of namespace and name."""
+        """The objects that match, in the order of namespace and name."""
         return listing.page(self.store, selection, paging)
+
+    async def page_in_slices(self, selection: Selection, paging: listing.Paging, work: Slice) -> listing.Page:
+        """The same, as of the moment of the call, with pauses where matching takes long."""
+        return await listing.page_in_slices(self.store, selection, paging, work)
 
     def watch(self, selection: Selection, since: int) -> watching.Events:
         """The changes after a revision to what is meant."""
@@ -187,16 +195,13 @@ class Objects:
         return await when_durable(written)
 
     async def delete_collection(self, selection: Selection, options: DeleteOptions = PLAIN_DELETE) -> list[Written]:
-        """Delete all that are meant, each as `delete` would."""
-        collection = self.store.collection(selection.kind.resource)
-        deleted = deleting.delete_collection(self._context, collection, selection, options)
-        for written in deleted:
-            written.entry.shared = None
-        return [await when_durable(written) for written in deleted]
+        """Delete all objects that match now, each as `delete` would; many are deleted in slices."""
+        return await deleting.delete_collection(self._context, self.store, selection, options, self.slices.begin())
 
     async def transact(self, operations: Sequence[Operation], options: WriteOptions = PLAIN) -> list[Written]:
         """Carry out all operations as one write, or none: `OperationRefused`. What comes of each, in their order."""
-        written, durable = transacting.transact(self._context, self.store, operations, options)
+        work = self.slices.begin()
+        written, durable = await transacting.transact(self._context, self.store, operations, options, work)
         del operations
         for one in written:
             if one.entry.resource not in self.watched_here:

@@ -4,11 +4,16 @@ An object that begins to match a selector appears (ADDED), one that ceases to va
 it in the store.
 """
 
+from typing import Final
+
 import msgspec
 
 from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry
 from fairway.store.feed import Watch
 from fairway.store.selectors import Selection
+
+_AT_ONCE: Final = 500
+"""Changes that are handled in one go: what a watcher does with each takes up to a tenth of a millisecond."""
 
 
 class Events:
@@ -20,7 +25,7 @@ class Events:
 
     async def next(self) -> list[Change]:
         """The changes that come next; perhaps none, if what changed is not meant. `Expired` if it was too slow."""
-        return self._seen(await self._watch.next())
+        return self._seen(await self._watch.next(_AT_ONCE))
 
     @property
     def is_behind(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from fairway.errors import Conflict, FieldError, TooLarge, ValidationError
+from fairway.kinds.documents import MOST_NESTED, MOST_VALUES, check_values
 from fairway.kinds.kind import Kind, Manifest
 from fairway.kinds.registry import Registry
 from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key, meta_of
@@ -23,8 +24,17 @@ from fairway.store.objects.reading import details_of, not_found
 from fairway.store.objects.recent import Recent
 from fairway.store.patching.managed import after_write, entries_of
 
-LARGEST_OBJECT: Final = 10 << 20
-"""In bytes, as it is stored: three times what a request can carry."""
+LARGEST_OBJECT: Final = 3 << 20
+"""In bytes, as it is stored: twice what etcd takes, and as much as a request can carry."""
+
+_TIMES_AS_MANY: Final = 2
+"""How many times what a request may carry an object may hold: with defaults, or after several patches."""
+
+_TIMES_AS_MANY_OWNED: Final = 8
+"""The record of an object's owners has an entry for each field and manager: how many times what an object may hold."""
+
+_SURELY_SMALL: Final = 2 * MOST_NESTED
+"""With fewer bytes than this, no object can have too many values."""
 
 _ROOM_TO_GO: Final = 64 << 10
 _MOST_PROBLEMS: Final = 100
@@ -106,6 +116,22 @@ def staged(kind: Kind, key: Key, manifest: Manifest, revision: int) -> Entry:
     return Entry(kind.resource, key, revision, _encode(manifest), meta_of(metadata))
 
 
+def renumbered(entry: Entry, revision: int) -> None:
+    """Give an entry that nobody has seen yet another revision."""
+    if entry.revision == revision:
+        return
+    before, after = (b'"resourceVersion":"%d"}' % number for number in (entry.revision, revision))
+    if entry.data.count(before) == 1:
+        entry.data = entry.data.replace(before, after)
+    else:  # some field of the object looks the same
+        manifest = msgspec.json.decode(entry.data)
+        manifest["metadata"]["resourceVersion"] = str(revision)
+        entry.data = _encode(manifest)
+    entry.revision = revision
+    if entry.shared is not None:
+        entry.shared["metadata"]["resourceVersion"] = str(revision)
+
+
 def owned(
     context: Context, kind: Kind, old: Manifest | None, new: Manifest, options: WriteOptions, subresource: str = ""
 ) -> list[dict[str, Any]]:
@@ -135,8 +161,8 @@ def put(
     store = context.store
     store.check_room()
     entry = staged(kind, key, manifest, store.next_revision)
-    if len(entry.data) > LARGEST_OBJECT:
-        _refuse_too_large(kind, manifest, len(entry.data))
+    if not is_surely_small(entry.data):
+        _check_size(kind, manifest, entry.data)
     entry.shared = readable_after(manifest, previous)
     durable = store.stage([Change(ADDED if previous is None else MODIFIED, entry, previous)])
     return Written(entry, warnings, created=previous is None, durable=durable)
@@ -156,9 +182,25 @@ def readable_after(manifest: Manifest, previous: Entry | None) -> Manifest | Non
     return readable
 
 
-def _refuse_too_large(kind: Kind, manifest: Manifest, size: int) -> None:
+def is_surely_small(data: bytes) -> bool:
+    """Whether an object is of an allowed size as it is stored; if not, it is worth a closer look."""
+    if len(data) <= _SURELY_SMALL:
+        return True
+    if len(data) > LARGEST_OBJECT:
+        return False
+    nested = data.count(b"{") + data.count(b"[")
+    return nested <= MOST_NESTED and nested + data.count(b",") <= MOST_VALUES
+
+
+def _check_size(kind: Kind, manifest: Manifest, data: bytes) -> None:
     """Patches could let an object grow without end. One that is to go may be a little larger, or it could never go."""
-    if size <= LARGEST_OBJECT + _ROOM_TO_GO and "deletionTimestamp" in manifest["metadata"]:
+    size, is_to_go = len(data), "deletionTimestamp" in manifest["metadata"]
+    if not is_to_go:
+        metadata = manifest["metadata"]
+        owners = metadata.get("managedFields") or []
+        check_values({**manifest, "metadata": {**metadata, "managedFields": []}}, _TIMES_AS_MANY)
+        check_values(owners, _TIMES_AS_MANY_OWNED)
+    if size <= LARGEST_OBJECT + (_ROOM_TO_GO if is_to_go else 0):
         return
     raise TooLarge(
         f'{kind.resource} "{name_of(manifest)}" would have {size} bytes as it is stored, with what is kept about its '

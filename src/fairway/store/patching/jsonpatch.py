@@ -12,8 +12,12 @@ from fairway.errors import BadRequest, Invalid, TooLarge
 
 MAX_OPERATIONS = 10_000
 
-_MAX_CARRIED_NODES = 1_000_000
-"""`copy` can double a document each time; no sound patch copies or moves that much."""
+_MAX_CARRIED_NODES = 50_000
+_MAX_CARRIED_BYTES = 3 << 20
+"""`copy` can double a document each time. As in kube-apiserver, no more is copied than a body may hold."""
+
+_MAX_SHIFTED = 50_000_000
+"""Elements of lists that make room for others, or close up, in all operations together."""
 
 _MAX_DEPTH = 200
 """How deep a patch may build: beyond that, others who walk the document would run out of stack."""
@@ -61,6 +65,8 @@ class _Patching:
         self.root = document
         self._own: dict[int, Any] = {}
         self._carried_nodes = 0
+        self._carried_bytes = 0
+        self._shifted = 0
 
     def carry_out(self, operation: dict[str, Any], index: int) -> None:
         name = operation.get("op")
@@ -99,8 +105,12 @@ class _Patching:
         level = [value]
         while level:
             self._carried_nodes += len(level)
-            if self._carried_nodes > _MAX_CARRIED_NODES:
-                raise TooLarge("the JSON patch copies and moves too much")
+            self._carried_bytes += sum(len(node) for node in level if isinstance(node, str))
+            if self._carried_nodes > _MAX_CARRIED_NODES or self._carried_bytes > _MAX_CARRIED_BYTES:
+                raise TooLarge(
+                    f"the JSON patch copies and moves too much: at most {_MAX_CARRIED_NODES} values and "
+                    f"{_MAX_CARRIED_BYTES} bytes in all operations together"
+                )
             if depth > _MAX_DEPTH:
                 raise Invalid(f"the JSON patch would make the object deeper than {_MAX_DEPTH} levels")
             children: list[Any] = []
@@ -151,6 +161,7 @@ class _Patching:
         if replace:
             parent[position] = value
         else:
+            self._shift(len(parent) - position)
             parent.insert(position, value)
 
     def _take(self, path: list[str]) -> Any:
@@ -165,7 +176,13 @@ class _Patching:
         position = _position(token, len(parent) - 1)
         if position is None:
             raise Invalid(f"{_written(path)} is no position in a list of {len(parent)}")
+        self._shift(len(parent) - position)
         return parent.pop(position)
+
+    def _shift(self, elements: int) -> None:
+        self._shifted += elements
+        if self._shifted > _MAX_SHIFTED:
+            raise TooLarge("the JSON patch inserts and removes too often near the beginning of long lists")
 
     def _owned_parent(self, path: list[str]) -> Any:
         """The container that holds the last token, with every container on the way ours to change."""
