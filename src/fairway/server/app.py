@@ -232,7 +232,7 @@ class Api:
         exchange.verb = virtual.verb(request, where)
         self._authorize(request, exchange.verb, where)
         response = await virtual.answer(request, where)
-        if response.created:
+        if isinstance(response, Response) and response.created:
             exchange.route = where._replace(name=response.created)
         return response
 

@@ -11,7 +11,7 @@ from fairway.server import acknowledging, bodies
 from fairway.server.negotiation import accepted
 from fairway.server.reading import Streamed, joined, list_head, rendered, selected
 from fairway.server.requests import OpenRequest, Request
-from fairway.server.responses import Response, ok, success, warning_headers
+from fairway.server.responses import Response, encode, ok, success, warning_headers
 from fairway.server.routes import Route
 from fairway.store.objects import Objects, PatchType, Target, WriteOptions, Written
 from fairway.store.objects.reading import decoded
