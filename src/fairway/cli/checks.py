@@ -368,6 +368,20 @@ def waiting_jobs(rest: "Rest", namespace: str) -> Iterator[Finding]:
         )
 
 
+def outside(rest: "Rest") -> Iterator[Finding]:
+    """What runs outside every queue; nothing to say if nothing does."""
+    from fairway.cli.outside import outsiders, sentence  # noqa: PLC0415
+
+    said = sentence(outsiders(rest))
+    if said:
+        yield warning(
+            "outside",
+            said,
+            "label them kueue.x-k8s.io/queue-name; `jobsOutsideQueues: Deny` in ConfigMap kueue-system/fairway-config "
+            "forbids it",
+        )
+
+
 def _named(waiting: "Sequence[Waiting]") -> str:
     names = [one.owner.name if one.owner else one.metadata.name for one in waiting[:_MOST_NAMED]]
     return ", ".join(names) + (f" and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else "")

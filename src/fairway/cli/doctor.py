@@ -96,6 +96,7 @@ def _of_server(rest: "Rest", state: Path | None, namespace: str | None) -> "Iter
     yield from checks.queues(rest, namespace)
     yield from checks.waiting_jobs(rest, namespace)
     yield from checks.not_run(rest, namespace)
+    yield from checks.outside(rest)
 
 
 def as_text(found: "list[Finding]", on: tables.Screen) -> str:

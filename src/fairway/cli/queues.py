@@ -9,6 +9,9 @@ from fairway.cli.completion import cluster_queue_names
 from fairway.cli.session import open_session, output_option, session_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway.cli.outside import Outsider
     from fairway.cli.quotas import ClusterQueue, Cohort, LocalQueue
     from fairway.cli.session import Session
     from fairway.cli.tables import Screen
@@ -23,8 +26,8 @@ def queues(*, names: tuple[str, ...], verbose: bool, output: str, **where: Any) 
     """Quota, what is used, borrowed and waited for, as bars.
 
     A line for each resource in each flavor of each ClusterQueue. What is borrowed from others of the cohort stands
-    beyond the quota, in another shade. Below are the cohorts with what their queues have together, and queues that
-    admit nothing, with the reason.
+    beyond the quota, in another shade. Below are the cohorts with what their queues have together, queues that admit
+    nothing, with the reason, and what runs outside every queue.
 
     \b
     Examples:
@@ -33,10 +36,12 @@ def queues(*, names: tuple[str, ...], verbose: bool, output: str, **where: Any) 
       fairway queues team-a -o json
     """
     from fairway.cli import quotas  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.outside import outsiders  # noqa: PLC0415
 
     with open_session(**where) as session:
         found, shared = _fetched(session)
         local = _local(session) if verbose or output == "json" else []
+        beside = outsiders(session.rest)
     if names:
         found = _named(found, names)
         local = [one for one in local if one.cluster_queue in names]
@@ -48,11 +53,12 @@ def queues(*, names: tuple[str, ...], verbose: bool, output: str, **where: Any) 
                     "clusterQueues": [quotas.queue_record(one) for one in found],
                     "cohorts": [quotas.cohort_record(one) for one in shared],
                     "localQueues": [one._asdict() for one in local],
+                    "outside": [quotas.outside_record(one) for one in beside],
                 }
             )
         )
     else:
-        click.echo(as_text(found, shared, local, tables.screen()))
+        click.echo(as_text(found, shared, local, tables.screen(), beside))
 
 
 def _fetched(session: "Session") -> "tuple[list[ClusterQueue], list[Cohort]]":
@@ -81,9 +87,16 @@ def _named(found: "list[ClusterQueue]", names: tuple[str, ...]) -> "list[Cluster
     return [queue for queue in found if queue.name in names]
 
 
-def as_text(found: "list[ClusterQueue]", shared: "list[Cohort]", local: "list[LocalQueue]", on: "Screen") -> str:
-    """All tables, one below the other."""
+def as_text(
+    found: "list[ClusterQueue]",
+    shared: "list[Cohort]",
+    local: "list[LocalQueue]",
+    on: "Screen",
+    beside: "Sequence[Outsider]" = (),
+) -> str:
+    """All tables, one below the other; at the end what is wrong, and what runs `beside` the queues."""
     from fairway.cli import quotas  # noqa: PLC0415
+    from fairway.cli.outside import sentence  # noqa: PLC0415
 
     if not found:
         return "No ClusterQueues. `fairway apply -f FILE` makes some; the README shows what to write."
@@ -92,7 +105,7 @@ def as_text(found: "list[ClusterQueue]", shared: "list[Cohort]", local: "list[Lo
         parts.append(quotas.cohort_table(shared, on))
     if local:
         parts.append(quotas.local_table(local, on))
-    wrong = quotas.troubles([*found, *local])
+    wrong = [*quotas.troubles([*found, *local]), *filter(None, [sentence(beside)])]
     if wrong:
         parts.append("\n".join(f"{on.paint('!', '!')} {line}" for line in wrong))
     return "\n\n".join(parts)

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from fairway.cli import tables
 from fairway.cli.amounts import number, readable, unit
+from fairway.cli.outside import Outsider
 from fairway.cli.tables import Column, Screen
 from fairway.model.quantities import Quantity
 
@@ -265,6 +266,12 @@ def queue_record(queue: ClusterQueue) -> dict[str, Any]:
 
 def cohort_record(cohort: Cohort) -> dict[str, Any]:
     return {"name": cohort.name, "parent": cohort.parent, "pools": [pool_record(pool) for pool in cohort.pools]}
+
+
+def outside_record(pod: Outsider) -> dict[str, Any]:
+    """A pod outside every queue."""
+    requests = {name: str(Quantity(nanos)) for name, nanos in pod.requests.items()}
+    return {"namespace": pod.namespace, "name": pod.name, "requests": requests}
 
 
 def pool_record(pool: Pool) -> dict[str, Any]:

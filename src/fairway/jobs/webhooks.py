@@ -12,6 +12,7 @@ from fairway.jobs import names
 from fairway.jobs.surroundings import Surroundings
 from fairway.kinds.kind import Manifest
 from fairway.model import problems
+from fairway.model.configuration import DENY
 from fairway.model.validation.immutability import changed
 from fairway.model.validation.names import split_gates, subdomain_faults, wrong_gates
 
@@ -70,6 +71,20 @@ def apply_default_queue(manifest: Manifest, surroundings: Surroundings) -> None:
         and surroundings.configuration.namespace_selector.matches(surroundings.namespace_labels(namespace))
     ):
         metadata["labels"] = {**labels_of(manifest), names.QUEUE_NAME: names.DEFAULT_QUEUE}
+
+
+def outside_queues(manifest: Manifest, surroundings: Surroundings) -> list[FieldError]:
+    """What names no queue and belongs to no job of one, where that is forbidden."""
+    if surroundings.configuration.jobs_outside_queues != DENY or queue_name(manifest):
+        return []
+    if surroundings.owner_is_managed(manifest):
+        return []
+    namespace = manifest["metadata"].get("namespace", "")
+    rule = (
+        f"nothing may run outside the queues here (jobsOutsideQueues: {DENY}): name a LocalQueue of namespace "
+        f"{namespace!r} in this label, or make one called {names.DEFAULT_QUEUE!r}"
+    )
+    return [problems.forbidden(_QUEUE_PATH, "", rule)]
 
 
 def wrong_on_create(manifest: Manifest) -> list[FieldError]:

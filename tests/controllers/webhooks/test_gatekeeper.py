@@ -331,3 +331,47 @@ def test_other_kinds_cost_next_to_nothing() -> None:
             assert (time.thread_time() - began) / 20_000 < 20e-6
 
     asyncio.run(play())
+
+
+def test_what_names_no_queue_is_refused_where_that_is_forbidden() -> None:
+    async def story() -> None:
+        async with a_gate(jobs_outside_queues="Deny") as world:
+            for kind, manifest in (("jobs", a_job()), ("pods", a_pod())):
+                with pytest.raises(ValidationError, match="outside the queues"):
+                    await world.api.create(kind, manifest)
+            await a_queue(world, "team")
+            assert await made(world, "jobs", a_job({QUEUE: "team"}))
+
+    asyncio.run(story())
+
+
+def test_pods_of_a_job_in_a_queue_are_not_outside() -> None:
+    async def story() -> None:
+        async with a_gate(jobs_outside_queues="Deny") as world:
+            await a_queue(world, "team")
+            job = await made(world, "jobs", a_job({QUEUE: "team"}))
+            managed = await made(
+                world,
+                "managedjobs",
+                {"metadata": {"name": "m", "namespace": "default"}, "spec": {"tasks": [{"run": "true"}]}},
+            )
+            for owner in (job, managed):
+                pod = a_pod(f"of-{owner['metadata']['name']}")
+                pod["metadata"]["ownerReferences"] = [owner_reference(owner)]
+                assert await made(world, "pods", pod)
+            forged = a_pod("forged")
+            forged["metadata"]["ownerReferences"] = [{**owner_reference(managed), "uid": "another"}]
+            with pytest.raises(ValidationError, match="outside the queues"):
+                await world.api.create("pods", forged)
+
+    asyncio.run(story())
+
+
+def test_system_namespaces_are_not_the_queue_s_business() -> None:
+    async def story() -> None:
+        async with a_gate(jobs_outside_queues="Deny") as world:
+            pod = a_pod()
+            pod["metadata"]["namespace"] = "kube-system"
+            assert await world.api.create("pods", pod, "kube-system")
+
+    asyncio.run(story())

@@ -6,10 +6,11 @@ from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.webhooks.pod_priorities import PodPriorities
 from fairway.controllers.webhooks.surroundings import CachedSurroundings
 from fairway.errors import FieldError
-from fairway.jobs import pod_webhook, webhooks
+from fairway.jobs import pod_webhook, pods, webhooks
 from fairway.jobs.framework import Framework
 from fairway.jobs.frameworks import FRAMEWORKS
 from fairway.kinds.kind import Kind, Manifest
+from fairway.model.configuration import DENY
 
 
 class QueueGatekeeper:
@@ -33,14 +34,27 @@ class QueueGatekeeper:
         """Complete a new object in place; then what is wrong with it."""
         resource = kind.resource
         if resource == "pods":
-            return [*self._priorities.complete(manifest), *pod_webhook.on_create(manifest, self._surroundings)]
+            wrong = [*self._priorities.complete(manifest), *pod_webhook.on_create(manifest, self._surroundings)]
+            return [*wrong, *self._outside(manifest, pods.FRAMEWORK)]
         framework = self._frameworks.get(resource)
         if framework is None or not self._is_asked(framework, manifest):
             return []
         webhooks.apply_default_queue(manifest, self._surroundings)
         if self._surroundings.manages(manifest, framework.name):
             framework.suspend(manifest)
-        return [*webhooks.wrong_on_create(manifest), *framework.wrong_on_create(manifest)]
+        return [
+            *webhooks.wrong_on_create(manifest),
+            *framework.wrong_on_create(manifest),
+            *self._outside(manifest, framework.name),
+        ]
+
+    def _outside(self, manifest: Manifest, framework: str) -> list[FieldError]:
+        """What is wrong with an object that no queue decides about, where there may be none."""
+        if self._surroundings.configuration.jobs_outside_queues != DENY:
+            return []
+        if not self._surroundings.is_selected(manifest, framework):
+            return []
+        return webhooks.outside_queues(manifest, self._surroundings)
 
     def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
         """Nothing to say before the merge."""

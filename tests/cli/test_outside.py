@@ -1,0 +1,42 @@
+"""Which pods run outside every queue, and what is said of them."""
+
+from typing import Any
+
+from fairway.cli.outside import Outsider, _outside, sentence
+
+QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
+
+
+def pod(
+    name: str, *, node: str = "n1", phase: str = "Running", owner: tuple[str, str] | None = None, **labels: str
+) -> Any:
+    metadata: dict[str, Any] = {"name": name, "namespace": "ns", "labels": labels}
+    if owner is not None:
+        metadata["ownerReferences"] = [{"kind": owner[0], "uid": owner[1], "name": "o", "controller": True}]
+    container = {"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
+    return {"metadata": metadata, "spec": {"nodeName": node, "containers": [container]}, "status": {"phase": phase}}
+
+
+def test_only_what_no_queue_decided_about_and_runs_is_outside() -> None:
+    pods = [
+        pod("bare"),
+        pod("queued", **QUEUE),
+        pod("of-managed", owner=("ManagedJob", "m")),
+        pod("of-queued-job", owner=("Job", "queued")),
+        pod("of-free-job", owner=("Job", "free")),
+        pod("ended", phase="Succeeded"),
+        pod("waits", node=""),
+    ]
+
+    assert [one.name for one in _outside(pods, {"queued"})] == ["bare", "of-free-job"]
+
+
+def test_what_is_said_of_them() -> None:
+    found = _outside([pod(f"p{number}") for number in range(7)], set())
+
+    assert sentence(found) == (
+        "7 pods run outside every queue and take cpu 3.5, memory 7Gi, which no quota counts: "
+        "ns/p0, ns/p1, ns/p2, ns/p3, ns/p4 and 2 more"
+    )
+    assert sentence([Outsider("ns", "p", {})]) == "1 pod runs outside every queue, which no quota counts: ns/p"
+    assert sentence([]) == ""
