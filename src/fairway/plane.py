@@ -31,6 +31,7 @@ from fairway.controllers.provisioning.check_capacity import CheckCapacity
 from fairway.controllers.provisioning.controller import ProvisioningController
 from fairway.controllers.queueing.controller import QueueingController
 from fairway.controllers.queueing.waiting import WaitingWorkloads
+from fairway.controllers.queues.commitment import Commitment
 from fairway.controllers.queues.controller import QueueStatuses
 from fairway.controllers.scheduling.scheduler import Scheduler
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
@@ -99,6 +100,7 @@ class Plane:
             self._runner,
             JobFiles(cluster, settings.state, _retention(own)),
         ]
+        objects.advisers["clusterqueues.kueue.x-k8s.io"] = Commitment(cluster).warnings
         objects.ask(
             Gatekeepers(
                 PriorityGatekeeper(cluster),

@@ -8,9 +8,9 @@ QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
 
 
 def pod(
-    name: str, *, node: str = "n1", phase: str = "Running", owner: tuple[str, str] | None = None, **labels: str
+    name: str, labels: dict[str, str] | None = None, *, node: str = "n1", phase: str = "Running", owner: Any = None
 ) -> Any:
-    metadata: dict[str, Any] = {"name": name, "namespace": "ns", "labels": labels}
+    metadata: dict[str, Any] = {"name": name, "namespace": "ns", "labels": labels or {}}
     if owner is not None:
         metadata["ownerReferences"] = [{"kind": owner[0], "uid": owner[1], "name": "o", "controller": True}]
     container = {"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
@@ -20,7 +20,7 @@ def pod(
 def test_only_what_no_queue_decided_about_and_runs_is_outside() -> None:
     pods = [
         pod("bare"),
-        pod("queued", **QUEUE),
+        pod("queued", QUEUE),
         pod("of-managed", owner=("ManagedJob", "m")),
         pod("of-queued-job", owner=("Job", "queued")),
         pod("of-free-job", owner=("Job", "free")),

@@ -330,6 +330,18 @@ def queues(rest: "Rest", namespace: str) -> Iterator[Finding]:
         yield warning("queues", "there is no ClusterQueue, so nothing is admitted", "`fairway apply -f FILE` makes one")
 
 
+def commitment(rest: "Rest") -> Iterator[Finding]:
+    """Quotas that add up to more than the nodes have; nothing to say if they do not."""
+    from fairway.cli.quotas import API  # noqa: PLC0415
+    from fairway.client.rest import paths  # noqa: PLC0415
+    from fairway.model.commitment import allocatable, promised, warnings  # noqa: PLC0415
+
+    queues = {one["metadata"]["name"]: promised(one) for one in rest.get(paths.resource(API, "clusterqueues"))["items"]}
+    nodes = {one["metadata"]["name"]: allocatable(one) for one in rest.get(paths.resource("v1", "nodes"))["items"]}
+    for said in warnings(queues, nodes):
+        yield warning("quotas", said, "lower the quotas, add nodes, or leave it so if that is meant")
+
+
 def default_queue(local: list[Any], namespace: str) -> Finding:
     queue = next((one for one in local if one.name == "default"), None)
     if queue is None:

@@ -94,6 +94,7 @@ def _of_server(rest: "Rest", state: Path | None, namespace: str | None) -> "Iter
         yield checks.limits(state)
         yield checks.gpus(checks.declared_gpus(rest))
     yield from checks.queues(rest, namespace)
+    yield from checks.commitment(rest)
     yield from checks.waiting_jobs(rest, namespace)
     yield from checks.not_run(rest, namespace)
     yield from checks.outside(rest)

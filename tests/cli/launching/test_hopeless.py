@@ -88,3 +88,13 @@ def test_a_bare_number_is_so_many_gpus_of_any_model(fairway: Commands) -> None:
 
     (task,) = fairway.job(number)["spec"]["tasks"]
     assert task["resources"]["accelerators"] == {"gpu": 2}
+
+
+def test_quotas_beyond_the_machine_are_warned_of_by_apply_and_doctor(fairway: Commands, tmp_path: Path) -> None:
+    (tmp_path / "vast.yaml").write_text(VAST.replace("100Ti", "99Ti"))
+
+    said = fairway.run("apply", "-f", "vast.yaml")
+    found = [one["message"] for one in fairway.json("doctor") if one["check"] == "quotas"]
+
+    assert "Warning: all ClusterQueues together have a quota of" in said.errors
+    assert any(" cpu (vast 1" in one for one in found)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fairway.kinds.documents import from_json
-from fairway.kinds.kind import Kind
+from fairway.kinds.kind import Kind, Manifest
 from fairway.kinds.registry import Registry
 from fairway.runtime.slices import Slice, Slices
 from fairway.store.entries import Entry, Key
@@ -59,6 +59,8 @@ class Objects:
         self._alike = Alike()
         self.watched_here: set[str] = set()
         """Resources that somebody in this process follows: their newest states stay decoded, whoever wrote them."""
+        self.advisers: dict[str, Callable[[Manifest], tuple[str, ...]]] = {}
+        """By resource, what to warn whoever wrote an object of over HTTP; asked when the write is durable."""
         self._context = Context(store, registry, now, new_uid or _uid_source(), new_suffix or creating.random_suffix)
 
     def ask(self, gatekeeper: Gatekeeper) -> None:
