@@ -270,7 +270,7 @@ def cohort_record(cohort: Cohort) -> dict[str, Any]:
 
 def outside_record(pod: Outsider) -> dict[str, Any]:
     """A pod outside every queue."""
-    requests = {name: str(Quantity(nanos)) for name, nanos in pod.requests.items()}
+    requests = {name: number(name, nanos) for name, nanos in pod.requests.items()}
     return {"namespace": pod.namespace, "name": pod.name, "requests": requests}
 
 
