@@ -99,29 +99,12 @@ def spawn(launch: Launch, environment: dict[str, str], outputs: tuple[int, int])
 
 
 def spawn_confined(
-    launch: Launch, environment: dict[str, str], outputs: tuple[int, int], entrances: Sequence[str]
-) -> int:
-    """As `spawn`, but the process enters its control groups before it begins the program."""
-    told, failure = os.pipe2(os.O_CLOEXEC)
-    try:
-        pid = _fork_confined(launch, environment, outputs, entrances, failure)
-        os.close(failure)
-        failure = -1
-        reported = os.read(told, 64 * 1024)  # at its end when the program has begun
-    finally:
-        os.close(told)
-        if failure >= 0:
-            os.close(failure)
-    if reported:
-        os.waitpid(pid, 0)
-        reason = reported[1:].decode(errors="replace")
-        raise Shortage(reason) if reported.startswith(_SHORT) else CannotStart(reason)
-    return pid
-
-
-def _fork_confined(
     launch: Launch, environment: dict[str, str], outputs: tuple[int, int], entrances: Sequence[str], failure: int
 ) -> int:
+    """The pid of a process that will enter its control groups and begin the program; it is not waited for.
+
+    Why it could not is what it writes to `failure` before it ends (see `reported`).
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         pid = os.fork()
@@ -166,6 +149,17 @@ _SHORT, _WRONG = b"S", b"W"
 
 def _report(failure: int, kind: bytes, reason: str) -> None:
     os.write(failure, kind + reason.encode(errors="replace"))
+
+
+def reported(failure: int) -> tuple[str, bool]:
+    """Why a confined process that has ended could not begin its program, and whether that was a `Shortage`."""
+    try:
+        written = os.read(failure, 64 * 1024)
+    except BlockingIOError:
+        written = b""
+    finally:
+        os.close(failure)
+    return written[1:].decode(errors="replace"), written.startswith(_SHORT)
 
 
 def _enter_group(entrance: str) -> None:

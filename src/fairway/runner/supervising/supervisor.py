@@ -49,7 +49,7 @@ _SECONDS_TO_RECOVER = 10.0
 class Held:
     """One process that has not ended yet."""
 
-    __slots__ = ("deadline", "ended", "group", "id", "log", "pid", "pipes", "told")
+    __slots__ = ("deadline", "ended", "failure", "group", "id", "log", "pid", "pipes", "told", "unbegun")
 
     def __init__(self, process_id: str, pid: int, log: LogFile, pipes: list[Pipe]) -> None:
         self.id = process_id
@@ -57,6 +57,12 @@ class Held:
         self.log = log
         self.pipes = pipes
         self.group: Group | None = None
+        self.failure: int | None = None
+        """Where a confined process says why it could not begin its program; `None` once it is known."""
+
+        self.unbegun = ("", False)
+        """Why it could not, and whether for want of something that others use."""
+
         self.deadline: float | None = None
         """Until when it may go on after it was asked to stop."""
 
@@ -266,15 +272,28 @@ class Supervisor:
                 if_it_fails.callback(pipes[-1].finish)
             group = self._cgroups.make(launch.limits) if launch.limits != _UNLIMITED else None
             outputs = (theirs[0], theirs[1])
+            failure: int | None = None
             if group is None:
                 pid = spawning.spawn(launch, environment, outputs)
             else:
                 if_it_fails.callback(self._cgroups.discard, group)
-                pid = spawning.spawn_confined(launch, environment, outputs, group.entrances)
+                failure, failed = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+                in_any_case.callback(os.close, failed)
+                if_it_fails.callback(os.close, failure)
+                pid = spawning.spawn_confined(launch, environment, outputs, group.entrances, failed)
             if_it_fails.pop_all()
         held = Held(launch.id, pid, log, pipes)
-        held.group = group
+        held.group, held.failure = group, failure
+        if failure is not None:
+            self._loop.watch(failure, READABLE, lambda: self._on_begun(held))
         return held
+
+    def _on_begun(self, held: Held) -> None:
+        """A confined process has begun its program, or said why it could not: its pipe is not needed any more."""
+        if held.failure is not None:
+            self._loop.unwatch(held.failure)
+            held.unbegun = spawning.reported(held.failure)
+            held.failure = None
 
     def _stop(self, process_id: str, grace_seconds: float) -> None:
         held = self._held.get(process_id)
@@ -381,6 +400,13 @@ class Supervisor:
         for pipe in held.pipes:
             pipe.finish()
         held.log.close()
+        self._on_begun(held)
+        reason, is_shortage = held.unbegun
+        if is_shortage:  # it was said to run, so now it is lost, which is not its own failure
+            note(f"{held.id} was lost: {reason}")
+            ended = Ended(at=ended.at, lost=True)
+        elif reason:
+            ended = Ended(at=ended.at, error=reason)
         if held.group is not None:
             if ended.exit_code != 0 and held.group.ran_out_of_memory():
                 ended = msgspec.structs.replace(ended, out_of_memory=True)
