@@ -3,54 +3,67 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DEV_READY := $(VENV)/.ready-dev
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo kubectl test pages explore lint format bench bench-quick conformance clean
+.PHONY: help setup dev demo kubectl test pages fresh explore lint format bench bench-quick conformance clean
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fairway needs Python 3.11 or newer; '$(PYTHON)' is older. Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "'$(PYTHON)' cannot make virtual environments. Try: sudo apt install python3-venv" >&2; exit 1; }
+	@echo "Setting up .venv ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) --editable .
 	@touch $@
 
-setup: $(READY)  ## the virtual environment in .venv
+$(DEV_READY): $(READY)
+	@echo "Adding the development tools to .venv ..."
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+setup: $(READY)  ## the virtual environment in .venv, with what Fairway needs to run
+dev: $(DEV_READY) ## the same with the development tools
 
 demo: $(READY)   ## quota, waiting, preemption and the way back: real jobs, live in the terminal
 	@$(BIN)/python examples/demo.py
 
-test: $(READY)   ## all tests; gets or builds kubectl where there is none
+test: $(DEV_READY)   ## all tests; gets or builds kubectl where there is none
 	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages
 
-pages: $(READY)  ## run every command of README, docs and help texts as it is written
+pages: $(DEV_READY)  ## run every command of README, docs and help texts as it is written
 	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/pages
 
-explore: $(READY) ## the property tests with new examples, and more of them
+fresh:           ## clone the repository, and install it and play the demo as README says, with an empty home
+	tools/fresh/run
+
+explore: $(DEV_READY) ## the property tests with new examples, and more of them
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k "propert or fuzz or stateful"
 
-kubectl: $(READY) ## get or build kubectl, and say where it is
+kubectl: $(DEV_READY) ## get or build kubectl, and say where it is
 	@tools/kubectl/get
 
-lint: $(READY)   ## style, types and the direction of imports
+lint: $(DEV_READY)   ## style, types and the direction of imports
 	$(BIN)/ruff check src tests bench examples tools
 	$(BIN)/ruff format --check src tests bench examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(READY) ## put the sources into shape
+format: $(DEV_READY) ## put the sources into shape
 	$(BIN)/ruff check --fix src tests bench examples tools
 	$(BIN)/ruff format src tests bench examples tools
 
-bench: $(READY)  ## one table: time, memory and whether each goal is met (about twelve minutes)
+bench: $(DEV_READY)  ## one table: time, memory and whether each goal is met (about twelve minutes)
 	$(BIN)/python -m bench
 
-bench-quick: $(READY) ## the same table at a tenth of the size, without goals
+bench-quick: $(DEV_READY) ## the same table at a tenth of the size, without goals
 	$(BIN)/python -m bench --quick
 
-conformance: $(READY) ## replay the recorded decisions of Kueue
+conformance: $(DEV_READY) ## replay the recorded decisions of Kueue
 	$(BIN)/python -m fairway.testing.conformance tests/conformance/data/*.jsonl.gz
 
 clean:           ## remove what was set up and built

@@ -1,11 +1,14 @@
 """The story of the guides with real jobs on this machine: quota, waiting, a high priority, a preemption, the way back.
 
-Run it with ``make demo``. It starts a Fairway of its own in a directory of its own, types what you would type, and
-takes everything away again. On a terminal the table of jobs is live; elsewhere every change is a line.
+Run it with ``make demo``. It starts a Fairway of its own on a free port and in a directory of its own, types what you
+would type, and removes everything again, however it ends. On a terminal the table of jobs is live; elsewhere every
+change is a line.
 """
 
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,23 +20,25 @@ from pathlib import Path
 from fairway.cli import tables, top
 from fairway.cli.jobs.records import Job
 from fairway.cli.session import open_session
+from fairway.settings import DEFAULT_PORT
 
 HERE = Path(__file__).parent
 FAIRWAY = Path(sys.executable).with_name("fairway")
 PATIENCE_SECONDS = 120.0
 BETWEEN_LOOKS = 0.1
+GANG_NODES = 3
 
 
 class Stage:
     """Where the story is played: a state directory, and a terminal or not."""
 
-    def __init__(self, state: Path) -> None:
-        self._state = state
+    def __init__(self, directory: Path) -> None:
+        self.state = directory / "state"
         self._screen = tables.screen()
         self._begun = time.monotonic()
-        self._environment = {**os.environ, "FAIRWAY_STATE": str(state), "FAIRWAY_PORT": "0"}
-        for name in ("FAIRWAY_KUBECONFIG", "FAIRWAY_CONTEXT", "FAIRWAY_NAMESPACE"):
-            self._environment.pop(name, None)
+        for name in [one for one in os.environ if one.startswith("FAIRWAY_")]:
+            del os.environ[name]
+        os.environ |= {"HOME": str(directory), "FAIRWAY_STATE": str(self.state), "FAIRWAY_PORT": "0"}
 
     def say(self, text: str) -> None:
         print(f"\n{self._screen.paint(text, 'bold')}", flush=True)
@@ -41,14 +46,14 @@ class Stage:
     def types(self, *words: str) -> None:
         """What you would type, and what comes of it."""
         print(self._screen.paint(f"$ fairway {' '.join(words)}", "dim"), flush=True)
-        subprocess.run([FAIRWAY, *words], check=True, env=self._environment, cwd=HERE.parent)  # noqa: S603
+        subprocess.run([FAIRWAY, *words], check=True, cwd=HERE.parent)  # noqa: S603
 
     def watches(self, done: Callable[[dict[str, Job]], bool]) -> None:
         """The table of jobs, live, until something is so."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         drawn = 0
         told: dict[str, str] = {}
-        with open_session(state=self._state) as session:
+        with open_session(state=self.state) as session:
             while True:
                 seen = top.snapshot(session)
                 jobs = {job.name: job for job in seen.jobs}
@@ -59,8 +64,18 @@ class Stage:
                 if done(jobs):
                     return
                 if time.monotonic() > deadline:
-                    raise SystemExit(f"that took too long; see {self._state / 'server.log'}")
+                    raise TimeoutError(f"the jobs did not get there in {PATIENCE_SECONDS:.0f} s")
                 time.sleep(BETWEEN_LOOKS)
+
+    def ends(self) -> None:
+        """End the server and all jobs."""
+        if self.state.exists():
+            self.types("shutdown", "--jobs")
+
+    def last_words(self) -> str:
+        """What the server said last, for when something went wrong: its log is removed with everything else."""
+        log = self.state / "server.log"
+        return "".join(log.open(errors="replace").readlines()[-20:]) if log.exists() else ""
 
     def _draw(self, seen: top.Snapshot, before: int) -> int:
         """Draw over what was drawn before; how many lines it is now."""
@@ -80,12 +95,14 @@ class Stage:
 
 def play(stage: Stage) -> None:
     """The story."""
-    stage.say("A Fairway for this machine, and a queue of nine CPUs with two priorities.")
+    stage.say(
+        "A Fairway that may use sixteen CPUs, whether they are there or not, and a queue of nine with two priorities."
+    )
     stage.types("up", "--cpus", "16", "--memory", "64Gi", "--port", "0")
     stage.types("apply", "-f", "examples/queues.yaml")
 
     stage.say("Two trainings that want six CPUs each. The first one runs, the second one has to wait.")
-    stage.types("jobs", "launch", "-y", "-d", "-n", "first", "examples/tasks/train.yaml")
+    stage.types("jobs", "launch", "-y", "-d", "-n", "first", "--env", "STEPS=8", "examples/tasks/train.yaml")
     stage.types("jobs", "launch", "-y", "-d", "-n", "second", "--env", "STEPS=3", "examples/tasks/train.yaml")
     stage.watches(lambda jobs: _is_in(jobs, "first", "RUNNING") and jobs["first"].ran_for(datetime.now(UTC)) > 3)
     stage.types("jobs", "why", "2")
@@ -105,26 +122,54 @@ def _is_in(jobs: dict[str, Job], name: str, phase: str) -> bool:
     return name in jobs and jobs[name].phase == phase
 
 
-NEXT = """
-To try next, with .venv/bin on your PATH:
+def to_try_next(cpus: int, *, kubectl: bool, port_is_taken: bool) -> list[tuple[str, str]]:
+    """Commands that work on this machine, each with what it shows."""
+    short = "" if cpus >= 2 * GANG_NODES else f"--cpus {0.5 if cpus > 1 else 0.3} "
+    train = "--cpus 1 " if cpus < 2 else ""
+    return [
+        (f"alias fairway={FAIRWAY}", "so that it can be called by its name"),
+        *([("export FAIRWAY_PORT=0", f"port {DEFAULT_PORT} is taken here")] if port_is_taken else ()),
+        ("fairway jobs launch 'echo hello'", "a job without a file; the server starts by itself"),
+        (f"fairway jobs launch {train}examples/train.yaml", "a training that could be preempted"),
+        (f"fairway jobs launch {short}examples/tasks/gang.yaml", "three nodes that start together"),
+        (f"fairway jobs launch {train}examples/tasks/pipeline.yaml", "one task after the other"),
+        ("fairway top --once", "jobs and queues; without --once, live"),
+        ("kubectl --kubeconfig ~/.fairway/kubeconfig get managedjobs,workloads", "the same, as Kubernetes sees it")
+        if kubectl
+        else ("fairway get managedjobs,workloads", "the same, as Kubernetes sees it"),
+        ("fairway shutdown", "when you are done; `rm -r ~/.fairway` removes all it kept"),
+    ]
 
-  fairway jobs launch 'echo hello'                      a job without a file; the server starts by itself
-  fairway jobs launch examples/tasks/gang.yaml          three nodes that start together
-  fairway jobs launch examples/tasks/pipeline.yaml      one task after the other
-  fairway top                                           jobs and queues, live
-  export KUBECONFIG=~/.fairway/kubeconfig               kubectl get managedjobs,workloads,pods
-"""
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _interrupted(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def main() -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupted)
+    kubectl, home = shutil.which("kubectl") is not None, Path.home()
     directory = Path(tempfile.mkdtemp(prefix="fairway-demo-"))
-    stage = Stage(directory / "state")
+    stage = Stage(directory)
     try:
         play(stage)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit(f"{stage.last_words()}The demo failed: {error}") from None
     finally:
-        stage.types("shutdown", "--jobs")
+        stage.ends()
         shutil.rmtree(directory)
-    print(NEXT)
+    running = (home / ".fairway" / "kubeconfig").exists()
+    lines = to_try_next(os.cpu_count() or 1, kubectl=kubectl, port_is_taken=not running and _is_taken(DEFAULT_PORT))
+    width = max(len(command) for command, _ in lines)
+    print("\nTo try next, from this directory:\n")
+    print("\n".join(f"  {command:<{width}}   {meaning}" for command, meaning in lines))
 
 
 if __name__ == "__main__":
