@@ -21,8 +21,8 @@ def backup(target: Path, *, logs: bool, no_results: bool, state: Path) -> None:
 
     \b
     Examples:
-      fairway backup /backups/fairway-$(date +%F).tar
-      fairway backup --logs /backups/with-logs.tar
+      fairway backup ~/fairway-$(date +%F).tar
+      fairway backup --logs ~/with-logs.tar
     """
     import sys  # noqa: PLC0415
     from datetime import UTC, datetime  # noqa: PLC0415 - help must not wait for it

@@ -1,14 +1,14 @@
-# A server with queues, a dozen jobs that run (1 to 12, of which some have other names), and the files that pages name.
+# A server with queues, the files that pages name, and a dozen jobs that run until there is a file ~/stop: train (1 to 9), sweep, dev.
 set -e
 cat >train.yaml <<'END'
 name: train
 resources: {cpus: 0.1}
-run: echo "epoch 1, rate ${LR:-1}"
+run: mkdir checkpoints && touch model.pt checkpoints/last.pt && echo "epoch 1, rate ${LR:-1}"
 END
 cat >low.yaml <<'END'
 name: low
 resources: {cpus: 0.1}
-run: sleep 600
+run: mkdir checkpoints && touch model.pt checkpoints/last.pt && until [ -e ~/stop ]; do sleep 0.5; done
 END
 cat >queues.yaml <<'END'
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -21,6 +21,7 @@ spec:
     flavors: [{name: default-flavor, resources: [{name: cpu, nominalQuota: 1}]}]
 END
 echo 'print("trained")' >train.py
+cp examples/eval.yaml .
 mkdir -p manifests backups && cp queues.yaml manifests/
 cat >job.yaml <<'END'
 apiVersion: batch/v1
