@@ -202,16 +202,25 @@ def test_a_wrong_option_of_the_server_is_wrong_usage(tmp_path: Path, capsys: pyt
     assert capsys.readouterr().err.startswith("error: --gpus many: give a number")
 
 
-def test_a_working_directory_that_is_gone_is_no_reason_to_fail(tmp_path: Path) -> None:
-    code = f"""
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        pytest.param(["version"], 0, "", id="a command that does not need it"),
+        pytest.param(["jobs", "launch", "--dryrun", "--workdir", "/etc/apt", "true"], 0, "", id="another directory"),
+        pytest.param(["jobs", "launch", "--dryrun", "true"], 1,
+                     "error: the current directory has been removed; change to another one\n", id="it would be copied"),
+    ],
+)  # fmt: skip
+def test_a_working_directory_that_is_gone(arguments: list[str], code: int, said: str, tmp_path: Path) -> None:
+    script = f"""
 import os, pathlib
 gone = pathlib.Path({str(tmp_path)!r}) / "gone"
 gone.mkdir()
 os.chdir(gone)
 gone.rmdir()
 from fairway.cli.main import main
-raise SystemExit(main(["jobs", "launch", "--dryrun", "true"]))
+raise SystemExit(main({arguments}))
 """
-    done = python(code, FAIRWAY_STATE=str(tmp_path / "state"))
+    done = python(script, FAIRWAY_STATE=str(tmp_path / "state"))
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (code, said)

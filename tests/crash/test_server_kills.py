@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tarfile
 from contextlib import closing
 from pathlib import Path
 
@@ -96,8 +97,8 @@ def test_a_copy_made_under_load_is_one_moment_of_the_server(tmp_path: Path) -> N
         for number in range(3):
             promises.wait_for(len(promises.log) + 100)
             acknowledged = promises.last_revision
-            copies.append((tmp_path / f"copy-{number}.db", acknowledged))
-            back_up_from_elsewhere(server.state, copies[-1][0])
+            back_up_from_elsewhere(server.state, tmp_path / f"copy-{number}.tar")
+            copies.append((database_of(tmp_path / f"copy-{number}.tar"), acknowledged))
         for author in authors:
             author.stop()
         follower.wait_for(found(server)[0])
@@ -113,6 +114,13 @@ def back_up_from_elsewhere(state: Path, target: Path) -> None:
         [sys.executable, "-m", "fairway.cli.main", "backup", str(target), "--state", str(state)], check=True,
         capture_output=True,
     )  # fmt: skip
+
+
+def database_of(backup: Path) -> Path:
+    """The database in a backup, unpacked beside it."""
+    with tarfile.open(backup) as archive:
+        archive.extract("fairway.db", backup.with_suffix(""), filter="data")
+    return backup.with_suffix("") / "fairway.db"
 
 
 def check_copy(copy: Path, acknowledged: int, follower: Follower) -> None:
@@ -144,7 +152,7 @@ def check_copy(copy: Path, acknowledged: int, follower: Follower) -> None:
 )
 def test_a_server_that_cannot_use_the_file_says_so_and_leaves_it(tmp_path: Path, spoil: str, want: str) -> None:
     database = tmp_path / "state" / "fairway.db"
-    database.parent.mkdir()
+    database.parent.mkdir(mode=0o700)
     SqliteLog(database).close()
     if spoil:
         with closing(sqlite3.connect(database)) as db:

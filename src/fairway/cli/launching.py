@@ -246,7 +246,7 @@ def _not_there(path: Path) -> str:
 
 def source_of(mount: "Mount") -> Path:
     """Where the files of a mount are, on this machine."""
-    return Path.cwd() / Path(mount.source).expanduser()
+    return Path(mount.source).expanduser().absolute()
 
 
 def _check_there(mount: "Mount") -> None:

@@ -97,6 +97,8 @@ def _command(words: list[str]) -> int:
         raise
     except OSError as error:
         # Foreseen ones are reported where they happen; this is a file that vanished or may not be read.
+        if error.filename is None and isinstance(error, FileNotFoundError):  # what `os.getcwd` raises
+            return _fail("the current directory has been removed; change to another one", 1)
         return _fail(f"{error.filename or 'this directory'}: {error.strerror or error}", 1)
     return code if isinstance(code, int) else 0
 
