@@ -19,7 +19,7 @@ from fairway.runtime.privacy import make_private
 from fairway.server.access.audit import AuditLog
 from fairway.server.access.users import Users
 from fairway.server.app import Api
-from fairway.server.certificates import Certificate, given_certificate, own_certificate
+from fairway.server.certificates import Certificate, own_certificate
 from fairway.server.kubeconfig import admin_token, write_kubeconfig
 from fairway.server.limits import Limits
 from fairway.server.listening import Listener, bound_socket
@@ -30,14 +30,16 @@ from fairway.store.sqlite import SqliteLog
 from fairway.store.store import Store
 
 _log = logging.getLogger(__name__)
+_SOON_DAYS = 14
+"""A certificate that ends this soon is warned of at every start."""
 
 
 async def serve(settings: Settings, announce: Callable[[str], None], limits: Limits | None = None) -> None:
     """Run a server until it is told to end; `announce` hears its URL when it is ready."""
     make_private(settings.state)
     with Hold.acquire(settings.state), bound_socket(settings.host, settings.port) as listening:
-        url = _url(settings, listening)
-        certificate = _certificate(settings)
+        certificate, host = _certificate(settings)
+        url = _url(settings, host, listening)
         async with _running_api(settings, limits) as api:
             token = admin_token(settings.kubeconfig, Users(settings.state))
             write_kubeconfig(settings.kubeconfig, url, token, certificate.authority if certificate else None)
@@ -73,13 +75,23 @@ async def _unless(broken: "asyncio.Future[None]", work: Coroutine[Any, Any, None
     await task
 
 
-def _certificate(settings: Settings) -> Certificate | None:
-    """What the server shows its clients; `None` if it speaks plain HTTP."""
+def _certificate(settings: Settings) -> tuple[Certificate | None, str]:
+    """What the server shows its clients (`None` if it speaks plain HTTP), and the name that they reach it by."""
+    everywhere = settings.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+    host = socket.gethostname() if everywhere else settings.host
     if settings.tls_cert and settings.tls_key:
-        return given_certificate(settings.tls_cert, settings.tls_key)
+        from fairway.server.given import check_given, public_name  # noqa: PLC0415 - large, and not for most
+
+        found = check_given(settings.tls_cert, settings.tls_key, SystemClock().now())
+        name = public_name(found, settings.tls_cert, settings.public_name, host)
+        left = (found.ends - SystemClock().now()).days
+        if left < _SOON_DAYS:
+            _log.warning("the certificate %s ends in %d days, on %s", settings.tls_cert, left, f"{found.ends:%Y-%m-%d}")
+        return Certificate(settings.tls_cert, settings.tls_key, settings.tls_cert), name
+    name = settings.public_name or host
     if settings.insecure:
-        return None
-    return own_certificate(settings.own_tls, settings.host, SystemClock().now())
+        return None, name
+    return own_certificate(settings.own_tls, name, SystemClock().now()), name
 
 
 def _ready(api: Api, url: str, announce: Callable[[str], None]) -> None:
@@ -122,8 +134,7 @@ async def _running_api(settings: Settings, limits: Limits | None) -> AsyncIterat
         await store.close()
 
 
-def _url(settings: Settings, listening: socket.socket) -> str:
+def _url(settings: Settings, host: str, listening: socket.socket) -> str:
     scheme = "http" if settings.insecure and not settings.tls_cert else "https"
-    host = settings.host if settings.host not in {"0.0.0.0", "::"} else socket.gethostname()  # noqa: S104
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}:{listening.getsockname()[1]}"

@@ -1,6 +1,7 @@
 """Everything that can be set about a server: one typed object, read once."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Final
 from fairway.errors import FairwayError
 
 DEFAULT_PORT: Final = 7437
+_NAME: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 _LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost"})
 
 
@@ -41,6 +43,9 @@ class Settings:
 
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    public_name: str | None = None
+    """The name in the URL that clients are given, if it is not the host's."""
+
     insecure: bool = False
     """Speak plain HTTP: tokens then travel in the clear, and kubectl does not send them at all."""
 
@@ -70,6 +75,8 @@ class Settings:
         for option, path in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):
             if path is not None and not path.is_file():
                 raise SettingsError(f"{option} {path}: there is no such file")
+        if self.public_name is not None and not _NAME.fullmatch(self.public_name):
+            raise SettingsError(f"--public-name {self.public_name}: give a host name or an address, without a port")
         if not is_loopback(self.host) and self.tls_cert is None and not self.insecure:
             raise SettingsError(
                 f"--host {self.host} can be reached from other machines, which have no reason to trust this server's "

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway.cli.remembering import FILE, Options, remember, remembered, settings_as_before
+from fairway.cli.remembering import FILE, Options, remember, remembered, settings_as_before, settings_with
 from fairway.settings import Settings, SettingsError
 
 from .conftest import CommandLine
@@ -90,7 +90,7 @@ def test_a_server_that_starts_by_itself_has_what_the_last_up_was_told(fairway: C
     fairway("up", "--port", "0", "--gpus", "T4:2")
     late = fairway.run("up", "--gpus", "4")
     assert late.returncode == 0
-    assert "stays as it is: --gpus would count after `fairway shutdown`" in late.stderr
+    assert "stays as it is: --gpus counts if given again after `fairway shutdown`" in late.stderr
 
     fairway("shutdown")
     told = fairway.run("queues")
@@ -103,4 +103,41 @@ def test_a_server_that_starts_by_itself_has_what_the_last_up_was_told(fairway: C
 
     fairway("shutdown")
     fairway("up", "--port", "0")
-    assert gpus() == "0", "any option replaces all"
+    assert gpus() == "2", "what is not said again stays"
+
+    fairway("shutdown")
+    fairway("up", "--reset", "--port", "0")
+    assert gpus() == "0", "unless it is to be forgotten"
+
+
+def test_a_later_up_keeps_what_it_does_not_say_and_names_it(fairway: CommandLine) -> None:
+    fairway("up", "--port", "0", "--api-only", "--gpus", "T4:8", "--memory", "8Gi")
+    fairway("shutdown")
+
+    second = fairway.run("up", "--cpus", "8")
+    assert (
+        "Kept from before: --port 0 --memory 8Gi --gpus T4:8 --api-only (`fairway up --reset` forgets it)."
+        in second.stderr
+    )
+    assert remembered(fairway.state).words == "--port 0 --cpus 8 --memory 8Gi --gpus T4:8 --api-only"
+
+    third = fairway.run("up", "--cpus", "16")
+    assert "stays as it is" in third.stderr
+    assert remembered(fairway.state).cpus == "8"
+    fairway("shutdown")
+    fairway("up", "--reset", "--port", "0", "--api-only")
+    assert remembered(fairway.state).words == "--port 0 --api-only"
+
+
+def test_options_that_contradict_those_of_before_take_their_place(tmp_path: Path) -> None:
+    for name in ("a.crt", "a.key"):
+        (tmp_path / name).touch()
+    brought = {"tls_cert": tmp_path / "a.crt", "tls_key": tmp_path / "a.key"}
+    kept(tmp_path, json.dumps({name: str(path) for name, path in brought.items()}))
+    plain, _ = settings_with(tmp_path, {"insecure": True}, {})
+    assert (plain.tls_cert, plain.insecure) == (None, True)
+
+    kept(tmp_path, '{"insecure": true, "port": 8000}')
+    settings, before = settings_with(tmp_path, brought, {"FAIRWAY_PORT": "9000"})
+    assert (settings.tls_cert, settings.insecure, settings.port) == (tmp_path / "a.crt", False, 9000)
+    assert before.words == "--port 8000"

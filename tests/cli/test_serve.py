@@ -152,6 +152,25 @@ def test_a_state_directory_that_others_can_enter_is_refused(
     assert list(fairway.state.iterdir()) == []
 
 
+def test_any_good_certificate_serves_everywhere_under_a_name_that_it_has(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    made = signed(["localhost", "fairway.example"], now - timedelta(hours=1), now + timedelta(days=5))
+    (tmp_path / "leaf.crt").write_bytes(made.certificate)
+    (tmp_path / "leaf.key").write_bytes(made.key)
+    brought = ("--tls-cert", str(tmp_path / "leaf.crt"), "--tls-key", str(tmp_path / "leaf.key"))
+    everywhere = ("--host", "0.0.0.0")  # noqa: S104 - for a moment, with a certificate
+
+    with Server(tmp_path / "state", *everywhere, *brought) as server:
+        assert server.url.startswith("https://localhost:")
+        done = CommandLine(server.state).run("get", "namespaces")
+        assert done.returncode == 0, done.stderr
+        assert "ends in 4 days" in server.output.read_text()
+    with Server(tmp_path / "other", *everywhere, *brought, "--public-name", "fairway.example") as server:
+        assert server.url.startswith("https://fairway.example:")
+    with pytest.raises(DidNotStart, match=r"--public-name wrong.example: the certificate .* is for localhost, fairway"):
+        Server(tmp_path / "third", *everywhere, *brought, "--public-name", "wrong.example").start()
+
+
 def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
     server = Server(tmp_path / "state").start()
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from fairway.cli.others import refuse_second_server
 from fairway.cli.serve import READY_FD
 from fairway.errors import FairwayError
 from fairway.runtime.lease import holder
@@ -41,6 +42,7 @@ def ensure(settings: Settings) -> tuple[int, str]:
             found = holder(settings.state)
             if found is not None:
                 return found, ""
+            refuse_second_server(settings)
             url, pid = _start(settings)
             return pid, url
     except OSError as error:
@@ -132,7 +134,12 @@ def _arguments(settings: Settings) -> list[str]:
     arguments = ["--state", str(settings.state), "--host", settings.host, "--port", str(settings.port)]
     if settings.tls_cert and settings.tls_key:
         arguments += ["--tls-cert", str(settings.tls_cert), "--tls-key", str(settings.tls_key)]
-    for option, value in (("--cpus", settings.cpus), ("--memory", settings.memory), ("--gpus", settings.gpus)):
+    for option, value in (
+        ("--public-name", settings.public_name),
+        ("--cpus", settings.cpus),
+        ("--memory", settings.memory),
+        ("--gpus", settings.gpus),
+    ):
         if value is not None:
             arguments += [option, str(value)]
     for option, wanted in (("--insecure", settings.insecure), ("--api-only", settings.api_only)):

@@ -188,6 +188,17 @@ def starting(state: Path) -> Iterator[Finding]:
         yield ok("start", f"a server starts as with `fairway up {options.words}`")
 
 
+def others() -> Iterator[Finding]:
+    """Servers of other users on this machine: they use the same CPUs and GPUs."""
+    from fairway.cli.others import advice, servers_of_others  # noqa: PLC0415
+
+    found = list(servers_of_others())
+    if found:
+        yield warning(
+            "others", f"another user's server is here: {', '.join(map(str, found[:_MOST_NAMED]))}", advice(found)
+        )
+
+
 # The server
 
 

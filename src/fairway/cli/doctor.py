@@ -66,6 +66,7 @@ def _findings(state: Path, kubeconfig: Path | None, context: str, namespace: str
         yield from checks.state_directory(state)
         yield checks.configuration(state)
         yield from checks.starting(state)
+        yield from checks.others()
     yield checks.kubeconfig(path)
     running = True
     if own:

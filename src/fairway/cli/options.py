@@ -47,6 +47,11 @@ def serving_options(command: Command) -> Command:
         ),
         click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key (PEM)."),
         click.option(
+            "--public-name",
+            metavar="NAME",
+            help="The name that clients reach the server by; the certificate must have it.  [default: one it has]",
+        ),
+        click.option(
             "--insecure", is_flag=True, help="Plain HTTP: tokens travel in the clear, and kubectl sends none."
         ),
         click.option(

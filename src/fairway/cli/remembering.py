@@ -1,7 +1,8 @@
 """How `fairway up` was told to start the server of a state directory, for whoever starts it next.
 
 After a reboot any command starts the server again, and it should have the GPUs that were declared, and listen where
-it did. What is kept are the options of the last `up` that had any, in `up.json`; no secret is among them.
+it did. What is kept are the options of all `up`s so far, the later over the earlier, in `up.json`; no secret is among
+them. `up --reset` forgets those of before.
 """
 
 import os
@@ -25,6 +26,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     port: int = DEFAULT_PORT
     tls_cert: str | None = None
     tls_key: str | None = None
+    public_name: str | None = None
     insecure: bool = False
     cpus: str | None = None
     memory: str | None = None
@@ -53,6 +55,7 @@ def remember(settings: Settings) -> None:
         port=settings.port,
         tls_cert=_absolute(settings.tls_cert),
         tls_key=_absolute(settings.tls_key),
+        public_name=settings.public_name,
         insecure=settings.insecure,
         cpus=settings.cpus,
         memory=settings.memory,
@@ -85,6 +88,24 @@ def remembered(state: Path) -> Options:
 def settings_as_before(state: Path, environment: Mapping[str, str] = os.environ) -> tuple[Settings, Options]:
     """How to start the server when nobody says how; `$FAIRWAY_PORT` wins over the port that was kept."""
     options = remembered(state)
+    return _settings(state, options, environment), options
+
+
+def settings_with(
+    state: Path, given: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+) -> tuple[Settings, Options]:
+    """How to start the server with some options: what was said before and is not said now is kept, and returned."""
+    kept = {name: value for name, value in remembered(state).given.items() if name not in given}
+    if given.get("insecure"):
+        kept = {name: value for name, value in kept.items() if name not in {"tls_cert", "tls_key"}}
+    if given.get("tls_cert"):
+        kept.pop("insecure", None)
+    text = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
+    environment = {} if "port" in given else environment
+    return _settings(state, Options(**{**kept, **text}), environment), Options(**kept)
+
+
+def _settings(state: Path, options: Options, environment: Mapping[str, str]) -> Settings:
     port = environment.get(_PORT) or str(options.port)
     if not port.isdecimal() or int(port) > 65535:
         raise SettingsError(f"{_PORT} {port!r}: a port is a number from 0 to 65535")
@@ -92,7 +113,7 @@ def settings_as_before(state: Path, environment: Mapping[str, str] = os.environ)
     for name in ("tls_cert", "tls_key"):
         given[name] = Path(given[name]) if given[name] is not None else None
     try:
-        return Settings(state=state, **given), options
+        return Settings(state=state, **given)
     except SettingsError as error:
         raise _unusable(state / FILE, str(error)) from None
 

@@ -1,4 +1,4 @@
-"""The server's own certificate, for a machine where nobody brings one.
+"""The server's own certificate, for a machine where nobody brings one; `given` is about those that are brought.
 
 kubectl and every other client on Kubernetes' Go library send a token only over TLS, so a server without a certificate
 would have no users. The authority that signs it exists for one signature: its key is thrown away, its certificate goes
@@ -6,22 +6,15 @@ into the kubeconfig, and clients trust nothing else.
 """
 
 import os
-import ssl
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
-from fairway.errors import FairwayError
-
 _VALID_DAYS: Final = 3650
 _RENEW_DAYS: Final = 30
 _NAMES: Final = ("localhost", "127.0.0.1", "::1")
-
-
-class UnusableCertificateError(FairwayError):
-    """The files are not a certificate and the key that belongs to it."""
 
 
 class Certificate(NamedTuple):
@@ -37,19 +30,6 @@ class _About(msgspec.Struct, frozen=True):
 
     names: list[str]
     ends: datetime
-
-
-def given_certificate(certificate: Path, key: Path) -> Certificate:
-    """A certificate that somebody brought; clients are to trust what is in its file."""
-    try:
-        # An empty password, so that nobody is asked for one: there may be no terminal.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
-    except (ssl.SSLError, OSError) as error:
-        raise UnusableCertificateError(
-            f"{certificate} and {key} cannot be used: {error.strerror or error}. They must be a certificate and its "
-            "key, without a password, in PEM."
-        ) from error
-    return Certificate(certificate, key, certificate)
 
 
 def own_certificate(directory: Path, host: str, now: datetime) -> Certificate:

@@ -143,6 +143,8 @@ class Access:
         elif endpoint.authority:
             try:
                 context.load_verify_locations(cadata=endpoint.authority)
+                # As Go's clients do: whatever is given counts as trusted, also a certificate that is no authority.
+                context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
             except (ssl.SSLError, ValueError) as error:
                 where = f"{self.context.source}: certificate-authority"
                 raise KubeconfigError(f"{where}: this is not a certificate in PEM") from error
