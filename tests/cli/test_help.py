@@ -40,6 +40,7 @@ def test_all_commands_are_known() -> None:
         "up",
         "serve",
         "shutdown",
+        "service",
         "doctor",
         "users",
         "backup",

@@ -39,7 +39,7 @@ BEFORE = {
     "fairway delete clusterqueue": "fairway apply -f queues.yaml",
     "fairway delete -f": "fairway apply -f queues.yaml",
     "fairway delete pod/one": "for one in one two; do kubectl run $one --image=any --command -- sleep 9; done",
-    "fairway restore": "fairway shutdown --jobs; test -f fairway.tar || fairway backup fairway.tar",
+    "fairway restore": "fairway shutdown --jobs; test -f ~/fairway.tar || fairway backup ~/fairway.tar",
     "fairway up": "fairway shutdown",
 }
 """What has to be so before examples that begin with these words; the longest that fits."""

@@ -110,7 +110,7 @@ def _start(settings: Settings) -> tuple[str, int]:
     try:
         pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-m", "fairway.cli.main", "serve", *_arguments(settings)],
+            [sys.executable, "-m", "fairway.cli.main", "serve", *serving_arguments(settings)],
             {**os.environ, READY_FD: str(tell)},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -130,7 +130,8 @@ def _start(settings: Settings) -> tuple[str, int]:
     return url, pid
 
 
-def _arguments(settings: Settings) -> list[str]:
+def serving_arguments(settings: Settings) -> list[str]:
+    """The settings as arguments of `fairway serve`."""
     arguments = ["--state", str(settings.state), "--host", settings.host, "--port", str(settings.port)]
     if settings.tls_cert and settings.tls_key:
         arguments += ["--tls-cert", str(settings.tls_cert), "--tls-key", str(settings.tls_key)]

@@ -26,6 +26,7 @@ COMMANDS = {
         "up": ("fairway.cli.up", "Start the server in the background, if it is not running."),
         "serve": ("fairway.cli.serve", "Run the server in the foreground."),
         "shutdown": ("fairway.cli.shutdown", "Stop the server."),
+        "service": ("fairway.cli.service", "The server as a service of systemd, started with the machine."),
         "doctor": ("fairway.cli.doctor", "Find problems, and say how to solve them."),
         "users": ("fairway.cli.users", "Add, list and remove users; make tokens."),
         "backup": ("fairway.cli.backup", "Copy everything a server needs to a file, and check the copy."),

@@ -21,8 +21,8 @@ def restore(source: Path, *, replace: bool, resume: bool, state: Path) -> None:
 
     \b
     Examples:
-      fairway restore ~/fairway-2026-11-16.tar
-      fairway restore --replace --resume ~/fairway-2026-11-16.tar
+      fairway restore --replace ~/fairway.tar
+      fairway restore --resume --state ./moved ~/fairway.tar
     """
     from fairway.cli.session import tell  # noqa: PLC0415 - help must not wait for it
     from fairway.restoring import put_back  # noqa: PLC0415

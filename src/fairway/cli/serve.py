@@ -52,7 +52,19 @@ def serve(**options: Any) -> None:
 def _announce(settings: Settings, url: str) -> None:
     click.echo(f"Fairway is serving at {url}")
     click.echo(f"export KUBECONFIG={shlex.quote(str(settings.kubeconfig))}")
+    _notify_systemd(os.environ.pop("NOTIFY_SOCKET", ""))
     descriptor = os.environ.pop(READY_FD, "")
     if descriptor:
         with os.fdopen(int(descriptor), "w") as waiting:
             waiting.write(f"{url}\n")
+
+
+def _notify_systemd(address: str) -> None:
+    """Say that the server is ready, where systemd waits for it (sd_notify)."""
+    if not address:
+        return
+    import socket  # noqa: PLC0415 - only as a service
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+        end.connect("\0" + address[1:] if address.startswith("@") else address)
+        end.send(b"READY=1")

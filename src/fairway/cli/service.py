@@ -1,0 +1,126 @@
+"""`fairway service`: the server as a service of systemd, so that it starts with the machine."""
+
+import os
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from fairway.cli.options import serving_options
+from fairway.cli.session import output_option, tell
+
+_system_option = click.option(
+    "--system", is_flag=True, help="A service of the machine (needs root).  [default: of this user]"
+)
+
+
+@click.group()
+def service() -> None:
+    """The server as a service of systemd: it starts with the machine, and again after a crash.
+
+    Jobs go on while the service is stopped or restarted, as after `fairway shutdown`.
+
+    \b
+    Examples:
+      fairway service install --print
+    """
+
+
+@service.command()
+@serving_options
+@_system_option
+@click.option("--run-as", metavar="USER", help="With --system: the user that the server and its jobs run as.")
+@click.option("--print", "printed", is_flag=True, help="Print the unit, and change nothing.")
+@click.pass_context
+def install(ctx: click.Context, /, *, system: bool, run_as: str | None, printed: bool, **options: Any) -> None:
+    """Write the unit, start the service now and with the machine.
+
+    The options are those of `fairway up`; what earlier calls of `up` said and this one does not is kept. A unit that is
+    there is replaced, and the service restarted. A service of a user runs while they are logged in, unless
+    `loginctl enable-linger` lets it run always.
+
+    \b
+    Examples:
+      fairway service install --print --cpus 16 --gpus T4:8
+    """
+    from fairway.cli import remembering, units  # noqa: PLC0415 - help must be quick
+    from fairway.cli.background import is_running, serving_arguments  # noqa: PLC0415
+
+    given = {
+        name: value
+        for name, value in options.items()
+        if name != "state" and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    if run_as and not system:
+        raise click.UsageError("--run-as belongs to --system: a service of a user runs as that user")
+    unit = units.Unit(system)
+    settings, kept = remembering.settings_with(options["state"].absolute(), given)
+    text = unit.text(serving_arguments(settings), run_as)
+    if printed:
+        click.echo(text, nl=False)
+        return
+    units.check_systemd()
+    if system and os.geteuid() != 0:
+        raise click.UsageError("--system needs root: `sudo fairway service install --system --run-as USER`")
+    if is_running(settings.state) and not unit.path.is_file():
+        raise click.UsageError(f"a server runs on {settings.state} already; end it first: fairway shutdown")
+    unit.path.parent.mkdir(parents=True, exist_ok=True)
+    unit.path.write_text(text)
+    units.must(unit, "daemon-reload")
+    units.must(unit, "enable", units.NAME)
+    units.must(unit, "restart", units.NAME)
+    click.echo(f"Installed {unit.path}; the server runs, and starts with the machine.")
+    if kept.words:
+        tell(f"Kept from before: {kept.words}.")
+    if not system:
+        tell("To let it run while you are not logged in: loginctl enable-linger")
+
+
+@service.command()
+@_system_option
+def uninstall(*, system: bool) -> None:
+    """Stop the service and remove its unit; the state directory and running jobs stay.
+
+    \b
+    Example:
+      fairway service uninstall
+    """
+    from fairway.cli import units  # noqa: PLC0415 - help must be quick
+
+    units.check_systemd()
+    unit = units.Unit(system)
+    if not unit.path.is_file():
+        raise click.ClickException(f"{unit.path} is not there: no service is installed")
+    units.must(unit, "disable", "--now", units.NAME)
+    unit.path.unlink()
+    units.must(unit, "daemon-reload")
+    click.echo(f"Removed {unit.path}. Jobs that run go on; `fairway shutdown --jobs` ends them.")
+
+
+@service.command()
+@output_option
+@_system_option
+def status(*, output: str, system: bool) -> None:
+    """Whether the service is installed and runs; exits with 3 if it does not, as systemctl does.
+
+    \b
+    Example:
+      fairway service status
+    """
+    from fairway.cli import units  # noqa: PLC0415 - help must be quick
+    from fairway.cli.tables import as_json  # noqa: PLC0415
+
+    unit = units.Unit(system)
+    installed = unit.path.is_file()
+    units.check_systemd()
+    active = installed and units.ask(unit, "is-active", "--quiet", units.NAME) == 0
+    enabled = installed and units.ask(unit, "is-enabled", "--quiet", units.NAME) == 0
+    if output == "json":
+        click.echo(as_json({"unit": str(unit.path), "installed": installed, "active": active, "enabled": enabled}))
+    elif not installed:
+        click.echo(f"No service is installed ({unit.path} is not there); `fairway service install` makes one.")
+    else:
+        start = "with the machine" if enabled else "by hand"
+        click.echo(f"{unit.path}: {'runs' if active else 'does not run'}, starts {start}.")
+    if not active:
+        raise click.exceptions.Exit(3)
