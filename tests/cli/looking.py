@@ -95,6 +95,7 @@ def cluster_queue(
         "status": {
             "flavorsReservation": [{"name": one, "resources": used[one]} for one in flavors],
             "reservingWorkloads": running,
+            "admittedWorkloads": running,
             "pendingWorkloads": pending,
             "conditions": [{"type": "Active", "status": "False" if trouble else "True", "message": trouble}],
         },

@@ -33,7 +33,7 @@ LOCAL = local_queue(
     {
         "metadata": {"name": "user-queue", "namespace": "default"},
         "spec": {"clusterQueue": "team-a"},
-        "status": {"reservingWorkloads": 3, "pendingWorkloads": 12},
+        "status": {"reservingWorkloads": 4, "admittedWorkloads": 3, "pendingWorkloads": 11},
     }
 )
 QUEUES = [OPEN, TEAM_A, TEAM_B]

@@ -65,8 +65,8 @@ def cluster_queue(manifest: Mapping[str, Any]) -> ClusterQueue:
     return ClusterQueue(
         name=manifest["metadata"]["name"],
         cohort=spec.get("cohortName") or "",
-        running=status.get("reservingWorkloads") or 0,
-        pending=status.get("pendingWorkloads") or 0,
+        running=status.get("admittedWorkloads") or 0,
+        pending=_waiting(status),
         active=active,
         trouble=trouble,
         pools=tuple(_pools(spec, used)),
@@ -80,8 +80,8 @@ def local_queue(manifest: Mapping[str, Any]) -> LocalQueue:
         name=manifest["metadata"]["name"],
         namespace=manifest["metadata"].get("namespace", ""),
         cluster_queue=(manifest.get("spec") or {}).get("clusterQueue") or "",
-        running=status.get("reservingWorkloads") or 0,
-        pending=status.get("pendingWorkloads") or 0,
+        running=status.get("admittedWorkloads") or 0,
+        pending=_waiting(status),
         active=active,
         trouble=trouble,
     )
@@ -138,6 +138,12 @@ def _reserved(status: Mapping[str, Any]) -> dict[tuple[str, str], tuple[int, int
         for flavor in flavors
         for resource in flavor.get("resources") or ()
     }
+
+
+def _waiting(status: Mapping[str, Any]) -> int:
+    """Workloads that wait for quota, and those that have it and wait for an admission check."""
+    for_checks = (status.get("reservingWorkloads") or 0) - (status.get("admittedWorkloads") or 0)
+    return (status.get("pendingWorkloads") or 0) + max(0, for_checks)
 
 
 def _active(status: Mapping[str, Any]) -> tuple[bool, str]:

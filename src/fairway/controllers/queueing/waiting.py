@@ -13,7 +13,7 @@ from fairway.admission.reasons import Explanation, Outcome, Reason, Shortage, Wh
 from fairway.admission.records import Record
 from fairway.client.cluster import Cluster
 from fairway.controllers.queueing.controller import QueueingController
-from fairway.jobs import conditions, priority_ranges
+from fairway.jobs import checks, conditions, priority_ranges
 from fairway.kinds.kind import Manifest
 from fairway.model.quantities import format_amount
 
@@ -22,6 +22,9 @@ MayRead = Callable[[str], bool]
 
 WAITS_FOR_NODE: Final = "WaitingForNode"
 """The outcome of one that was admitted and whose pods fit on no node now."""
+
+WAITS_FOR_CHECKS: Final = "WaitingForChecks"
+"""The outcome of one that has its quota and whose admission checks are not all ready."""
 
 _ROOM_ON_A_NODE: Final = (
     "starts when a node has room: `fairway get pods -A -o wide` shows what is on the nodes; if nothing of it runs in "
@@ -38,10 +41,11 @@ class WaitingWorkloads:
         self._queueing = queueing
         self._workloads = cluster.cache("workloads")
         self._jobs = cluster.cache("managedjobs")
-        self._for_nodes: dict[str, None] = {}
-        """The workloads that have their quota and wait for a node."""
+        self._with_quota: dict[str, None] = {}
+        """The workloads that have their quota and wait: for an admission check, or for a node."""
         self._workloads.on_change(self._workload_changed)
         self._cluster_queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
+        self._checks = cluster.cache("admissionchecks.kueue.x-k8s.io")
 
     def all(self, namespace: str = "") -> list[Manifest]:
         """Everyone who waits in a namespace, or anywhere: queue by queue, in their order."""
@@ -59,8 +63,8 @@ class WaitingWorkloads:
                 strict = standing.strict
                 message = advice.message(explanation, standing.cluster_queue, standing.position, strict=strict)
             items.append(self._item(standing, message))
-        for key in self._for_nodes:
-            item = self._waiting_for_node(key) if not namespace or key.startswith(f"{namespace}/") else None
+        for key in self._with_quota:
+            item = self._waiting_with_quota(key) if not namespace or key.startswith(f"{namespace}/") else None
             if item is not None:
                 items.append(item)
         return items
@@ -68,22 +72,33 @@ class WaitingWorkloads:
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         metadata = (new or old or {})["metadata"]
         key = f"{metadata['namespace']}/{metadata['name']}"
-        if new is not None and conditions.is_true(new, conditions.WAITING_FOR_NODE):
-            self._for_nodes[key] = None
+        if new is not None and (conditions.is_true(new, conditions.WAITING_FOR_NODE) or checks.waits_for_checks(new)):
+            self._with_quota[key] = None
         else:
-            self._for_nodes.pop(key, None)
+            self._with_quota.pop(key, None)
 
-    def _waiting_for_node(self, key: str) -> Manifest | None:
-        """A workload that has its quota and waits for a node; `None` if it does not."""
+    def _waiting_with_quota(self, key: str) -> Manifest | None:
+        """A workload that has its quota and waits for an admission check or a node; `None` if it does not."""
         record = self._queueing.engine.record(key)
         workload = self._workloads.get(*key.split("/", 1))
-        condition = conditions.find(workload, conditions.WAITING_FOR_NODE) if workload is not None else None
-        if record is None or not record.holding or condition is None or condition["status"] != "True":
+        if record is None or not record.holding or workload is None:
             return None
         standing = Standing(record, record.cluster_queue, None, None, Explanation(Outcome.NOT_TRIED))
+        if checks.waits_for_checks(workload):
+            item = self._item(standing, checks.message(workload))
+            return {**item, "outcome": WAITS_FOR_CHECKS, "canEverRun": True}
+        condition = conditions.find(workload, conditions.WAITING_FOR_NODE)
+        if condition is None or condition["status"] != "True":
+            return None
         partly = "part of it waits" if condition["reason"] == "PartlyUnschedulable" else "waits"
         item = self._item(standing, f"has its quota and {partly} for a node: {condition['message']}")
         return {**item, "outcome": WAITS_FOR_NODE, "canEverRun": True}
+
+    def _hints_with_quota(self, found: Manifest, key: str) -> list[str]:
+        workload = self._workloads.get(*key.split("/", 1))
+        if found["outcome"] == WAITS_FOR_CHECKS and workload is not None:
+            return checks.hints(workload, lambda name: self._checks.get("", name))
+        return [_ROOM_ON_A_NODE]
 
     def one(
         self, namespace: str, name: str, may_read: MayRead, *, may_change: bool = True, any_priority: bool = True
@@ -96,8 +111,8 @@ class WaitingWorkloads:
         key = f"{namespace}/{name}"
         why, remedies, record = engine.why(key), engine.remedies(key), engine.record(key)
         if why is None or remedies is None or record is None:
-            found = self._waiting_for_node(key) if key in self._for_nodes else None
-            return None if found is None else {**found, "hints": [_ROOM_ON_A_NODE]}
+            found = self._waiting_with_quota(key) if key in self._with_quota else None
+            return None if found is None else {**found, "hints": self._hints_with_quota(found, key)}
         explanation = why.explanation
         standing = Standing(record, why.cluster_queue, why.position, why.local_position, explanation)
         message = advice.message(explanation, why.cluster_queue, why.position, strict=remedies.strict)
@@ -113,7 +128,7 @@ class WaitingWorkloads:
                 for pod_set in why.obstacles
                 for reason in pod_set.reasons
             ],
-            "hints": advice.hints(why, remedies, known),
+            "hints": [*advice.hints(why, remedies, known), *checks.last_verdict(self._workloads.get(namespace, name))],
         }
 
     def _item(self, standing: Standing, message: str) -> Manifest:
