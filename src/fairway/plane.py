@@ -6,6 +6,7 @@ Part of the composition root: it knows everybody, and decides nothing but the or
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -39,11 +40,12 @@ from fairway.controllers.webhooks.priority_ranges import PriorityGatekeeper
 from fairway.controllers.webhooks.several import Gatekeepers
 from fairway.managed.configured import RunnerConfig
 from fairway.managed.pods import Places
+from fairway.model.accelerators import GPU
 from fairway.model.nodes import DEFAULT_SCHEDULER
 from fairway.model.quantities import format_amount
 from fairway.runner.enforcement import Enforcement
 from fairway.runner.jobfiles import JobFiles
-from fairway.runner.machine import GPU, Machine
+from fairway.runner.machine import Machine
 from fairway.runner.results import Retention
 from fairway.runner.runner import Runner
 from fairway.runner.supervision import LocalSupervision
@@ -77,7 +79,7 @@ class Plane:
         scheduler = Scheduler(cluster, kubernetes)
         self._cluster = cluster
         self._supervision = LocalSupervision(settings.state, clock)
-        self._defaults = Defaults(cluster, _capacity(machine))
+        self._defaults = Defaults(cluster, _capacity(machine), Counter(machine.gpu_models))
         self._runner = Runner(
             cluster, self._supervision, machine, settings.state, kubernetes, enforcement=_enforcement(own)
         )

@@ -52,7 +52,7 @@ class Settings:
     cpus: str | None = None
     memory: str | None = None
     gpus: str | None = None
-    """What this machine gives to jobs, where it is not what it has; GPUs as `8`, or with their model as `T4:8`."""
+    """What this machine gives to jobs, where it is not what it has; GPUs as `8`, `T4:8` or `V100:4,T4:2`."""
 
     api_only: bool = False
     """Serve the API and nothing else: no queueing, no jobs."""
@@ -65,9 +65,9 @@ class Settings:
                 raise SettingsError(f"{option} {quantity}: give an amount greater than 0, such as 8, 1500m or 16Gi")
         if self.gpus is not None:
             try:
-                from fairway.model.accelerators import declared_gpus  # noqa: PLC0415 - most commands need only a path
+                from fairway.model.accelerators import declared_models  # noqa: PLC0415 - most commands need only a path
 
-                declared_gpus(self.gpus)
+                declared_models(self.gpus)
             except ValueError as error:
                 raise SettingsError(f"--gpus {self.gpus}: {error}") from None
         if (self.tls_cert is None) != (self.tls_key is None):

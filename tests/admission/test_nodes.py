@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from fairway.testing.builders import (
     admission_check,
     cluster_queue,
     flavor,
+    group,
     node,
     on,
     workload,
@@ -270,3 +272,19 @@ def test_a_scheduler_that_comes_lets_it_in() -> None:
     bench.rest()
 
     assert bench.state("w") == "admitted"
+
+
+def test_several_models_of_one_machine_are_told_apart() -> None:
+    machine = replace(node(cpu=8, gpu=6), models={"v100": 4, "t4": 2})
+    bench = Bench(
+        flavor("v100", labels={ACCELERATOR: "v100"}),
+        flavor("t4", labels={ACCELERATOR: "t4"}),
+        cluster_queue("cq", group(on("default", cpu=8)), group(on("v100", gpu=4), on("t4", gpu=2))),
+    )
+    bench.set_nodes(machine)
+
+    bench.submit(workload("small", pod=accelerators("t4"), gpu=2))
+    bench.submit(workload("none", pod=accelerators("l4"), gpu=1))
+
+    assert bench.flavors_of("small")["nvidia.com/gpu"] == "t4"
+    assert sentence(bench, "none") == "no machine here has L4; this one has V100:4, T4:2"

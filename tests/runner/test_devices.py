@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fairway.runner.devices import Devices, NotEnough, asked_by, share_of, wanted_by
+from fairway.runner.devices import Devices, NotEnough, asked_by, models_of, share_of, wanted_by
 
 from .worlds import container, pod
 
@@ -54,6 +54,47 @@ def test_containers_that_run_together_share_no_gpu(mains: list[int], inits: list
     assert len(flat) == len(set(flat))
     for part in (*manifest["spec"]["initContainers"], *manifest["spec"]["containers"]):
         assert len(share_of(manifest, part["name"], given_to_pod)) == asked_by(part), "everybody gets what it asks for"
+
+
+def test_of_several_models_only_those_that_are_asked_for_are_given(tmp_path: Path) -> None:
+    devices = Devices(6, ("v100",) * 4 + ("t4",) * 2)
+
+    assert devices.take("a", 2, tmp_path / "a", {"t4"}) == (4, 5)
+    assert devices.take("b", 1, tmp_path / "b", {"v100"}) == (0,)
+    assert devices.take("c", 3, tmp_path / "c") == (1, 2, 3)
+    with pytest.raises(NotEnough):
+        devices.take("d", 1, tmp_path / "d", {"t4"})
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({}, set(), id="any"),
+        pytest.param({"nodeSelector": {"skypilot.co/accelerator": "t4"}}, {"t4"}, id="a node selector"),
+        pytest.param(
+            {
+                "affinity": {
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [
+                                {
+                                    "matchExpressions": [
+                                        {"key": "skypilot.co/accelerator", "operator": op, "values": values}
+                                    ]
+                                }
+                                for op, values in (("In", ["t4", "l4"]), ("DoesNotExist", []))
+                            ]
+                        }
+                    }
+                }
+            },
+            {"t4", "l4"},
+            id="an affinity, as managed jobs have it",
+        ),
+    ],
+)
+def test_the_models_that_a_pod_asks_for(spec: dict[str, Any], want: set[str]) -> None:
+    assert models_of(pod("p", **spec)) == want
 
 
 class Handing(RuleBasedStateMachine):

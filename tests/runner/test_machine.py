@@ -104,6 +104,8 @@ def test_gpus_are_found_by_their_driver(
         pytest.param({"cpus": "many"}, "cpu 'many'", id="no quantity"),
         pytest.param({"memory": "0"}, "more than none", id="nothing"),
         pytest.param({"gpus": "-1"}, "'-1': give a number", id="less than nothing"),
+        pytest.param({"gpus": "T4:1,T4:2"}, "each model once", id="a model twice"),
+        pytest.param({"gpus": "4,T4:2"}, "each model once", id="a number beside a model"),
         pytest.param({"gpus": "T4"}, "a model and a number such as T4:8", id="a model and no number"),
         pytest.param({"gpus": "T4:many"}, "a model and a number", id="a model and no number that can be read"),
         pytest.param({"gpus": "-x-:2"}, "a model and a number", id="a model that cannot be a label"),
@@ -215,3 +217,13 @@ def test_the_lease_is_renewed_and_the_node_comes_back(tmp_path: Path) -> None:
             assert world.api.get("nodes", "box") is not None
 
     play(story())
+
+
+def test_several_models_are_told_apart_by_index_and_label() -> None:
+    machine = Machine.detect(gpus="V100:2,T4:1")
+
+    assert (machine.gpus, machine.gpu_models, machine.accelerator) == (3, ("v100", "v100", "t4"), "")
+    assert {name: value for name, value in labels_of(machine).items() if "gpu" in name} == {
+        "gpu.fairway.dev/v100": "2",
+        "gpu.fairway.dev/t4": "1",
+    }

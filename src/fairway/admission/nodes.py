@@ -27,10 +27,11 @@ _MOST_SHOWN: Final = 5
 class Nodes:
     """The nodes as they are. Verdicts are kept by shape and flavor until there are too many of them."""
 
-    __slots__ = ("_nodes", "_verdicts", "schedulers")
+    __slots__ = ("_machines", "_nodes", "_verdicts", "schedulers")
 
     def __init__(self, nodes: tuple[NodeFacts, ...], schedulers: frozenset[str]) -> None:
-        self._nodes = nodes
+        self._machines = len(nodes)
+        self._nodes = tuple(view for node in nodes for view in node.views())
         self.schedulers = schedulers
         self._verdicts: dict[tuple[Shape, Flavor], Reason | None] = {}
 
@@ -91,7 +92,7 @@ class Nodes:
         here = [(_model_of(node).upper() or "a GPU", node.allocatable.get(_GPU, 0)) for node in self._nodes]
         shown = list(dict.fromkeys(f"{model}:{count}" for model, count in here if count))
         listed = ", ".join(shown[:_MOST_SHOWN]) + (" …" if len(shown) > _MOST_SHOWN else "")
-        if len(self._nodes) == 1:
+        if self._machines == 1:
             return f"this one has {listed or 'no GPU'}"
         return f"there {'are' if len(shown) > 1 else 'is'} {listed}" if shown else "none has a GPU"
 

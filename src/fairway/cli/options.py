@@ -62,8 +62,8 @@ def serving_options(command: Command) -> Command:
         ),
         click.option(
             "--gpus",
-            metavar="[MODEL:]N",
-            help="GPUs that jobs may use, such as 8 or T4:8; may be more than there are.  [default: all]",
+            metavar="[MODEL:]N[,...]",
+            help="GPUs that jobs may use, such as 8, T4:8 or V100:4,T4:2; may be more than there are.  [default: all]",
         ),
         click.option("--api-only", is_flag=True, help="Serve the API alone: nothing is queued, no job is run."),
     ]

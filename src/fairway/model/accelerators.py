@@ -1,10 +1,17 @@
 """Accelerators by name: as people declare them, and as a driver calls the same thing."""
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 LABEL: Final = "skypilot.co/accelerator"
 """The label of a node that says what its GPUs are, in lower case."""
+
+GPU: Final = "nvidia.com/gpu"
+MODELS: Final = "gpu.fairway.dev/"
+"""Prefix of the labels of a node with several models: `gpu.fairway.dev/t4: "2"`. It has no label `LABEL` then, for that
+can name only one; whoever asks for one of them by `LABEL` is served all the same.
+"""
 
 _DECLARED: Final = re.compile(r"(?:(?P<model>[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?):)?(?P<count>[0-9]{1,6})")
 _MAKER: Final = frozenset(
@@ -21,6 +28,30 @@ def declared_gpus(text: str) -> tuple[int, str]:
     if found is None:
         raise ValueError("give a number, or a model and a number such as T4:8; 0 for none")
     return int(found["count"]), found["model"] or ""
+
+
+def declared_models(text: str) -> tuple[tuple[str, int], ...]:
+    """The models and how many there are of each: `8`, `T4:8`, `V100:4,T4:2`. `ValueError` if it is none of these."""
+    parts = [declared_gpus(part.strip()) for part in text.split(",")]
+    names = [model.lower() for _, model in parts]
+    if len(parts) > 1 and (not all(names) or len(set(names)) < len(names)):
+        raise ValueError("give each model once, with its number, such as V100:4,T4:2")
+    return tuple((model, count) for count, model in parts)
+
+
+def asked_models(
+    selector: Mapping[str, str], terms: Iterable[Iterable[tuple[str, str, tuple[str, ...]]]]
+) -> frozenset[str]:
+    """The models that a pod asks for by its node selector and required affinity; empty if any will do."""
+    if LABEL in selector:
+        return frozenset({selector[LABEL]})
+    found: set[str] = set()
+    for term in terms:
+        about = [(operator, values) for key, operator, values in term if key == LABEL]
+        if not about:
+            return frozenset()
+        found.update(value for operator, values in about if operator == "In" for value in values)
+    return frozenset(found)
 
 
 def model_of(name: str) -> str:

@@ -1,9 +1,10 @@
 """What counts of a Node: its labels, its taints, and what it has to give."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from fairway.model.accelerators import GPU, LABEL, MODELS
 from fairway.model.quantities import Quantity, amount_of
 from fairway.model.taints import Taint, TaintEffect
 
@@ -29,6 +30,16 @@ class NodeFacts:
     condition: tuple[Taint, ...] = ()
     """Taints that it has while it is not ready; they pass."""
 
+    models: Mapping[str, int] = field(default_factory=dict)
+    """How many GPUs of each model it has, if there are several models."""
+
+    def views(self) -> tuple["NodeFacts", ...]:
+        """The node as a pod sees it that gets GPUs of one model: one for each of several models, else itself."""
+        return tuple(
+            replace(self, labels={**self.labels, LABEL: model}, allocatable={**self.allocatable, GPU: count}, models={})
+            for model, count in self.models.items()
+        ) or (self,)
+
 
 def facts_of(node: Mapping[str, Any]) -> NodeFacts:
     """What counts of this Node."""
@@ -49,4 +60,9 @@ def facts_of(node: Mapping[str, Any]) -> NodeFacts:
             for resource, quantity in (status.get("allocatable") or {}).items()
         },
         condition=condition,
+        models={
+            key.removeprefix(MODELS): int(value)
+            for key, value in (metadata.get("labels") or {}).items()
+            if key.startswith(MODELS) and value.isdecimal()
+        },
     )

@@ -4,15 +4,17 @@ Each index belongs to at most one pod. What a pod was given is written down befo
 again when the server starts anew, so that nobody gets a GPU that another pod's processes still use.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from fairway.kinds.kind import Manifest
+from fairway.model.accelerators import GPU, asked_models
+from fairway.model.pods import pod_shape
 from fairway.model.quantities import Quantity
-from fairway.runner.machine import GPU
+from fairway.model.workloads import PodTemplate
 from fairway.runner.pods.restarts import is_sidecar
 
 FILE: Final = "devices.json"
@@ -36,8 +38,10 @@ class NotEnough(Exception):
 class Devices:
     """The GPUs of one machine and who has them."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, models: Sequence[str] = ()) -> None:
+        """`models` are those of the GPUs by their index, where there are several."""
         self._count = count
+        self._models = models
         self._held: dict[str, tuple[int, ...]] = {}
 
     @property
@@ -51,20 +55,26 @@ class Devices:
     def holders(self) -> Mapping[str, tuple[int, ...]]:
         return self._held
 
-    def take(self, uid: str, wanted: int, directory: Path) -> tuple[int, ...]:
-        """So many for this pod, the lowest that are free, or those that it has; noted in its directory before."""
+    def take(self, uid: str, wanted: int, directory: Path, models: Collection[str] = ()) -> tuple[int, ...]:
+        """So many for this pod, the lowest that are free, or those that it has; noted in its directory before.
+
+        Where there are several models, only those of the `models` that it asks for, if it does.
+        """
         if uid in self._held:
             return self._held[uid]
         if wanted == 0:
             return ()
         taken = {index for indices in self._held.values() for index in indices}
-        free = [index for index in range(self._count) if index not in taken]
+        free = [index for index in range(self._count) if index not in taken and self._is_of(index, models)]
         if len(free) < wanted:
             raise NotEnough(wanted, len(free))
         given = tuple(free[:wanted])
         _write(directory, given)
         self._held[uid] = given
         return given
+
+    def _is_of(self, index: int, models: Collection[str]) -> bool:
+        return not models or index >= len(self._models) or self._models[index] in models
 
     def restore(self, uid: str, directory: Path) -> None:
         """Take in what a pod was given by the server before."""
@@ -100,6 +110,12 @@ def wanted_by(pod: Manifest) -> int:
         else:
             most = max(most, stays + own)
     return max(most, stays + sum(asked_by(one) for one in spec.get("containers") or ()))
+
+
+def models_of(pod: Manifest) -> frozenset[str]:
+    """The GPU models that a pod asks for; empty if any will do."""
+    shape = pod_shape(PodTemplate(spec=pod["spec"]))
+    return asked_models(shape.node_selector, (term.expressions for term in shape.affinity_terms))
 
 
 def share_of(pod: Manifest, container: str, indices: tuple[int, ...]) -> tuple[int, ...]:

@@ -12,16 +12,15 @@ import shutil
 import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import psutil
 from msgspec import Struct
 
 from fairway.errors import FairwayError
-from fairway.model.accelerators import declared_gpus, model_of
+from fairway.model.accelerators import declared_models, model_of
 from fairway.model.quantities import Quantity
 
-GPU: Final = "nvidia.com/gpu"
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9.-]+")
 _LONGEST_NAME: Final = 253
@@ -39,6 +38,9 @@ class Machine(Struct, frozen=True, kw_only=True):
     gpus: int = 0
     gpu_model: str = ""
     """As the driver calls it, or as it was declared; empty if that is not known, or there are several."""
+
+    gpu_models: tuple[str, ...] = ()
+    """The model of each GPU by its index, as jobs ask for it; empty unless there are several models."""
 
     accelerator: str = ""
     """The same as jobs ask for it: `t4`, `a100-80gb`."""
@@ -65,15 +67,16 @@ class Machine(Struct, frozen=True, kw_only=True):
     ) -> "Machine":
         """This machine; quantities as Kubernetes writes them (`8`, `500m`, `16Gi`) replace what would be found.
 
-        GPUs are declared as a number (`8`) or as a model and a number (`T4:8`).
+        GPUs are declared as a number (`8`), as a model and a number (`T4:8`), or as several (`V100:4,T4:2`).
         """
-        count, model, accelerator = _declared_gpus(gpus) if gpus is not None else _gpus()
+        found = _declared_gpus(gpus) if gpus is not None else _gpus()
         return Machine(
             cores_milli=_cores() if cpus is None else _declared("cpu", cpus).milli(),
             memory_bytes=_memory() if memory is None else _declared("memory", memory).value(),
-            gpus=count,
-            gpu_model=model,
-            accelerator=accelerator,
+            gpus=found.number,
+            gpu_model=found.model,
+            gpu_models=found.models,
+            accelerator=found.accelerator,
             hostname=socket.gethostname(),
             disk_bytes=_disk(state),
             architecture=_architecture(platform.machine()),
@@ -101,12 +104,22 @@ def _declared(resource: str, text: str) -> Quantity:
     return quantity
 
 
-def _declared_gpus(text: str) -> tuple[int, str, str]:
+class _Gpus(NamedTuple):
+    number: int
+    model: str = ""
+    accelerator: str = ""
+    models: tuple[str, ...] = ()
+
+
+def _declared_gpus(text: str) -> _Gpus:
     try:
-        count, model = declared_gpus(text)
+        found = [(model, count) for model, count in declared_models(text) if count]
     except ValueError as error:
         raise MachineError(f"GPUs {text!r}: {error}") from error
-    return count, model if count else "", model.lower() if count else ""
+    if len(found) > 1:
+        models = tuple(model.lower() for model, count in found for _ in range(count))
+        return _Gpus(len(models), models=models)
+    return _Gpus(found[0][1], found[0][0], found[0][0].lower()) if found else _Gpus(0)
 
 
 def _cores() -> int:
@@ -138,23 +151,26 @@ def _own_groups() -> list[Path]:
     return [_CGROUPS]
 
 
-def _gpus() -> tuple[int, str, str]:
-    """How many GPUs the driver shows, and what they are if they are all the same; none where there is no driver."""
+def _gpus() -> _Gpus:
+    """How many GPUs the driver shows, and what they are; none where there is no driver."""
     nvml: Any = importlib.import_module("pynvml")  # late: most machines have none, and pay nothing for it
     try:
         nvml.nvmlInit()
     except nvml.NVMLError:
-        return 0, "", ""
+        return _Gpus(0)
     try:
         count = int(nvml.nvmlDeviceGetCount())
-        names = {nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(count)}
+        found = [nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(count)]
     except nvml.NVMLError as error:
         raise MachineError(f"the GPUs cannot be counted: {error}; declare how many there are with --gpus") from error
     finally:
         nvml.nvmlShutdown()
-    name = names.pop() if len(names) == 1 else ""
-    model = name.decode() if isinstance(name, bytes) else str(name)
-    return count, model, model_of(model)
+    names = [name.decode() if isinstance(name, bytes) else str(name) for name in found]
+    models = tuple(map(model_of, names))
+    if len(set(models)) > 1:
+        return _Gpus(count, models=models)
+    name = names[0] if len(set(names)) == 1 else ""
+    return _Gpus(count, name, model_of(name))
 
 
 def _disk(state: Path) -> int:

@@ -4,6 +4,7 @@ A node stays Ready when the server ends: its jobs run on. What shows that nobody
 """
 
 import logging
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,9 +12,10 @@ import fairway
 from fairway.client.cluster import Cluster
 from fairway.errors import AlreadyExists, FairwayError
 from fairway.kinds.kind import Manifest
+from fairway.model.accelerators import GPU, MODELS
 from fairway.model.accelerators import LABEL as ACCELERATOR
 from fairway.model.quantities import quantity_of
-from fairway.runner.machine import GPU, Machine
+from fairway.runner.machine import Machine
 from fairway.runner.pods.fields import ADDRESS
 
 MOST_PODS: Final = 500
@@ -174,11 +176,14 @@ def labels_of(machine: Machine) -> dict[str, str]:
         labels[_PRODUCT] = model[:63].strip("-_.")
     if machine.accelerator:
         labels[ACCELERATOR] = machine.accelerator
+    for model, count in Counter(machine.gpu_models).items():
+        labels[f"{MODELS}{model}"] = str(count)
     return labels
 
 
 def _gpu_labels(labels: dict[str, str]) -> str:
-    return ",".join(f"{name}={labels[name]}" for name in (_PRODUCT, ACCELERATOR) if name in labels)
+    given = [name for name in labels if name in (_PRODUCT, ACCELERATOR) or name.startswith(MODELS)]
+    return ",".join(f"{name}={labels[name]}" for name in given)
 
 
 def capacity_of(machine: Machine) -> dict[str, str]:

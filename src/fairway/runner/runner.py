@@ -18,13 +18,14 @@ from typing import Any, Final
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.kinds.kind import Manifest
+from fairway.model.accelerators import GPU
 from fairway.runner.attending import Attending
 from fairway.runner.devices import Devices, NotEnough
 from fairway.runner.directories import Directories
 from fairway.runner.enforcement import Enforcement
 from fairway.runner.fitting import Misfit, misfit, requests_of
 from fairway.runner.launching import Launching
-from fairway.runner.machine import GPU, Machine
+from fairway.runner.machine import Machine
 from fairway.runner.node import NodeKeeper, capacity_of, lasting_name
 from fairway.runner.pods.attempts import (
     Life,
@@ -82,7 +83,7 @@ class Runner:
         self._registered = False
         self._machine = machine
         self._directories = Directories(state)
-        self._devices = Devices(machine.gpus)
+        self._devices = Devices(machine.gpus, machine.gpu_models)
         config_maps, secrets = cluster.cache("configmaps"), cluster.cache("secrets")
         sources = Sources(config_maps.get, secrets.get, capacity_of(machine))
         self._pods: dict[str, Manifest] = {}

@@ -10,7 +10,7 @@ from typing import Final
 from fairway.client.recorder import Recorder
 from fairway.errors import FairwayError
 from fairway.kinds.kind import Manifest
-from fairway.runner.devices import Devices, wanted_by
+from fairway.runner.devices import Devices, models_of, wanted_by
 from fairway.runner.directories import Directories
 from fairway.runner.launching import Launching, Prepared
 from fairway.runner.mounts import variable_of
@@ -71,7 +71,7 @@ class Starting:
         uid = pod["metadata"]["uid"]
         try:
             if wanted := wanted_by(pod):
-                self._devices.take(uid, wanted, self._directories.pod(uid))
+                self._devices.take(uid, wanted, self._directories.pod(uid), models_of(pod))
         except OSError as error:
             raise from_os_error("the pod's GPUs cannot be written down", error) from error
 

@@ -122,9 +122,9 @@ def test_a_first_start_that_was_cut_short_is_brought_to_its_end() -> None:
     asyncio.run(story())
 
 
-async def start(world: LocalCluster, capacity: dict[str, str]) -> None:
+async def start(world: LocalCluster, capacity: dict[str, str], models: dict[str, int] | None = None) -> None:
     cluster = cluster_on(world.api, world.clock)
-    defaults = Defaults(cluster, dict(capacity))
+    defaults = Defaults(cluster, dict(capacity), models)
     caches = asyncio.create_task(cluster.run())
     await cluster.synced()
     await defaults.ensure()
@@ -137,3 +137,31 @@ def quota(world: LocalCluster) -> str:
     assert queue is not None
     resources = queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"]
     return str(resources[0]["nominalQuota"])
+
+
+def test_several_models_of_gpus_are_several_flavors_and_follow_the_machine() -> None:
+    def gpu_quotas(world: LocalCluster) -> dict[str, str]:
+        queue = world.api.get("clusterqueues", "cluster-queue")
+        assert queue is not None
+        return {
+            flavor["name"]: resource["nominalQuota"]
+            for group in queue["spec"]["resourceGroups"]
+            for flavor in group["flavors"]
+            for resource in flavor["resources"]
+            if resource["name"] == "nvidia.com/gpu"
+        }
+
+    async def story() -> None:
+        async with local_cluster() as world:
+            await start(world, MACHINE, {"v100": 4, "t4": 2})
+            assert gpu_quotas(world) == {"v100": "4", "t4": "2"}
+            flavor = world.api.get("resourceflavors", "t4")
+            assert flavor is not None
+            assert flavor["spec"]["nodeLabels"] == {"skypilot.co/accelerator": "t4"}
+            await start(world, MACHINE, {"v100": 4, "l4": 1})
+            assert gpu_quotas(world) == {"v100": "4", "l4": "1"}
+            assert world.api.get("resourceflavors", "l4") is not None
+            await start(world, MACHINE)
+            assert gpu_quotas(world) == {"default-flavor": "2"}
+
+    asyncio.run(story())

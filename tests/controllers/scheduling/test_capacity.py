@@ -286,3 +286,29 @@ def test_a_node_is_empty_again_when_its_pods_are_gone_in_whatever_order(
         place.give_back(demand)
 
     assert (place.pods, set(place.used.values()) - {0}, dict(place.ports)) == (0, set(), {})
+
+
+MIXED = {"labels": {"gpu.fairway.dev/v100": "4", "gpu.fairway.dev/t4": "2"}, "allocatable": {"nvidia.com/gpu": "6"}}
+
+
+def gpus(count: int, model: str = "") -> dict[str, Any]:
+    selector = {"nodeSelector": {"skypilot.co/accelerator": model}} if model else {}
+    return pod_spec({"nvidia.com/gpu": str(count)}, **selector)
+
+
+@pytest.mark.parametrize(
+    ("taken", "wanted", "want"),
+    [
+        pytest.param([], gpus(2, "t4"), [], id="a model that is there"),
+        pytest.param([], gpus(1, "a100"), [UNSELECTED], id="a model that is not there"),
+        pytest.param([], gpus(3, "t4"), ["Insufficient nvidia.com/gpu"], id="more than there are of it"),
+        pytest.param([gpus(4, "v100")], gpus(2, "t4"), [], id="the other model is taken"),
+        pytest.param([gpus(2, "t4")], gpus(1, "t4"), ["Insufficient nvidia.com/gpu"], id="this model is taken"),
+        pytest.param([gpus(4, "v100")], gpus(2), [], id="any model"),
+        pytest.param([gpus(4, "v100")], gpus(3), ["Insufficient nvidia.com/gpu"], id="more than are left of any"),
+        pytest.param([gpus(1)], gpus(2, "t4"), ["Insufficient nvidia.com/gpu"], id="one of any may be one of these"),
+        pytest.param([gpus(1)], gpus(1, "t4"), [], id="enough, whichever the other one got"),
+    ],
+)
+def test_gpus_of_several_models(taken: list[dict[str, Any]], wanted: dict[str, Any], want: list[str]) -> None:
+    assert room(*taken, **MIXED).why_not(demand_of(wanted)) == want

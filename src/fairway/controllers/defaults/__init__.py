@@ -6,6 +6,7 @@ corrected. Only a ClusterQueue that is still as it was made follows the machine 
 later start.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,8 @@ from fairway.client.cluster import Cluster
 from fairway.errors import AlreadyExists
 from fairway.kinds.components import DEPLOYMENT, NAME_LABEL
 from fairway.kinds.kind import Manifest
+from fairway.model.accelerators import GPU
+from fairway.model.accelerators import LABEL as ACCELERATOR
 from fairway.model.configuration import CONFIG_KEY, CONFIG_MAP, DEFAULT_TEXT, NAMESPACE
 from fairway.model.quantities import Quantity
 from fairway.model.teams import Share, left_by
@@ -34,8 +37,11 @@ _MANAGER: Final = "fairway-defaults"
 class Defaults:
     """Makes what is missing on a first start."""
 
-    def __init__(self, cluster: Cluster, capacity: dict[str, str]) -> None:
-        """`capacity` is what this machine has to give, by resource, as quantities."""
+    def __init__(self, cluster: Cluster, capacity: dict[str, str], models: Mapping[str, int] | None = None) -> None:
+        """`capacity` is what this machine has to give, by resource, as quantities; `models` are its GPUs by model,
+        where there are several: each is a flavor of its own.
+        """
+        self._models = dict(models or {})
         self._cluster = cluster
         self._config_maps = cluster.cache("configmaps")
         self._namespaces = cluster.cache("namespaces")
@@ -59,6 +65,7 @@ class Defaults:
         metadata: Manifest = {"name": CONFIG_MAP, "namespace": NAMESPACE}
         await self._create("configmaps", {"metadata": metadata, "data": {CONFIG_KEY: DEFAULT_TEXT}})
         await self._create("resourceflavors.kueue.x-k8s.io", {"metadata": {"name": FLAVOR}, "spec": {}})
+        await self._make_model_flavors()
         queue = {"metadata": {"name": CLUSTER_QUEUE}, "spec": self._spec()}
         made = await self._create("clusterqueues.kueue.x-k8s.io", queue) or self._made_before()
         local = {
@@ -68,6 +75,11 @@ class Defaults:
         await self._create("localqueues.kueue.x-k8s.io", local)
         remembered = {_MADE: _text(made["spec"])} if made is not None else {}
         await self._create("configmaps", {"metadata": {"name": _MEMORY, "namespace": NAMESPACE}, "data": remembered})
+
+    async def _make_model_flavors(self) -> None:
+        for model in self._models:
+            flavor = {"metadata": {"name": model}, "spec": {"nodeLabels": {ACCELERATOR: model}}}
+            await self._create("resourceflavors.kueue.x-k8s.io", flavor)
 
     def _made_before(self) -> Manifest | None:
         """The ClusterQueue of a first start that did not come to its end."""
@@ -83,6 +95,7 @@ class Defaults:
         wanted = self._spec()["resourceGroups"]
         if queue["spec"]["resourceGroups"] == wanted:
             return
+        await self._make_model_flavors()
         changed = await self._writer.patch(
             "clusterqueues.kueue.x-k8s.io", queue, {"spec": {"resourceGroups": wanted}}, locked=True
         )
@@ -90,18 +103,20 @@ class Defaults:
 
     def _spec(self) -> Manifest:
         """With what the teams leave of the machine."""
-        capacity = {Share(FLAVOR, name): Quantity.parse(amount) for name, amount in self._capacity.items()}
+        capacity = {
+            Share(FLAVOR, name): Quantity.parse(amount)
+            for name, amount in self._capacity.items()
+            if name != GPU or not self._models
+        }
+        capacity |= {Share(model, GPU): Quantity.parse(count) for model, count in self._models.items()}
         left = left_by(self._queues.items(), capacity)
-        resources = [{"name": share.resource, "nominalQuota": str(amount)} for share, amount in left.items()]
+        groups = [_group([share.resource for share in left if share.flavor == FLAVOR], [FLAVOR], left)]
+        if self._models:
+            groups.append(_group([GPU], self._models, left))
         return {
             "namespaceSelector": {},
             "preemption": {"withinClusterQueue": "LowerPriority"},
-            "resourceGroups": [
-                {
-                    "coveredResources": list(self._capacity),
-                    "flavors": [{"name": FLAVOR, "resources": resources}],
-                }
-            ],
+            "resourceGroups": groups,
         }
 
     async def _create(self, resource: str, manifest: Manifest) -> Manifest | None:
@@ -129,6 +144,20 @@ class Defaults:
             "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{_MADE_BY}": {}}}},
         }
         return await self._writer.patch(resource, made, {"metadata": {"managedFields": [owner]}})
+
+
+def _group(covered: list[str], flavors: Iterable[str], quotas: Mapping[Share, Quantity]) -> Manifest:
+    """A resource group with these flavors."""
+    return {
+        "coveredResources": covered,
+        "flavors": [
+            {
+                "name": flavor,
+                "resources": [{"name": name, "nominalQuota": str(quotas[Share(flavor, name)])} for name in covered],
+            }
+            for flavor in flavors
+        ],
+    }
 
 
 def _text(spec: Any) -> str:

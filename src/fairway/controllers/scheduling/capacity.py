@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fairway.kinds.core.pod_defaults import admit_pod, default_pod
+from fairway.model.accelerators import GPU, asked_models
 from fairway.model.nodes import NodeFacts
 from fairway.model.pods import pod_shape
 from fairway.model.selectors import matches_expression
@@ -83,6 +84,11 @@ class Demand:
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
 
+    @property
+    def models(self) -> frozenset[str]:
+        """The GPU models that it asks for; empty if any will do."""
+        return asked_models(dict(self.node_selector), (term.labels for term in self.affinity))
+
     def tolerates(self, taint: Taint) -> bool:
         return any(toleration.tolerates(taint) for toleration in self.tolerations)
 
@@ -94,7 +100,7 @@ Group = tuple[Demand, int]
 class Room:
     """A node and what is taken of it."""
 
-    __slots__ = ("node", "pods", "ports", "used")
+    __slots__ = ("gpus", "node", "pods", "ports", "used")
 
     def __init__(self, node: NodeFacts | None) -> None:
         self.node = node
@@ -102,10 +108,13 @@ class Room:
         self.used: dict[str, int] = {}
         self.pods = 0
         self.ports: Counter[HostPort] = Counter()
+        self.gpus: Counter[frozenset[str]] = Counter()
+        """How many GPUs are taken by pods that ask for these models, or any."""
 
     def copy(self) -> "Room":
         other = Room(self.node)
         other.used, other.pods, other.ports = dict(self.used), self.pods, Counter(self.ports)
+        other.gpus = Counter(self.gpus)
         return other
 
     def take(self, demand: Demand, count: int = 1) -> None:
@@ -113,6 +122,8 @@ class Room:
         self.pods += count
         for resource, amount in demand.requests:
             self.used[resource] = self.used.get(resource, 0) + amount * count
+            if resource == GPU:
+                self.gpus[demand.models] += amount * count
         for port in demand.host_ports:
             self.ports[port] += count
 
@@ -137,9 +148,21 @@ class Room:
         reasons += [
             f"Insufficient {resource}"
             for resource, amount in demand.requests
-            if amount > node.allocatable.get(resource, 0) - self.used.get(resource, 0)
+            if amount > self._free(node, resource, demand)
         ]
         return reasons
+
+    def _free(self, node: NodeFacts, resource: str, demand: Demand) -> int:
+        """How much is left for such pods.
+
+        Which GPUs a pod got that asks for several models, or any, is the runner's choice: it may be those that this
+        one wants, so all of them count as taken.
+        """
+        models = demand.models if resource == GPU and node.models else None
+        if not models:
+            return node.allocatable.get(resource, 0) - self.used.get(resource, 0)
+        taken = sum(count for others, count in self.gpus.items() if not others or others & models)
+        return sum(node.models.get(model, 0) for model in models) - taken
 
     def how_many(self, demand: Demand, most: int) -> int:
         """How many more pods of this demand can run here, at most this many."""
@@ -148,7 +171,7 @@ class Room:
             return 0
         fitting = min(most, node.allocatable.get(_PODS, 0) - self.pods)
         for resource, amount in demand.requests:
-            fitting = min(fitting, (node.allocatable.get(resource, 0) - self.used.get(resource, 0)) // amount)
+            fitting = min(fitting, self._free(node, resource, demand) // amount)
         return min(fitting, 1) if demand.host_ports else fitting
 
     def emptiness(self, demand: Demand) -> float:
@@ -268,11 +291,13 @@ def _refusal(node: NodeFacts, demand: Demand) -> str | None:
         return _UNSCHEDULABLE
     if not all(demand.tolerates(taint) for taint in (*node.taints, *node.condition)):
         return _UNTOLERATED
+    return None if any(_selects(demand, view) for view in node.views()) else _UNSELECTED
+
+
+def _selects(demand: Demand, node: NodeFacts) -> bool:
     if not all(node.labels.get(key) == value for key, value in demand.node_selector):
-        return _UNSELECTED
-    if demand.affinity and not any(term.matches(node) for term in demand.affinity):
-        return _UNSELECTED
-    return None
+        return False
+    return not demand.affinity or any(term.matches(node) for term in demand.affinity)
 
 
 def _match_fields(spec: Mapping[str, Any], position: int) -> tuple[Expression, ...]:
