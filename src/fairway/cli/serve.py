@@ -34,12 +34,17 @@ def serve(**options: Any) -> None:
 
     from fairway.app import serve as run  # noqa: PLC0415
     from fairway.cli.others import refuse_second_server  # noqa: PLC0415
+    from fairway.runtime.rotation import RotatingOutput  # noqa: PLC0415
 
     settings = Settings(**options)
     refuse_second_server(settings)
     # The writer waits for the interpreter after every commit; the usual 5 ms would be longer than the commit itself.
     sys.setswitchinterval(0.0001)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        handlers=[RotatingOutput(settings.server_log)],
+    )
     try:
         import uvloop  # noqa: PLC0415
 

@@ -4,6 +4,7 @@ What comes from outside may be anything, so whatever is not a tree of JSON value
 with `BadRequest`. What YAML's words stand for is in `yaml_values`.
 """
 
+import json
 import re
 from itertools import islice
 from typing import Any, Final
@@ -64,6 +65,41 @@ def from_yaml(data: bytes) -> Any:
     except yaml.YAMLError as error:
         raise BadRequest(f"the text is not valid YAML: {_one_line(error)}") from None
     return found
+
+
+class _Repeating(dict[str, Any]):
+    """A JSON object with a key that comes more than once."""
+
+    repeated: str = ""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) == len(pairs):
+        return value
+    marked, seen = _Repeating(value), set[str]()
+    marked.repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    return marked
+
+
+def repeated_field(data: bytes) -> str:
+    """The path of a field that a JSON text gives twice; empty if there is none, or the text is not JSON."""
+    try:
+        value = json.loads(data, object_pairs_hook=_object)
+    except (ValueError, RecursionError):
+        return ""
+    level: list[tuple[str, Any]] = [("", value)]
+    while level:
+        below: list[tuple[str, Any]] = []
+        for path, one in level:
+            if isinstance(one, _Repeating):
+                return f"{path}{one.repeated}"
+            if isinstance(one, dict):
+                below += [(f"{path}{key}.", part) for key, part in one.items()]
+            elif isinstance(one, list):
+                below += [(f"{path.removesuffix('.')}[{index}].", part) for index, part in enumerate(one)]
+        level = below
+    return ""
 
 
 def check_values(value: Any, times: int = 1) -> None:

@@ -119,7 +119,7 @@ class Api:
         }
         """By group, version and resource."""
 
-        self._plain = Plain(objects.registry, self.metrics, lambda: self.not_ready)
+        self._plain = Plain(objects.registry, self.metrics, lambda: self.not_ready, objects.store.check_writable)
         self._resources = frozenset(
             {kind.plural for kind in objects.registry.kinds} | {resource for _, _, resource in self._virtual}
         )
@@ -219,7 +219,7 @@ class Api:
         self._identify(request)
         if where is None:
             authorize_path(request.user, verb=request.method.lower(), path=request.path)
-            return self._plain.answer(request)
+            return await self._plain.answer(request)
         if where.group in _REVIEWS:
             return await self._review(request, where, exchange)
         if where.group == visibility.GROUP:

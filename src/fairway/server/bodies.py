@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from fairway.errors import BadRequest, UnsupportedMediaType
-from fairway.kinds.documents import from_json, from_yaml
+from fairway.kinds.documents import from_json, from_yaml, repeated_field
 from fairway.server import protobuf
 from fairway.server.access.roles import User, is_admin
 from fairway.server.requests import Request
@@ -57,6 +57,14 @@ def patch(request: Request, data: bytes) -> tuple[PatchType, Any]:
         raise BadRequest("the body is empty; a patch is expected")
     value = from_yaml(data) if patch_type is PatchType.APPLY and data[:1] != b"{" else from_json(data)
     return patch_type, value
+
+
+def check_strictly(request: Request, data: bytes) -> None:
+    """Under `fieldValidation=Strict`: `BadRequest` if the body gives a field twice, of which only one would count."""
+    if request.query.get("fieldValidation") != "Strict" or data[:1] not in {b"{", b"["}:
+        return
+    if repeated := repeated_field(data):
+        raise BadRequest(f'strict decoding error: duplicate field "{repeated[:200]}"')
 
 
 def write_options(request: Request, *, apply: bool = False) -> WriteOptions:

@@ -24,6 +24,9 @@ HEADER_SECONDS: Final = 30.0
 STALL_SECONDS: Final = 30.0
 """A client that takes nothing of its answer for so long is cut off, with all that waits for it."""
 
+MOST_UNSENT_BYTES: Final = 64 << 20
+"""What may wait for slow clients in all; beyond it, the slowest are cut off."""
+
 _REASONS: Final = {400: ("Bad Request", "BadRequest"), 431: ("Request Header Fields Too Large", "BadRequest")}
 
 
@@ -42,6 +45,33 @@ def allow_many() -> None:
 _HEADS: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: ".encode() for status in HTTPStatus
 }
+
+
+class Backlog:
+    """What all clients together have not taken yet of their answers, beyond what fits in their sockets.
+
+    One client holds at most the transport's buffer and one piece of an answer; this bounds the sum. Beyond it, those
+    who have taken nothing for longest are cut off: a watcher goes on from where it was, others ask again.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._sizes: dict[GuardedProtocol, int] = {}
+        self._total = 0
+
+    def add(self, connection: "GuardedProtocol", size: int) -> None:
+        self._sizes[connection] = size
+        self._total += size
+        while self._total > self._most:
+            slowest = next(iter(self._sizes))
+            self.remove(slowest)
+            slowest.cut_off()
+
+    def remove(self, connection: "GuardedProtocol") -> None:
+        self._total -= self._sizes.pop(connection, 0)
+
+
+_backlog: Final = Backlog(MOST_UNSENT_BYTES)
 
 
 class _Nobody:
@@ -103,6 +133,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._stalling is not None:
             self._stalling.cancel()
             self._stalling = None
+        _backlog.remove(self)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -175,12 +206,15 @@ class GuardedProtocol(HttpToolsProtocol):
         return cycle is None or cycle.response_complete
 
     def _is_taken(self, body: bytes) -> bool:
+        headers = dict(self.headers)
+        if len(headers) < len(self.headers):
+            return False  # a header that comes twice is looked at more closely
         path, _, query = self.url.partition(b"?")
         client = self.client[0] if self.client else ""
         before, whole = self.cycle, self._whole
         whole.response_complete = False
         self.cycle = cast("Any", whole)
-        head = (_WRITES[self.parser.get_method()], path, query, dict(self.headers), client)
+        head = (_WRITES[self.parser.get_method()], path, query, headers, client)
         if path[:1] == b"/" and cast("Application", self.app).take(head, body, self._answer):
             return True
         whole.response_complete = True
@@ -256,9 +290,15 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unsent = self.transport.get_write_buffer_size()
         if self._stalling is None:
             self._stalling = self.loop.call_later(STALL_SECONDS, self._look_whether_it_stalls)
+        _backlog.add(self, self._unsent)
+
+    def cut_off(self) -> None:
+        """End the connection at once, with all that waits for the client."""
+        self.transport.abort()
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        _backlog.remove(self)
         if self._stalling is not None:
             self._stalling.cancel()
             self._stalling = None

@@ -1,9 +1,9 @@
 """The paths that lead to no object: health, version, metrics, discovery and OpenAPI."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from fairway.errors import MethodNotAllowed, NotAcceptable, NotFound
+from fairway.errors import ApiError, MethodNotAllowed, NotAcceptable, NotFound
 from fairway.kinds.registry import Registry
 from fairway.server import openapi
 from fairway.server.discovery import Discovery, aggregated_type, version_info
@@ -21,24 +21,55 @@ _FOR_EVER: Final = ((b"cache-control", b"public, immutable"),)
 class Plain:
     """Answers requests that are about the server, not about objects. Documents are encoded once."""
 
-    def __init__(self, registry: Registry, metrics: Metrics, is_ready: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        metrics: Metrics,
+        is_ready: Callable[[], str],
+        check_writable: Callable[[], Awaitable[None]],
+    ) -> None:
         """`is_ready` tells what is still missing, an empty string when nothing is."""
+        self._check_writable = check_writable
         self._registry = registry
         self._metrics = metrics
         self._is_ready = is_ready
         self._discovery = Discovery(registry.kinds)
         self._documents: dict[str, bytes] = {}
 
-    def answer(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         """The answer to a GET on one of these paths; `NotFound` for any other."""
+        if request.segments[:1] == ["readyz"] and request.method in {"GET", "HEAD"}:
+            return await self._readiness(request)
+        return self._document(request)
+
+    async def _readiness(self, request: Request) -> Response:
+        """Whether requests should come, in kube-apiserver's form; what is wrong in detail is in the server's log."""
+        checks = {"ping": "", "listening": self._is_ready(), "storage": await self._storage()}
+        name = request.segments[1] if len(request.segments) > 1 else ""
+        if name:
+            if name not in checks:
+                raise NotFound(f"there is no check {name[:80]!r}; there are {', '.join(checks)}")
+            checks = {name: checks[name]}
+        lines = [f"[-]{one} failed: {wrong}" if wrong else f"[+]{one} ok" for one, wrong in checks.items()]
+        if any(checks.values()):
+            return Response(503, "\n".join([*lines, "readyz check failed", ""]).encode(), _TEXT)
+        if "verbose" in request.query:
+            return Response(200, "\n".join([*lines, "readyz check passed", ""]).encode(), _TEXT)
+        return Response(200, b"ok", _TEXT)
+
+    async def _storage(self) -> str:
+        try:
+            await self._check_writable()
+        except ApiError as error:
+            return "a write was not durable in time" if error.code == 503 else "nothing can be written"
+        return ""
+
+    def _document(self, request: Request) -> Response:
         if request.method not in {"GET", "HEAD"}:
             raise MethodNotAllowed(f"the server does not allow {request.method} on {request.path[:200]}")
         match request.segments:
             case ["healthz" | "livez", *_]:
                 return Response(200, b"ok", _TEXT)
-            case ["readyz", *_]:
-                missing = self._is_ready()
-                return Response(503, missing.encode(), _TEXT) if missing else Response(200, b"ok", _TEXT)
             case ["version"]:
                 return ok(version_info())
             case ["metrics"]:

@@ -68,7 +68,7 @@ class OpenRequest(Request):
     def __init__(self, scope: Scope, receive: Receive, max_body: int, body_seconds: float = 60.0) -> None:
         client = scope["client"][0] if scope.get("client") else ""
         path: bytes = scope.get("raw_path") or scope["path"].encode()
-        super().__init__(scope["method"], path, scope["query_string"], dict(scope["headers"]), client)
+        super().__init__(scope["method"], path, scope["query_string"], _only_one_user(scope["headers"]), client)
         self.max_body = max_body
         self.body_seconds = body_seconds
         self._cut_off: Callable[[], None] | None = (scope.get("extensions") or {}).get(CUT_OFF)
@@ -136,6 +136,14 @@ class OpenRequest(Request):
         """Returns when the client has hung up."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def _only_one_user(pairs: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """The headers by name. Two that say who asks are refused: a proxy may have read the other one."""
+    headers = dict(pairs)
+    if len(headers) < len(pairs) and sum(name == b"authorization" for name, _ in pairs) > 1:
+        raise BadRequest("the request has more than one Authorization header; send one")
+    return headers
 
 
 def too_large(limit: int) -> TooLarge:

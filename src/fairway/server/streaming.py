@@ -51,7 +51,18 @@ async def send_piece(send: Send, piece: bytes, seconds: float) -> None:
         await send(message)
 
 
+async def until_taken(send: Send, seconds: float) -> None:
+    """Wait before the next piece is even made, while the client has too much to take; `TimeoutError` as above."""
+    flow = _flow(send)
+    if getattr(flow, "write_paused", False) is True:
+        async with asyncio.timeout(seconds):
+            await flow.drain()
+
+
 def _takes_more(send: Send) -> bool:
     """Whether a piece is handed on without waiting, as it mostly is: then nobody need watch the clock."""
-    flow = getattr(getattr(send, "__self__", None), "flow", None)
-    return getattr(flow, "write_paused", True) is False
+    return getattr(_flow(send), "write_paused", True) is False
+
+
+def _flow(send: Send) -> Any:
+    return getattr(getattr(send, "__self__", None), "flow", None)

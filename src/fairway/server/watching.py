@@ -18,14 +18,14 @@ from fairway.server.reading import revision_of, selected
 from fairway.server.requests import OpenRequest, Request, Send
 from fairway.server.responses import encode, status_of
 from fairway.server.routes import Route
-from fairway.server.streaming import send_piece, stream
+from fairway.server.streaming import send_piece, stream, until_taken
 from fairway.server.tables import Page, bookmark, included, partial_metadata, table
 from fairway.store.entries import ADDED, Entry
 from fairway.store.objects import Objects
 from fairway.store.objects.listing import EVERYTHING, check_not_too_new
 from fairway.store.objects.watching import Events
 
-_FLUSH_BYTES = 256 << 10
+_FLUSH_BYTES = 32 << 10
 
 
 class _Watcher:
@@ -151,14 +151,16 @@ async def _tell(watcher: _Watcher, changes: Iterable[tuple[str, Entry]], send: S
     """Send changes in pieces of bounded size, so that a slow client is noticed before much is waiting for it."""
     lines: list[bytes] = []
     size, work = 0, watcher.objects.slices.begin()
+    await until_taken(send, watcher.limits.send_seconds)
     for change_type, entry in changes:
-        line = watcher.line(change_type, entry)
-        lines.append(line)
-        size += len(line)
+        lines.append(watcher.line(change_type, entry))
+        size += len(lines[-1])
         if size > _FLUSH_BYTES:
             await _send(watcher, send, b"".join(lines))
             lines, size = [], 0
-        if work.is_over:
+            await work.pause()  # a thousand watchers of one large object do not all copy it at the same time
+            await until_taken(send, watcher.limits.send_seconds)
+        elif work.is_over:
             await work.pause()
     if lines:
         await _send(watcher, send, lines[0] if len(lines) == 1 else b"".join(lines))

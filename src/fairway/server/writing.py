@@ -63,6 +63,8 @@ def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Writ
     """What a request that writes one object asks for, with `data` as its body; the answer waits for the disk."""
     if acknowledging.concerns(route):
         return acknowledging.stage(objects, request, route, data)
+    if request.raw_query:
+        bodies.check_strictly(request, data)
     write = bind if route.subresource == "binding" else _VERBS[route.verb]
     return write(objects, request, route, data)
 

@@ -6,6 +6,7 @@ author hears of it. If the batch fails, everything staged is taken back.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -17,8 +18,15 @@ from fairway.store.feed import Watch
 from fairway.store.log import Log, Row, UnusableFileError
 from fairway.store.writer import Writer
 
+_log = logging.getLogger(__name__)
+
 MAX_STAGED: Final = 20_000
 """More writes than this do not wait for the disk; the next one is told to come back later."""
+
+_WRITABLE_SECONDS: Final = 5.0
+"""For so long after a commit it is taken for granted that writes succeed."""
+
+_PROBE_SECONDS: Final = 2.0
 
 
 class History(NamedTuple):
@@ -55,6 +63,8 @@ class Store:
         """The newest revision that is durable and visible."""
 
         self._staged_revision = self.revision
+        self._written_at = -_WRITABLE_SECONDS
+        self._write_error: ApiError | None = None
         self._load()
 
     async def start(self) -> None:
@@ -136,6 +146,31 @@ class Store:
         self._staged.append(_Staged(changes, [done]))
         return done
 
+    async def check_writable(self) -> None:
+        """Raise what keeps writes from succeeding; a write is tried unless one has just gone well."""
+        if self._writer is None:
+            raise Unavailable("the store is not running")
+        if self._write_error is None and self._loop.time() - self._written_at < _WRITABLE_SECONDS:
+            return
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                await self._writer.probe()
+        except TimeoutError:
+            raise Unavailable(f"a write has not reached the disk for {_PROBE_SECONDS:g} seconds") from None
+        except ApiError as error:
+            self._note_written(error)
+            raise
+        self._note_written(None)
+
+    def _note_written(self, error: ApiError | None) -> None:
+        if error is None:
+            self._written_at = self._loop.time()
+            if self._write_error is not None:
+                _log.info("writes succeed again")
+        elif self._write_error is None:
+            _log.error("writes fail: %s", error)
+        self._write_error = error
+
     def settling(self) -> asyncio.Future[None] | None:
         """Done when everything staged so far is durable; its failure is raised there too. `None` if nothing is."""
         if not self._staged:
@@ -151,6 +186,7 @@ class Store:
             await settling
 
     def _committed(self, last: int, error: ApiError | None) -> None:
+        self._note_written(error)
         if error is not None:
             self._take_back(error)
             return

@@ -23,6 +23,13 @@ class _Work(NamedTuple):
 _NOTHING = _Work([], [], 0)
 
 
+class _Probe(NamedTuple):
+    """A write that changes nothing, to see whether writes succeed."""
+
+    work: _Work
+    done: "asyncio.Future[None]"
+
+
 class Writer:
     """Owns the log's writing side: one batch at a time, in the order of `submit`. Its methods belong to the event loop.
 
@@ -35,7 +42,7 @@ class Writer:
         self._log = log
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
-        self._batches: SimpleQueue[_Work | None] = SimpleQueue()
+        self._batches: SimpleQueue[_Work | _Probe | None] = SimpleQueue()
         self._waiting = _Work([], [], 0)
         self._owed = _NOTHING
         """What failed batches should have dropped. It goes with the next one: a later drop without it would bring an
@@ -63,6 +70,14 @@ class Writer:
             self._called = True
             self._idle.clear()
             self._loop.call_soon(self._hand_over)
+
+    def probe(self) -> "asyncio.Future[None]":
+        """Write without changing anything; done when that is durable, or with what went wrong."""
+        if self._closing:
+            raise Unavailable("the server is shutting down; try again when it is up")
+        done = self._loop.create_future()
+        self._batches.put(_Probe(_Work([], [], 1), done))
+        return done
 
     def give_up_waiting(self) -> None:
         """Forget what is not yet on its way: called after a failure, before anybody is told."""
@@ -101,14 +116,29 @@ class Writer:
     def _run(self) -> None:
         """The thread: commit what it is handed until there is no more."""
         while (work := self._batches.get()) is not None:
-            error: ApiError | None = None
+            error = self._append(work.work if isinstance(work, _Probe) else work)
             try:
-                self._log.append(Batch(*work))
-            except ApiError as refused:
-                error = refused
-            except Exception as failed:  # noqa: BLE001 - whatever it is, those who wait must hear of it
-                error = StorageFailed(f"the write failed unexpectedly: {failed}")
-            try:
-                self._loop.call_soon_threadsafe(self._finish, work, error)
+                if isinstance(work, _Probe):
+                    self._loop.call_soon_threadsafe(_finish_probe, work.done, error)
+                else:
+                    self._loop.call_soon_threadsafe(self._finish, work, error)
             except RuntimeError:  # the loop is gone, and with it everybody who waits
                 return
+
+    def _append(self, work: _Work) -> ApiError | None:
+        try:
+            self._log.append(Batch(*work))
+        except ApiError as refused:
+            return refused
+        except Exception as failed:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+            return StorageFailed(f"the write failed unexpectedly: {failed}")
+        return None
+
+
+def _finish_probe(done: "asyncio.Future[None]", error: ApiError | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
