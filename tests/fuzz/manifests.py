@@ -9,7 +9,11 @@ from model.samples import full_samples
 
 TIME: Final = "2026-01-02T03:04:05Z"
 NAMESPACE: Final = "fuzz"
-KINDS: Final = default_registry().kinds
+KINDS: Final = tuple(kind for kind in default_registry().kinds if not kind.acknowledged)
+ACKNOWLEDGED: Final = tuple(
+    kind for kind in default_registry().kinds if kind.acknowledged and kind.kind != "CustomResourceDefinition"
+)
+"""Their objects are of built-in components, and no write changes one."""
 
 _POD_SPEC: Final[Manifest] = {
     "restartPolicy": "Never",
@@ -141,12 +145,15 @@ _PARTS: Final[dict[str, Manifest]] = {
 def valid(kind: Kind) -> Manifest:
     """A fresh copy, without a name."""
     sample = full_samples().get(kind.kind)
-    parts: dict[str, Any] = sample if sample is not None else copy.deepcopy(_PARTS[kind.kind])
+    known = {"spec": {"replicas": 1}} if kind.acknowledged else _PARTS.get(kind.kind)
+    parts: dict[str, Any] = sample if sample is not None else copy.deepcopy(known or {})
     parts = {name: part for name, part in parts.items() if name not in {"apiVersion", "kind", "metadata"}}
     metadata: Manifest = {
         "labels": {"fuzz": "true", "example.com/team": "a"},
         "annotations": {"example.com/note": "any text at all"},
     }
+    if kind.acknowledged:
+        metadata["labels"]["app.kubernetes.io/name"] = "kueue"
     if kind.namespaced:
         metadata["namespace"] = NAMESPACE
     return {"apiVersion": kind.api_version(kind.stored), "kind": kind.kind, "metadata": metadata, **parts}

@@ -9,10 +9,11 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from fairway.kinds.kind import Kind
+from fairway.kinds.registry import default_registry
 from fairway.server.access.roles import Binding, Role
-from fuzz.manifests import KINDS
 from fuzz.world import World
 
+KINDS: Final = default_registry().kinds
 READ: Final = frozenset({"get", "list", "watch"})
 WRITE: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 NOTHING: Final[frozenset[str]] = frozenset()
@@ -31,6 +32,7 @@ SHARED: Final = {
     "provisioningrequestconfigs",
     "workloadpriorityclasses",
     "priorityclasses",
+    "customresourcedefinitions",
 }
 PLACES: Final = {"namespaces", "nodes"}
 SHARED_WITH_STATUS: Final = {"clusterqueues", "cohorts", "admissionchecks"}

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from fairway.kinds.kind import Kind, Manifest
 from fuzz.effort import examples
-from fuzz.manifests import KINDS, collection, valid
+from fuzz.manifests import ACKNOWLEDGED, KINDS, collection, valid
 from fuzz.strategies import spoilt
 from fuzz.world import Answer, World
 
-EVERY_KIND: Final = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+EVERY_KIND: Final = pytest.mark.parametrize("kind", [*KINDS, *ACKNOWLEDGED], ids=lambda kind: kind.kind)
 
 FORMS: Final = (
     "application/json",

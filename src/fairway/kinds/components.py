@@ -79,7 +79,8 @@ def component_of(manifest: Manifest) -> Component | None:
     """The component whose install manifest an object belongs to, by its group or its label."""
     if manifest.get("kind") == "CustomResourceDefinition":
         return _of_group(_group_of(manifest))
-    label = (manifest["metadata"].get("labels") or {}).get(NAME_LABEL)
+    labels = manifest["metadata"].get("labels")
+    label = str(labels.get(NAME_LABEL)) if isinstance(labels, dict) else ""  # it may not be validated yet
     return next((one for one in COMPONENTS if label in one.labels), None)
 
 
@@ -109,6 +110,8 @@ def _acknowledge(manifest: Manifest) -> None:
     """Keep the identity of an object and nothing else: nothing here reads the rest."""
     for field in [name for name in manifest if name not in {"apiVersion", "kind", "metadata"}]:
         del manifest[field]
+    for field in ("finalizers", "ownerReferences"):  # no later write could take them away
+        manifest["metadata"].pop(field, None)
     component = component_of(manifest)
     if component is not None:
         # An empty last-applied configuration: without one, kubectl complains about each object that it applies again.
@@ -244,11 +247,11 @@ def _acknowledged_kinds() -> tuple[Kind, ...]:
     services = _rules(_refuses("pods are processes of this machine, and their ports are open on it as they are"))
     return (
         _acknowledged(
-            "", "Service", "io.k8s.api.core", services, namespaced=True, short_names=("svc",), categories=("all",)
+            "", "Service", "io.k8s.api.core", services, namespaced=True, short_names=("svc",)
         ),
         _acknowledged(
             "apps", "Deployment", "io.k8s.api.apps", deployments,
-            namespaced=True, short_names=("deploy",), categories=("all",), columns=_DEPLOYMENT_COLUMNS,
+            namespaced=True, short_names=("deploy",), columns=_DEPLOYMENT_COLUMNS,
         ),
         _acknowledged(_RBAC, "Role", rbac, _ROLES, namespaced=True),
         _acknowledged(_RBAC, "RoleBinding", rbac, _ROLES, namespaced=True),

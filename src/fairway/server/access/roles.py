@@ -92,7 +92,7 @@ class Grants:
 
 _KUEUE, _VISIBILITY = "kueue.x-k8s.io", "visibility.kueue.x-k8s.io"
 _OTHER_GROUPS = (
-    "apiextensions.k8s.io", "apps", "autoscaling.x-k8s.io", "batch", "coordination.k8s.io", "events.k8s.io",
+    "apiextensions.k8s.io", "autoscaling.x-k8s.io", "batch", "coordination.k8s.io", "events.k8s.io",
     "fairway.dev", _KUEUE, "ray.io", "scheduling.k8s.io", _VISIBILITY,
 )  # fmt: skip
 
