@@ -86,7 +86,7 @@ def _everywhere(role: Role, resource: str, part: str) -> frozenset[str]:
     if part == "status":
         return READ
     if part:
-        return READ if part == "log" else NOTHING
+        return READ if part in {"log", "files"} else NOTHING
     if resource in QUEUES | SHARED | PLACES | {"events"}:
         return READ
     if resource in JOBS:
@@ -111,7 +111,7 @@ def questions(kind: Kind) -> Iterator[Asked]:
             whole = kind.plural == "namespaces" and verb in {"list", "watch", "create"}
             yield Asked(verb, kind, "", "" if whole else namespace)
         for part in (*(("status",) if kind.status else ()), *kind.subresources):
-            verbs = {"status": ("get", "update", "patch"), "log": ("get",), "binding": ("create",)}[part]
+            verbs = {"status": ("get", "update", "patch"), "binding": ("create",)}.get(part, ("get",))
             for verb in verbs:
                 yield Asked(verb, kind, part, namespace)
     if kind.namespaced:
