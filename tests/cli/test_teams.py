@@ -117,7 +117,10 @@ def test_more_quota_than_the_machine_has_is_warned_of(fairway: CommandLine, serv
     said = fairway.run("teams", "add", "speech", "--cpus", "4")
 
     assert said.returncode == 0
-    assert "Warning: the teams have 10 CPUs together, and the machines have 8" in said.stderr
+    assert (
+        "Warning: all ClusterQueues together have a quota of 10 cpu (vision 6, speech 4), and the nodes have 8"
+        in said.stderr
+    )
     assert quotas(server, "cluster-queue")["cpu"] == "0"
 
 

@@ -122,7 +122,7 @@ def _make(server: "Server", name: str, namespace: str, quotas: "Quotas", *, borr
     operations = [first, {"verb": "create", "manifest": queue}, {"verb": "create", "manifest": local}, *more]
     server.rest.transact(namespace, operations)
     click.echo(f"Team {name}: namespace {namespace}, {_described(queue)}.")
-    _say(server, after, said)
+    _say(server, said)
     tell(f"Let people in: fairway users add NAME --team {name}")
     tell(f"Their jobs: fairway jobs launch --namespace {namespace} ...")
 
@@ -156,7 +156,7 @@ def set_team(*, name: str, borrow: bool | None, **options: Any) -> None:
         more, said = server.default_queue_patches(after)
         server.rest.transact("default", [patch(queue, {"spec": {"resourceGroups": groups}}), *more])
         click.echo(f"Team {name}: {_described(changed)}.")
-        _say(server, after, said)
+        _say(server, said)
 
     _unless_changed_meanwhile(work, **options)
 
@@ -288,8 +288,8 @@ def list_teams(*, output: str, **where: Any) -> None:
     with open_session(**where) as session:
         server = Server(session)
         found = [(team, cluster_queue(team.queue)) for team in server.teams]
-        for warning in server.warnings(server.queues):
-            tell(warning)
+        for warning in server.warnings():
+            tell(f"Warning: {warning}.")
     if output == "json":
         records = [
             {
@@ -380,8 +380,8 @@ def _described(queue: dict[str, Any]) -> str:
     return f"{', '.join(parts)}, {'borrows from other teams' if model.borrows(queue) else 'borrows nothing'}"
 
 
-def _say(server: "Server", queues: list[dict[str, Any]], said: str) -> None:
+def _say(server: "Server", said: str) -> None:
     if said:
         tell(said)
-    for warning in server.warnings(queues):
-        tell(warning)
+    for warning in server.warnings():
+        tell(f"Warning: {warning}.")

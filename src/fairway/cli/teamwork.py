@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from fairway.cli.session import Session
 from fairway.client.rest import paths
 from fairway.errors import FairwayError, Forbidden, NotFound
-from fairway.model import teams
+from fairway.model import commitment, teams
 from fairway.model.accelerators import LABEL as ACCELERATOR
 from fairway.model.accelerators import declared_gpus
 from fairway.model.quantities import ZERO, Quantity, amount_of, quantity_of
@@ -196,13 +196,13 @@ class Server:
             return None
         return {"apiVersion": "v1", "kind": "ConfigMap", **found, "data": found.get("data") or {}}
 
-    def warnings(self, queues: Sequence[Manifest]) -> list[str]:
-        """A sentence for each resource of which teams have more than there is."""
-        return [
-            f"Warning: the teams have {total} {_short(resource)} together, and the machines have "
-            f"{self.capacity.get(resource, ZERO)}: not all of them can have their quota at once."
-            for resource, total in teams.excess(queues, self.capacity).items()
-        ]
+    def warnings(self) -> list[str]:
+        """A sentence for each resource of which the ClusterQueues, as they are now, promise more than there is."""
+        queues = self.rest.get(paths.resource(teams.KUEUE, "clusterqueues"))["items"]
+        return commitment.warnings(
+            {one["metadata"]["name"]: commitment.promised(one) for one in queues},
+            {one["metadata"]["name"]: commitment.allocatable(one) for one in self.nodes},
+        )
 
 
 def fair_memory(cpus: Quantity, capacity: dict[str, Quantity]) -> Quantity:

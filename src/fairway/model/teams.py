@@ -121,13 +121,3 @@ def left_by(queues: Iterable[Mapping[str, Any]], capacity: Quotas) -> Quotas:
                 if share in left:
                     left[share] = max(left[share] - quota, ZERO)
     return left
-
-
-def excess(queues: Iterable[Mapping[str, Any]], capacity: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """The sums of the teams' quotas that are more than there is, by resource."""
-    sums: dict[str, Quantity] = {}
-    for queue in queues:
-        if is_team(queue):
-            for share, quota in quotas_of(queue).items():
-                sums[share.resource] = sums.get(share.resource, ZERO) + quota
-    return {resource: total for resource, total in sums.items() if total > capacity.get(resource, ZERO)}
