@@ -88,7 +88,7 @@ class PriorityGatekeeper:
                     break
         most = max(DEFAULT_CAP, min(allowed.highest for allowed in ranges))
         if asked.cap is not None and asked.cap > most:
-            rule = f"must be at most {most}, {_owner(ranges[0], author)}"
+            rule = f"must be at most {most} {_owner(ranges[0], author)}"
             yield problems.invalid("spec.aging.cap", asked.cap, rule)
 
     def _ranges(self, namespace: str, queues: Iterable[str]) -> list[PriorityRange]:
@@ -104,7 +104,7 @@ class PriorityGatekeeper:
         if isinstance(ask.value, int):
             if ask.value in allowed:
                 return None
-            rule = f"must be from {allowed.lowest} to {allowed.highest}, {_owner(allowed, author)}"
+            rule = f"must be from {allowed.lowest} to {allowed.highest} {_owner(allowed, author)}"
             return problems.invalid(ask.field, ask.value, rule)
         if ask.value.startswith(SYSTEM_PREFIX):
             rule = f"only administrators may use the `{SYSTEM_PREFIX}` classes, and {author.name} is none"
@@ -112,7 +112,7 @@ class PriorityGatekeeper:
         value = self._value_of(ask) if allowed.queue else None
         if value is None or value in allowed:
             return None
-        rule = f"its value {value} is not in the range {allowed.lowest} to {allowed.highest}, {_owner(allowed, author)}"
+        rule = f"its value {value} is not in the range {allowed.lowest} to {allowed.highest} {_owner(allowed, author)}"
         return problems.invalid(ask.field, ask.value, rule)
 
     def _value_of(self, ask: Ask) -> int | None:
@@ -123,10 +123,10 @@ class PriorityGatekeeper:
 def _owner(allowed: PriorityRange, author: Author) -> str:
     """Whose range it is, and who may change it."""
     if allowed.queue:
-        where = f"the range of ClusterQueue {allowed.queue} (annotation {ANNOTATION})"
+        where = f"the range of ClusterQueue {allowed.queue}, by its annotation {ANNOTATION}"
     else:
-        where = f"the default range; the annotation {ANNOTATION} on a ClusterQueue sets another"
-    return f"{where}, for {author.name}; administrators may change it, and use any priority"
+        where = f"the default range; the annotation {ANNOTATION} of a ClusterQueue sets another"
+    return f"for {author.name} ({where}); administrators may change it, and use any priority"
 
 
 def _wrong_range(manifest: Manifest) -> list[FieldError]:
