@@ -16,26 +16,26 @@ NOT_RUN = {
     "fairway serve --state ./state --port 0": FOREGROUND,
     "fairway serve --host 0.0.0.0 --tls-cert server.crt --tls-key server.key": FOREGROUND,
     "fairway get workloads -w": FOREGROUND,
-    "fairway jobs logs -f 3": "follows a job that does not end by itself; with --no-follow it is run",
-    "fairway jobs logs 3 --attempt 1": "follows a job that does not end by itself; with --no-follow it is run",
-    "fairway jobs logs 3 --attempt all --rank 0 --timestamps": "follows a job that does not end by itself",
-    "fairway logs 3": "follows a job that does not end by itself; with --no-follow it is run",
     "fairway logs pod/sample-job-abcde -c main": "names a pod that the server chose a name for",
-    "fairway jobs wait 3-7": "waits for jobs that do not end by themselves; test_waiting.py has it",
-    "fairway jobs wait train --timeout 2h && fairway jobs launch eval.yaml": "as above",
-    "fairway jobs wait -a -o json": "as above",
 }
+RUNNING = "rm -f ~/stop; fairway jobs retry 3-9; fairway jobs launch -d -n sweep low.yaml"
+ENDING = "touch ~/stop; fairway jobs retry 3; true"
+"""The jobs of the scene run until there is a file ~/stop."""
+
 BEFORE = {
     "fairway launch -c dev": "fairway down -y dev; true",
     "fairway launch --cpus 2": "echo 'test:' >Makefile",
-    "fairway jobs": "fairway jobs retry 3-9; fairway jobs launch -d -n sweep low.yaml",
-    "fairway jobs retry": "fairway jobs cancel 3 5-9; true",
-    "fairway jobs release": "fairway jobs hold 3",
+    "fairway jobs logs": ENDING,
+    "fairway jobs wait": ENDING,
+    "fairway logs": ENDING,
+    "fairway jobs cancel": RUNNING,
+    "fairway jobs hold": RUNNING,
+    "fairway jobs priority": RUNNING,
+    "fairway jobs retry": f"{RUNNING}; fairway jobs cancel 3 5-9",
+    "fairway jobs release": f"{RUNNING}; fairway jobs hold 3",
     "fairway status dev": "fairway launch -d -c dev low.yaml; true",
-    "fairway logs": "fairway launch -d -c dev low.yaml; true",
     "fairway down": "fairway launch -d -c dev low.yaml; true",
     "fairway queues": "fairway apply -f queues.yaml",
-    "fairway describe managedjob": "fairway jobs retry 3; true",
     "fairway delete clusterqueue": "fairway apply -f queues.yaml",
     "fairway delete -f": "fairway apply -f queues.yaml",
     "fairway delete pod/one": "for one in one two; do kubectl run $one --image=any --command -- sleep 9; done",
