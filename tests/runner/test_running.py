@@ -445,3 +445,24 @@ def test_somebody_else_ends_a_pod_by_its_status(tmp_path: Path) -> None:
             await world.until(lambda: not world.supervision.processes)
 
     play(story())
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_a_container_that_asks_for_another_user_does_not_run_as_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            await world.create(pod("p", securityContext={"runAsUser": user}))
+            if user == 0:
+                await world.until(lambda: world.phase() == "Running")
+                return
+            await world.until(lambda: world.phase() == "Failed")
+            terminated = world.state_of()["state"]["terminated"]
+            assert terminated["reason"] == "StartError"
+            assert "runAsUser 1000" in terminated["message"]
+            assert world.supervision.launches == []
+
+    play(story())

@@ -54,14 +54,31 @@ _LONG_SCRIPT: Final = """\
 printf %s "$@" >".fairway-$0" && exec /bin/bash ".fairway-$0"
 """
 
-_UNPACK: Final = """\
+MOST_FILES: Final = 1_000_000
+MOST_UNPACKED_BYTES: Final = 20 << 30
+"""What an archive may hold; it is looked through before anything is unpacked."""
+
+_UNPACK: Final = (
+    f"""\
+most_files={MOST_FILES} most_bytes={MOST_UNPACKED_BYTES}
+"""
+    """\
 while (( $# )); do
   [[ -f $1 ]] || { echo "fairway: the files for $2 are not on this machine: there is no $1" >&2; exit 1; }
+  command -p tar --numeric-owner -tvzf "$1" | command -p awk '
+    !/^[-dlh]/ { exit 3 }
+    { bytes += $3 }
+    bytes > '"$most_bytes"' || NR > '"$most_files"' { exit 4 }'
+  case "${PIPESTATUS[1]}" in
+    3) echo "fairway: the files for $2 are not unpacked: there are devices or pipes among them" >&2; exit 1 ;;
+    4) echo "fairway: the files for $2 are more than $most_files, or more than $most_bytes bytes" >&2; exit 1 ;;
+  esac
   command -p mkdir -p -- "$2" && command -p tar -xzof "$1" -C "$2" ||
     { echo "fairway: the files for $2 cannot be unpacked from $1" >&2; exit 1; }
   shift 2
 done
 """
+)
 
 
 def run_command(script: str, *, own_home: bool, together: bool) -> list[str]:

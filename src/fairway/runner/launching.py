@@ -127,3 +127,9 @@ def _refuse_root(pod: Manifest, container: Mapping[str, Any]) -> None:
     context = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
     if context.get("runAsNonRoot"):
         raise ConfigError("container has runAsNonRoot and this machine's runner runs as root", lasting=True)
+    if context.get("runAsUser"):
+        raise ConfigError(
+            f"container has runAsUser {context['runAsUser']} and this machine's runner runs as root, which has more "
+            "rights; run the server as that user, or leave runAsUser out",
+            lasting=True,
+        )

@@ -29,7 +29,7 @@ from fairway.testing.stores import LocalApi, local_api
 from .jobs import managed_job, pods_of
 
 NODE = "box"
-MACHINE = Machine(cores_milli=2000, memory_bytes=4 << 30, gpus=2, hostname=NODE)
+MACHINE = Machine(cores_milli=64_000, memory_bytes=256 << 30, gpus=2, hostname=NODE)
 PATIENCE_SECONDS = 30
 ENDED = {"Succeeded", "Failed"}
 

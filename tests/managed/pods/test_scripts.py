@@ -1,5 +1,10 @@
 """Scripts as arguments: they arrive as they were written, however long they are and whatever they hold."""
 
+import gzip
+import subprocess
+import tarfile
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,3 +54,31 @@ def test_the_users_words_are_never_part_of_our_script() -> None:
         files_command([("USERS", "USERS")])[3],
     ]
     assert not any("USERS" in script for script in ours)
+
+
+def _member(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, link: str = "") -> bytes:
+    info = tarfile.TarInfo(name)
+    info.type, info.size, info.linkname, info.mode = kind, size, link, 0o644
+    return info.tobuf()
+
+
+@pytest.mark.parametrize(
+    ("members", "want"),
+    [
+        pytest.param(
+            [_member("a"), _member("l", tarfile.SYMTYPE, link="a"), _member("d", tarfile.DIRTYPE)], "", id="well"
+        ),
+        pytest.param([_member("a"), _member("null", tarfile.CHRTYPE)], "devices or pipes among them", id="a device"),
+        pytest.param([_member("disk", tarfile.BLKTYPE)], "devices or pipes among them", id="a disk"),
+        pytest.param([_member("pipe", tarfile.FIFOTYPE)], "devices or pipes among them", id="a pipe"),
+        pytest.param([_member("bomb", size=21 << 30)], "more than 21474836480 bytes", id="a bomb"),
+    ],
+)
+def test_archives_are_looked_through_before_they_are_unpacked(tmp_path: Path, members: list[bytes], want: str) -> None:
+    archive, target = tmp_path / "a.tar.gz", tmp_path / "target"
+    archive.write_bytes(gzip.compress(b"".join(members) + bytes(1024)))
+    command = [expanded(one, {}) for one in files_command([(str(archive), str(target))])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+    assert (done.returncode == 0) == (want == "")
+    assert want in done.stderr
+    assert sorted(one.name for one in target.iterdir()) == ["a", "d", "l"] if not want else not target.exists()

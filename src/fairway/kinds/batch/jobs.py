@@ -9,6 +9,7 @@ from fairway.kinds.batch.labels import CONTROLLER_UID, GENERATED_LABELS
 from fairway.kinds.core.checks import Part
 from fairway.kinds.core.pod_defaults import default_template
 from fairway.kinds.core.selectables import number_at
+from fairway.kinds.core.unenforced import job_warnings
 from fairway.kinds.kind import Column, Kind, Manifest, Rules
 from fairway.kinds.printing import AGE, container_images, container_names, humanised, read_time, selector_text
 from fairway.kinds.schemas.definitions import definition
@@ -123,6 +124,7 @@ JOB: Final = Kind(
         )
     },
     selectable={"status.successful": number_at("status", "succeeded")},
+    warn=job_warnings,
     rules=Rules(
         default=_default,
         prepare_create=_prepare_create,

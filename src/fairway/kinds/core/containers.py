@@ -10,6 +10,7 @@ from fairway.kinds.core.checks import Part
 from fairway.kinds.core.references import wrong_environment
 from fairway.kinds.core.resources import wrong_resources
 from fairway.kinds.core.security import wrong_container_security
+from fairway.kinds.core.startable import wrong_arguments
 from fairway.kinds.core.volumes import wrong_mounts
 from fairway.model import problems
 
@@ -114,6 +115,7 @@ def _wrong_container(container: Part, path: str, pod: Surroundings) -> list[Fiel
         errors += _wrong_ports(container["ports"], f"{path}.ports")
     if container.get("env") or container.get("envFrom"):
         errors += wrong_environment(container, path)
+    errors += wrong_arguments(container, path)
     if container.get("volumeMounts") or container.get("volumeDevices"):
         errors += wrong_mounts(container, path, pod.volumes)
     if container.get("resources"):

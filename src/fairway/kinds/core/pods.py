@@ -9,6 +9,7 @@ from fairway.kinds.core.pod_specs import wrong_new_pod
 from fairway.kinds.core.pod_updates import wrong_pod_update
 from fairway.kinds.core.resources import qos_class
 from fairway.kinds.core.selectables import flag_at, string_at
+from fairway.kinds.core.unenforced import pod_warnings
 from fairway.kinds.kind import Kind, Manifest, Rules
 from fairway.kinds.schemas.definitions import definition
 
@@ -75,6 +76,7 @@ POD: Final = Kind(
         "status.podIP": string_at("status", "podIP"),
         "status.nominatedNodeName": string_at("status", "nominatedNodeName"),
     },
+    warn=pod_warnings,
     rules=Rules(
         default=default_pod,
         prepare_create=_prepare_create,

@@ -6,6 +6,7 @@ from typing import Final
 from fairway.errors import FieldError
 from fairway.kinds.core import checks
 from fairway.kinds.core.checks import Part
+from fairway.kinds.core.startable import wrong_string
 from fairway.model import problems
 
 _POD_FIELDS: Final = frozenset(
@@ -40,6 +41,8 @@ def wrong_environment(container: Part, path: str) -> list[FieldError]:
         errors += checks.wrong_variable_name(name, f"{where}.name") if name else [problems.required(f"{where}.name")]
         if variable.get("valueFrom") is not None:
             errors += _wrong_variable_source(variable, f"{where}.valueFrom")
+        elif variable.get("value"):
+            errors += wrong_string(variable["value"], f"{where}.value", beside=len(name) + 1)
     for position, source in enumerate(container.get("envFrom") or ()):
         where = f"{path}.envFrom[{position}]"
         if source.get("prefix"):

@@ -1,0 +1,57 @@
+"""Settings that are not applied are warned of, each by its field; settings that are harmless are not."""
+
+from typing import Any
+
+import pytest
+
+from fairway.kinds.core.unenforced import job_warnings, pod_warnings
+
+
+def fields(spec: dict[str, Any]) -> list[str]:
+    return [warning.partition(": is not applied")[0] for warning in pod_warnings({"spec": spec})]
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({"containers": [{"name": "a"}]}, [], id="nothing said"),
+        pytest.param({"securityContext": {}, "hostNetwork": True}, [], id="what is so anyway"),
+        pytest.param({"securityContext": {"runAsNonRoot": True}}, [], id="runAsNonRoot is honoured"),
+        pytest.param(
+            {"securityContext": {"runAsUser": 0, "runAsGroup": 5, "fsGroup": 7, "seccompProfile": {"type": "x"}}},
+            ["runAsUser", "fsGroup", "runAsGroup", "seccompProfile"],
+            id="of the pod",
+        ),
+        pytest.param(
+            {"runtimeClassName": "gvisor", "hostUsers": False}, ["runtimeClassName", "hostUsers"], id="of its sandbox"
+        ),
+    ],
+)
+def test_of_a_pod(spec: dict[str, Any], want: list[str]) -> None:
+    assert {field.rpartition(".")[2] for field in fields(spec)} == set(want)
+
+
+def test_of_its_containers() -> None:
+    context = {
+        "privileged": True,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"], "add": []},
+    }
+    spec = {
+        "initContainers": [{"name": "i", "volumeMounts": [{"name": "v"}, {"name": "w", "readOnly": True}]}],
+        "containers": [{"name": "a"}, {"name": "b", "securityContext": context}],
+    }
+    assert fields(spec) == [
+        "spec.initContainers[0].volumeMounts[1].readOnly",
+        "spec.containers[1].securityContext.readOnlyRootFilesystem",
+        "spec.containers[1].securityContext.allowPrivilegeEscalation",
+        "spec.containers[1].securityContext.privileged",
+        "spec.containers[1].securityContext.capabilities.drop",
+    ]
+
+
+def test_of_a_template() -> None:
+    spec = {"template": {"spec": {"containers": [{"securityContext": {"runAsUser": 1000}}]}}}
+    [warning] = job_warnings({"spec": spec})
+    assert warning.startswith("spec.template.spec.containers[0].securityContext.runAsUser: is not applied: pods are ")
