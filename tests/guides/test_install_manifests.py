@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from clients.fairway import Fairway
 from clients.kubectl import Kubectl
 from fairway.testing.servers import Server
 
@@ -38,6 +39,30 @@ def test_an_install_manifest_is_accepted_as_a_whole_and_warned_of_once(
 
     deleted = kubectl.run("delete --timeout=30s -f", str(manifest))
     assert (deleted.code, len(deleted.output.splitlines())) == (0, count), deleted.errors
+
+
+def test_definitions_of_any_size_are_acknowledged(kubectl: Kubectl, tmp_path: Path) -> None:
+    manifests = documents(KUBERAY)
+    for one in manifests:
+        if one["kind"] == "CustomResourceDefinition":
+            fields = {f"field{number}": {"type": "string", "description": "x" * 20} for number in range(12_000)}
+            one["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object", "properties": fields}
+    large = tmp_path / "large.yaml"
+    large.write_text(yaml.safe_dump_all(manifests))
+    for way in ("create", "apply", "apply --server-side"):
+        result = kubectl.run(f"{way} -f", str(large))
+        assert (result.code, result.errors.count("Warning: server rejected")) == (0, 0), result.errors
+        kubectl("delete -f", str(KUBERAY))
+
+
+def test_fairway_apply_takes_an_install_manifest_after_kubectl_did(
+    server: Server, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    kubectl("apply -f", str(KUEUE))
+    kubectl("apply --server-side -f", str(KUEUE))
+    code, output, errors = Fairway(server.state, tmp_path).tried("apply", "-f", str(KUEUE))
+    assert (code, len(output.splitlines())) == (0, len(documents(KUEUE))), errors
+    assert errors.count("is built into Fairway") == 1
 
 
 def test_what_is_built_in_outlasts_the_deletion_of_its_manifest(kubectl: Kubectl) -> None:

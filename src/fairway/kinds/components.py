@@ -278,16 +278,12 @@ def kinds(served: Iterable[Kind]) -> tuple[Kind, ...]:
             errors.append(problems.forbidden("metadata.name", name, rule))
         return errors
 
-    def default(manifest: Manifest) -> None:
-        if manifest["metadata"].get("name") not in names:
-            _acknowledge(manifest)
-
     created = custom_column("Created At", ".metadata.creationTimestamp")
     definitions = _acknowledged(
         CRD_GROUP,
         "CustomResourceDefinition",
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
-        _rules(validate, default),
+        _rules(validate, lambda _manifest: None),
         short_names=("crd", "crds"),
         categories=("api-extensions",),
         columns=(created,),

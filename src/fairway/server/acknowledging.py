@@ -8,8 +8,11 @@ wait for the end of the object take the one that they find for another.
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from fairway.errors import ValidationError
 from fairway.kinds import components
+from fairway.kinds.documents import from_json
 from fairway.server import bodies, protobuf
 from fairway.server.requests import Request
 from fairway.server.routes import Route
@@ -32,26 +35,61 @@ def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Writ
         return _delete(objects, request, route, data)
     if route.verb == "create":
         _refuse_protobuf(request, route)
-        return _create(objects, request, route, bodies.manifest(request, data))
+        return _create(objects, request, route, _identity(data) or bodies.manifest(request, data))
     found = _existing(objects, route, route.name)
     if found is None and request.content_type == PatchType.APPLY:
-        _, body = bodies.patch(request, data)
+        body = _identity(data) or bodies.patch(request, data)[1]
         return _create(objects, request, route, body, apply=True)
+    if found is None and _is_definition(route) and components.is_definition_of_component(route.name):
+        return _not_listed(route, route.name)
     if found is None:
         raise not_found(route.kind, route.name)
     return found
 
 
+class _Head(msgspec.Struct, rename="camel"):
+    """The parts of an object that are kept of it."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def _identity(data: bytes) -> dict[str, Any] | None:
+    """The identity of an object in JSON, without reading the rest: KubeRay's definitions have 30 000 values each."""
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+    except msgspec.MsgspecError:
+        return None  # YAML, or nothing that can be used: the usual way says what is wrong
+    given = {"apiVersion": head.api_version, "kind": head.kind, "metadata": from_json(bytes(head.metadata))}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _is_definition(route: Route) -> bool:
+    return route.kind.group == components.CRD_GROUP
+
+
+def _not_listed(route: Route, name: str) -> Written:
+    """A definition that comes with a component, and whose kind is not served."""
+    manifest = {
+        "apiVersion": route.kind.api_version(route.version),
+        "kind": route.kind.kind,
+        "metadata": {"name": name},
+    }
+    return Written(drafted(route.kind, ("", name), manifest), created=route.verb == "create")
+
+
 def _create(objects: Objects, request: Request, route: Route, body: Any, *, apply: bool = False) -> Written:
-    options = bodies.write_options(request, apply=apply)
+    # Nobody owns fields of what no write can change.
+    options = replace(bodies.write_options(request, apply=apply), tracked=False)
     manifest = identified(route.kind, route.version, body)
     check_place(route.kind, manifest, route.namespace, route.name)
-    is_definition = route.kind.group == components.CRD_GROUP
-    found = _existing(objects, route, str(manifest["metadata"].get("name") or ""))
-    if found is not None and (is_definition or components.component_of(manifest) is not None):
+    name = str(manifest["metadata"].get("name") or "")
+    found = _existing(objects, route, name)
+    if found is not None and (_is_definition(route) or components.component_of(manifest) is not None):
         return found
-    if is_definition:  # refused, or it comes with a component and its kind is not served
-        options = replace(options, dry_run=True)
+    if _is_definition(route) and components.is_definition_of_component(name):
+        return _not_listed(route, name)
     return objects.stage_create(route.kind, route.version, route.namespace, manifest, options)
 
 
@@ -65,7 +103,7 @@ def _refuse_protobuf(request: Request, route: Route) -> None:
 def _delete(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
     options = bodies.delete_options(request, data)
     key = (route.namespace, route.name)
-    is_definition = route.kind.group == components.CRD_GROUP
+    is_definition = _is_definition(route)
     if is_definition and objects.store.head(route.kind.resource, key) is None:
         if not components.is_definition_of_component(route.name):
             raise not_found(route.kind, route.name)

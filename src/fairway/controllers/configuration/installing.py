@@ -32,8 +32,8 @@ class InstallManifest:
 
     def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
         """The same before a server-side apply, so that it conflicts with nobody."""
-        if _is_installed(kind, applied) and is_of_release((applied.get("data") or {}).get(CONFIG_KEY, "")):
-            applied["data"][CONFIG_KEY] = (old.get("data") or {}).get(CONFIG_KEY, DEFAULT_TEXT)
+        if _is_installed(kind, applied):
+            _keep_configuration(kind, applied, (old.get("data") or {}).get(CONFIG_KEY, DEFAULT_TEXT))
 
     def on_update(self, kind: Kind, old: Manifest, new: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
         """Keep what is stored in place of a release's own configuration."""
