@@ -94,7 +94,7 @@ def test_after_the_time_out_a_job_goes_to_the_second_infra_and_its_end_is_seen_a
     assert job["metadata"]["name"] not in waiting, "withdrawn where it was first"
     there = story.job(story.second, lambda _: True)
     assert there["status"]["attempts"][0]["pods"] == status["attempts"][0]["pods"], "it ran there"
-    assert "SUCCEEDED" in story.fairway("jobs", "queue")
+    assert "SUCCEEDED" in story.fairway("jobs", "queue", "--all")
 
 
 def test_what_is_said_at_the_first_server_holds_at_the_second(story: Story) -> None:
