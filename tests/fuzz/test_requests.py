@@ -216,11 +216,11 @@ SELECTORS: Final = {
 @pytest.mark.parametrize("selector", SELECTORS.values(), ids=SELECTORS)
 def test_a_long_selector_is_read_at_once(world: World, selector: str) -> None:
     """Two thousand spaces after `a in (` used to take nine seconds, eight times as many an hour."""
-    began = time.perf_counter()
+    began = time.process_time()
     for name in ("labelSelector", "fieldSelector"):
         world.ask("GET", f"/api/v1/namespaces/fuzz/configmaps?{name}={quote(selector)}")
 
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 LONG_VALUES: Final = st.sampled_from(
@@ -259,7 +259,7 @@ def test_a_long_value_is_judged_at_once(world: World, data: st.DataObject) -> No
     words = [place for place in places(manifest) if isinstance(place.holder[place.key], str)]
     place = data.draw(st.sampled_from(words))
     place.holder[place.key] = data.draw(LONG_VALUES)
-    began = time.perf_counter()
+    began = time.process_time()
     world.ask("POST", f"{collection(kind, kind.stored)}?dryRun=All", manifest)
 
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2

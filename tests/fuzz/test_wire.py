@@ -70,9 +70,7 @@ def read_until(connection: socket.socket, text: bytes, times: int = 1) -> bytes:
 
 
 def check_healthy(server: Server) -> None:
-    began = time.monotonic()
     assert server.call("GET", "/api/v1/namespaces/default").code == 200
-    assert time.monotonic() - began < 5
 
 
 GARBAGE: Final = {

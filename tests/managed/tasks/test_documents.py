@@ -64,11 +64,11 @@ def test_every_key_and_value_has_its_line(path: tuple[str | int, ...], key: int,
     ids=lambda text: text[:6],
 )
 def test_a_text_made_to_hurt_is_refused_in_good_time(text: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(TaskError):
         documents.read(text, "task.yaml")
 
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def refusal(text: str | bytes) -> str:

@@ -102,10 +102,10 @@ MANY = [f"T{number}:1" for number in range(2000)]
 )
 def test_a_small_job_that_stands_for_much_is_refused_at_once(tasks: list[Any], field: str, words: str) -> None:
     """Four million candidates were written out before they were counted: half a minute for a body of 30 KB."""
-    began = time.perf_counter()
+    began = time.process_time()
     (wrong,) = parse.wrong_tasks(job(*tasks))
 
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert wrong.path == field
     assert words in wrong.message
 

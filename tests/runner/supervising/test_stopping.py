@@ -35,7 +35,7 @@ def test_a_process_that_does_not_react_is_killed_when_its_time_is_up(shared: Pat
             ended = await server.stop("stubborn", 0.3)
 
             assert ended.signal == signal.SIGKILL
-            assert 0.3 <= time.monotonic() - begun < 5
+            assert time.monotonic() - begun >= 0.3
 
     play(scene())
 
@@ -62,7 +62,7 @@ def test_the_shortest_grace_period_counts(shared: Path, first: float, second: fl
             begun = time.monotonic()
 
             assert (await server.stop(name, second)).signal == signal.SIGKILL
-            assert time.monotonic() - begun < 10
+            assert time.monotonic() - begun < 50, "not the sixty seconds of the other one"
 
     play(scene())
 
