@@ -412,3 +412,53 @@ def test_whatever_comes_is_answered(world: World, operations: list[Any]) -> None
     assert answer.code == 201 or 400 <= answer.code < 500
     if answer.code != 201:
         assert world.objects.store.next_revision == before
+
+
+KEY = "0123456789abcdef"
+
+
+def keyed(*operations: Any, key: Any = KEY) -> Manifest:
+    body = transaction(*operations)
+    return {**body, "spec": {**body["spec"], "idempotencyKey": key}}
+
+
+def test_a_transaction_that_is_sent_again_is_answered_and_not_carried_out_again(world: World) -> None:
+    body = keyed(create(job()), create(job()), create(config_map("gone")), delete("gone"))
+
+    first, second = world.ask("POST", PATH, body), world.ask("POST", PATH, body)
+
+    assert (first.code, second.code) == (201, 200)
+    jobs = first.json["status"]["results"][:2]
+    assert second.json["status"]["results"] == [*jobs, None, None]
+    assert len(names(world, f"{GROUP}/namespaces/default/managedjobs")) == 2
+    world.ask("DELETE", f"{GROUP}/namespaces/default/managedjobs/{jobs[0]['metadata']['name']}")
+    assert world.ask("POST", PATH, body).json["status"]["results"] == [None, jobs[1], None, None]
+    assert [line["code"] for line in audited(world) if line.get("resource") == "managedjobs"].count(201) == 2
+
+
+def test_a_key_belongs_to_one_request_of_one_user_in_one_namespace(world: World) -> None:
+    assert world.ask("POST", PATH, keyed(create(config_map("one")))).code == 201
+
+    assert refusal(world.ask("POST", PATH, keyed(create(config_map("two")))))[:2] == (422, "Invalid")
+    assert "two" not in names(world)
+    assert world.ask("POST", PATH.replace("default", "kube-system"), keyed(create(config_map("one")))).code == 201
+    token = world.add_user("ann", Binding(Role.ADMIN))
+    assert world.ask("POST", PATH, keyed(create(config_map("three"))), token=token).code == 201
+
+
+def test_what_was_refused_or_tried_only_leaves_no_receipt(world: World) -> None:
+    body = keyed(create(config_map("one")), create(config_map("two")))
+    assert world.ask("POST", f"{PATH}?dryRun=All", body).code == 201
+    world.ask("POST", MAPS, config_map("two"))
+    assert world.ask("POST", PATH, body).code == 409
+    world.ask("DELETE", f"{MAPS}/two")
+
+    assert world.ask("POST", PATH, body).code == 201
+
+
+@pytest.mark.parametrize("key", ["", "short", "x" * 129, 7, ["a"], "line\nbreak in the key"], ids=repr)
+def test_a_key_that_is_none_is_refused(world: World, key: object) -> None:
+    code, reason, message = refusal(world.ask("POST", PATH, keyed(create(config_map("one")), key=key)))
+
+    assert (code, reason) == (400, "BadRequest")
+    assert message.startswith("spec.idempotencyKey: Invalid value")

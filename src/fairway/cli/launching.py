@@ -53,6 +53,10 @@ TRANSACTION_OPERATIONS: Final = 10_000
 """More than either goes in several transactions."""
 
 
+class JobsGone(FairwayError):
+    """Jobs were made, and deleted before the answer arrived."""
+
+
 class NameTaken(FairwayError):
     """There is something of that name, and it lives."""
 
@@ -292,8 +296,15 @@ def create(session: Session, launch: "Launch", *, replacing: Sequence[Manifest] 
     operations += [{"verb": "create", "manifest": job} for job in launch.jobs]
     made: list[Manifest] = []
     for part in _parts(operations):
-        made += session.rest.transact(session.namespace, part)
-    return made[before:]
+        made += session.rest.transact(session.namespace, part, _on_retry)
+    jobs = made[before:]
+    if None in jobs:
+        raise JobsGone("the jobs were submitted, and some have been deleted since; `fairway queue -a` lists the others")
+    return jobs
+
+
+def _on_retry() -> None:
+    tell("The answer of the server was lost; asking again ...")
 
 
 def _unique() -> str:

@@ -12,7 +12,7 @@ import click
 from fairway.cli.launching import Wanted, source_of
 from fairway.cli.session import Session, tell
 from fairway.cli.tables import screen
-from fairway.client.rest import paths
+from fairway.client.rest import AnswerLost, paths
 
 if TYPE_CHECKING:
     from fairway.cli.packing import Archive
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _QUIET_SECONDS: Final = 0.3
 _BETWEEN_SECONDS: Final = 0.1
 _SHOWN: Final = 3
+_TRIES: Final = 3
 
 
 class Packages:
@@ -87,8 +88,19 @@ def _upload(session: Session, name: str, archive: "Archive") -> None:
     path = paths.archive(session.namespace, archive.digest)
     if session.rest.exists(path):
         return
-    with Meter(f"Uploading {name}", archive.size) as meter:
-        session.rest.upload(path, cast("BinaryIO", _Read(archive.file, meter)), archive.size, "application/gzip")
+    start = archive.file.tell()
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            with Meter(f"Uploading {name}", archive.size) as meter:
+                file = cast("BinaryIO", _Read(archive.file, meter))
+                session.rest.upload(path, file, archive.size, "application/gzip")
+        except AnswerLost:  # sending the same content again changes nothing
+            if not tries_left:
+                raise
+            tell(f"The connection broke while uploading {name}; trying again ...")
+            archive.file.seek(start)
+        else:
+            return
 
 
 def _tell_large(what: str) -> None:

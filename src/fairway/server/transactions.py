@@ -4,8 +4,12 @@
 
 Each operation is authorised and audited as the request that it stands for, and refused with that request's answer: its
 code and reason, and `operation 3: …` before its words. What a transaction is, the store knows.
+
+A transaction with `spec.idempotencyKey` that is sent again is answered with the results of the first time, and not
+carried out again (`fairway.store.objects.receipts`).
 """
 
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -33,12 +37,15 @@ from fairway.server.reading import Streamed, joined
 from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import status_of, warning_headers
 from fairway.server.routes import Place
+from fairway.store.entries import Entry
 from fairway.store.objects import DeleteOptions, Objects, WriteOptions, Written
+from fairway.store.objects.receipts import Once, Repeated
 from fairway.store.objects.transacting import MOST_OPERATIONS, Create, Delete, Operation, Patch
 
 KIND: Final = "Transaction"
 _CODES: Final = {"create": 201, "patch": 200, "delete": 200}
 _MOST_WARNINGS: Final = 20
+_LONGEST_KEY: Final = 128
 _MOST_PARTS: Final = 4_000_000
 """Brackets and commas in a body: each may be a value, which takes many times its room in memory."""
 
@@ -74,8 +81,9 @@ class _Delete(_Named, tag="delete", kw_only=True):
 _Written: TypeAlias = _Create | _Patch | _Delete
 
 
-class _Spec(msgspec.Struct):
+class _Spec(msgspec.Struct, rename="camel"):
     operations: list[msgspec.Raw]
+    idempotency_key: Any = None
 
 
 class _Body(msgspec.Struct, rename="camel"):
@@ -135,9 +143,12 @@ class Transactions:
         request.max_body = self._limits.transaction_bytes
         body = bodies.some(await request.body())
         _check_parts(body)
-        operations = _operations(_parsed(request, body), where)
-        del body
+        parsed = _parsed(request, body)
+        operations = _operations(parsed, where)
+        once = None if options.dry_run else _once(parsed, body, request, where)
+        del body, parsed
         steps: list[_Step] = []
+        allowed = False
         try:
             for number, given in enumerate(operations, 1):
                 steps.append(self._understood(number, given, where))
@@ -145,8 +156,18 @@ class Transactions:
                 if work.is_over:
                     await work.pause()
             del operations
-            written = await self._objects.transact([step.operation for step in steps], options)
+            allowed = True
+            earlier = self._objects.receipts.results(once) if once is not None else None
+            if earlier is not None:
+                return await self._replay(where, steps, earlier, work)
+            written = await self._objects.transact([step.operation for step in steps], options, once)
+        except Repeated as repeated:  # by a request that came while this one was decided
+            return await self._replay(where, steps, repeated.results, work)
         except OperationRefused as refused:
+            # Perhaps because the same transaction has been carried out while this one was decided.
+            earlier = self._objects.receipts.results(once) if once is not None and allowed else None
+            if earlier is not None:
+                return await self._replay(where, steps, earlier, work)
             if len(steps) >= refused.number:
                 code = status_of(refused, self._objects.registry)["code"]
                 self._record(request, steps[refused.number - 1], code, None, options, started)
@@ -230,7 +251,24 @@ class Transactions:
             )
         )
 
-    def _results(self, where: Place, results: Sequence[tuple[_Step, Written]], work: Slice) -> Streamed:
+    async def _replay(
+        self, where: Place, steps: Sequence[_Step], results: Sequence[tuple[str, str, str] | None], work: Slice
+    ) -> Streamed:
+        """The objects of an earlier transaction with the same key, as they are now; `null` for those that are gone."""
+        await self._objects.store.settled()  # the earlier one may still be on its way to the disk
+        found = []
+        for step, result in zip(steps, results, strict=True):
+            entry = self._objects.store.get(step.kind.resource, result[:2]) if result is not None else None
+            if entry is None or result is None or entry.meta.uid != result[2]:
+                gone = Entry(step.kind.resource, (step.namespace, step.name), 0, b"{}")
+                found.append((step, Written(gone, removed=True)))
+            else:
+                found.append((step, Written(entry)))
+        return self._results(where, found, work, code=200)
+
+    def _results(
+        self, where: Place, results: Sequence[tuple[_Step, Written]], work: Slice, *, code: int = 201
+    ) -> Streamed:
         head = {
             "apiVersion": f"{where.group}/{where.version}",
             "kind": KIND,
@@ -243,7 +281,7 @@ class Transactions:
             return b"null" if one.removed else self._objects.rendered(step.kind, one.entry, step.version)
 
         warnings = warning_headers(_warnings([one for _, one in results]))
-        return Streamed(joined(head, results, encoded, work, b"]}}"), code=201, headers=warnings)
+        return Streamed(joined(head, results, encoded, work, b"]}}"), code=code, headers=warnings)
 
 
 def _parsed(request: OpenRequest, body: bytes) -> Any:
@@ -253,7 +291,8 @@ def _parsed(request: OpenRequest, body: bytes) -> Any:
             found = msgspec.json.decode(body, type=_Body)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return bodies.parsed(request.content_type, body)  # says what is wrong
-        return {"apiVersion": found.api_version, "kind": found.kind, "spec": {"operations": found.spec.operations}}
+        spec = {"operations": found.spec.operations, "idempotencyKey": found.spec.idempotency_key}
+        return {"apiVersion": found.api_version, "kind": found.kind, "spec": spec}
     return bodies.parsed(request.content_type, body)
 
 
@@ -282,6 +321,20 @@ def _operations(body: Any, where: Place) -> list[Any]:
             "send several"
         )
     return operations
+
+
+def _once(body: dict[str, Any], data: bytes, request: Request, where: Place) -> Once | None:
+    """The key of a transaction, if it has one: it counts for one user in one namespace, and for one request."""
+    key = body["spec"].get("idempotencyKey")
+    if key is None:
+        return None
+    if not isinstance(key, str) or not 16 <= len(key) <= _LONGEST_KEY or not key.isprintable():
+        raise BadRequest(
+            f"spec.idempotencyKey: Invalid value: must be 16 to {_LONGEST_KEY} printable characters, random for each "
+            "transaction"
+        )
+    name = hashlib.sha256("\0".join((request.user.name, where.namespace, key)).encode()).hexdigest()
+    return Once(name, hashlib.sha256(data).hexdigest())
 
 
 def _read(given: object) -> _Written:

@@ -9,6 +9,6 @@ dictionaries.
 """
 
 from fairway.client.rest.api import Rest, open_rest
-from fairway.client.rest.errors import Garbled, KubeconfigError, Unreachable, Unreadable
+from fairway.client.rest.errors import AnswerLost, Garbled, KubeconfigError, Unreachable, Unreadable
 
-__all__ = ["Garbled", "KubeconfigError", "Rest", "Unreachable", "Unreadable", "open_rest"]
+__all__ = ["AnswerLost", "Garbled", "KubeconfigError", "Rest", "Unreachable", "Unreadable", "open_rest"]

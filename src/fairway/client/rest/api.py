@@ -1,5 +1,6 @@
 """Requests in the words of the API: get, create, patch, apply, delete, watch, stream, upload, transact."""
 
+import os
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import msgspec
 from fairway import __version__
 from fairway.client.rest import paths, refusals
 from fairway.client.rest.access import Access
-from fairway.client.rest.errors import Garbled, Unreachable, Unreadable
+from fairway.client.rest.errors import AnswerLost, Garbled, Unreachable, Unreadable
 from fairway.client.rest.http import Connection, Dropped, Response
 from fairway.client.rest.kubeconfig import Endpoint, load
 from fairway.client.rest.wire import (
@@ -23,13 +24,17 @@ from fairway.client.rest.wire import (
     retry_after,
     warnings,
 )
-from fairway.errors import Forbidden, NotFound
+from fairway.errors import Forbidden, NotFound, Unavailable
 
 PatchType = Literal["merge", "json", "strategic"]
 Body = bytes | Callable[[], Iterable[bytes]] | None
 """Bytes, or what makes them piece by piece, once more if the request is sent once more."""
 
 SILENT_SECONDS: Final = 60.0
+_PATIENCE: Final = 60.0
+"""How long a transaction whose answer was lost is sent again."""
+
+_BETWEEN_TRIES: Final = 0.25
 _MOST_WARNINGS: Final = 100
 _PIECE: Final = 256 << 10
 
@@ -140,14 +145,43 @@ class Rest:
         """What comes, as it comes, until the server ends it; closing it hangs up."""
         return self._streamed(self._asked("GET", path, query, accept="*/*", lasting=True))
 
-    def transact(self, namespace: str, operations: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Several writes in one commit, all or nothing; what each led to, in their order (`None` where it deleted)."""
-        manifest = {"apiVersion": "fairway.dev/v1alpha1", "kind": "Transaction", "spec": {"operations": operations}}
-        answer = self.create(paths.transactions(namespace), manifest)
+    def transact(
+        self,
+        namespace: str,
+        operations: Sequence[Mapping[str, Any]],
+        on_retry: Callable[[], None] = lambda: None,
+    ) -> list[Any]:
+        """Several writes in one commit, all or nothing; the results in their order, `None` for what is gone.
+
+        It has an idempotency key: if the answer is lost it is sent again, for a minute, and never carried out twice.
+        """
+        spec = {"idempotencyKey": os.urandom(16).hex(), "operations": operations}
+        body = msgspec.json.encode({"apiVersion": "fairway.dev/v1alpha1", "kind": "Transaction", "spec": spec})
+        path = paths.transactions(namespace)
+        try:
+            answer = self._json("POST", path, {}, body, JSON)
+        except AnswerLost as lost:
+            answer = self._sent_again(path, body, lost, on_retry)
         results = (answer.get("status") or {}).get("results") if isinstance(answer, dict) else None
         if not isinstance(results, list):
             raise Garbled(f"{self.server} answered a transaction without its results")
         return results
+
+    def _sent_again(self, path: str, body: bytes, lost: Unreachable, on_retry: Callable[[], None]) -> Any:
+        """The answer to a transaction whose answer was lost."""
+        on_retry()
+        left = _PATIENCE
+        while left > 0 and not self._aborted:
+            self._sleep(_BETWEEN_TRIES)
+            left -= _BETWEEN_TRIES
+            try:
+                return self._json("POST", path, {}, body, JSON)
+            except (Unreachable, Unavailable):
+                self._access.moved()  # a restarted server may listen elsewhere
+        raise AnswerLost(
+            f"{lost}; the answer was lost, so it is not known whether the request was carried out: look before you "
+            "repeat it"
+        ) from lost
 
     def clone(self) -> "Rest":
         """The same for another thread, on a connection of its own."""

@@ -7,6 +7,10 @@ class Unreachable(FairwayError):
     """Nobody answers, or the connection broke before the answer was complete; trying again later can help."""
 
 
+class AnswerLost(Unreachable):
+    """The request was sent, and the connection broke before the answer was complete: it may have been carried out."""
+
+
 class Garbled(FairwayError):
     """Somebody answers, but not as the API does; trying again does not help."""
 

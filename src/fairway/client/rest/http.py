@@ -11,7 +11,7 @@ import socket
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fairway.client.rest.errors import Garbled, Unreachable
+from fairway.client.rest.errors import AnswerLost, Garbled, Unreachable
 
 if TYPE_CHECKING:
     import ssl
@@ -44,7 +44,7 @@ class Address(NamedTuple):
         return f"{'https' if self.tls else 'http'}://{self.host_header or self.host}"
 
 
-class Dropped(Unreachable):
+class Dropped(AnswerLost):
     """The other side hung up on a connection that had been used before, and answered nothing to this request."""
 
 
@@ -70,17 +70,19 @@ class Connection:
         `seconds` is how long the other side may be silent, now and while the body is read; `None` is for ever.
         """
         self.usable = False  # until the answer is read to its end
+        sent = False
         try:
             stream = self._opened()
             stream.settimeout(seconds)
+            sent = True
             self._send(stream, method, target, headers, body)
             response = self._head(method)
         except EOFError:
             self.close()
-            raise Unreachable(f"{self.address} hung up in the middle of its answer") from None
+            raise AnswerLost(f"{self.address} hung up in the middle of its answer") from None
         except OSError as error:
             self.close()
-            raise Unreachable(failure(self.address, error)) from error
+            raise (AnswerLost if sent else Unreachable)(failure(self.address, error)) from error
         except BaseException:  # an interrupt too: what comes after it would be taken for the answer to another request
             self.close()
             raise
@@ -255,7 +257,7 @@ class Connection:
     def _hung_up(self) -> Unreachable:
         if self._answered and not self._held:
             return Dropped(f"{self.address} hung up")
-        return Unreachable(f"{self.address} hung up without an answer")
+        return AnswerLost(f"{self.address} hung up without an answer")
 
     def _garbled(self, what: str) -> Garbled:
         return Garbled(f"{self.address} does not speak HTTP as a server of the API does: {what}")
@@ -287,9 +289,9 @@ class Response:
             yield from self._body
             connection.usable = self._keeps
         except EOFError:
-            raise Unreachable(f"{connection.address} hung up in the middle of its answer") from None
+            raise AnswerLost(f"{connection.address} hung up in the middle of its answer") from None
         except OSError as error:
-            raise Unreachable(f"{connection.address} fell silent in the middle of its answer: {said(error)}") from error
+            raise AnswerLost(f"{connection.address} fell silent in the middle of its answer: {said(error)}") from error
         finally:
             if not connection.usable:
                 connection.close()

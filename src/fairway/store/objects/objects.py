@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from fairway.store.objects.alike import Alike, parts_of
 from fairway.store.objects.gatekeeping import Gatekeeper
 from fairway.store.objects.options import PLAIN, PLAIN_DELETE, DeleteOptions, PatchType, Target, WriteOptions, Written
 from fairway.store.objects.reading import decoded, not_found
+from fairway.store.objects.receipts import Once, Receipts
 from fairway.store.objects.transacting import Operation
 from fairway.store.objects.writing import Context
 from fairway.store.selectors import Selection
@@ -57,6 +59,7 @@ class Objects:
         """Turns for whatever takes long, shared by all requests and chores on this store."""
 
         self._alike = Alike()
+        self.receipts = Receipts(store, now)
         self.watched_here: set[str] = set()
         """Resources that somebody in this process follows: their newest states stay decoded, whoever wrote them."""
         self.advisers: dict[str, Callable[[Manifest], tuple[str, ...]]] = {}
@@ -200,10 +203,16 @@ class Objects:
         """Delete all objects that match now, each as `delete` would; many are deleted in slices."""
         return await deleting.delete_collection(self._context, self.store, selection, options, self.slices.begin())
 
-    async def transact(self, operations: Sequence[Operation], options: WriteOptions = PLAIN) -> list[Written]:
-        """Carry out all operations as one write, or none: `OperationRefused`. What comes of each, in their order."""
+    async def transact(
+        self, operations: Sequence[Operation], options: WriteOptions = PLAIN, once: Once | None = None
+    ) -> list[Written]:
+        """Carry out all operations as one write, or none: `OperationRefused`. The results are in their order.
+
+        With `once` a receipt is written in the same commit; if there is one already, it is `Repeated`.
+        """
+        receipt = partial(self.receipts.changes, once) if once is not None else None
         work = self.slices.begin()
-        written, durable = await transacting.transact(self._context, self.store, operations, options, work)
+        written, durable = await transacting.transact(self._context, self.store, operations, options, work, receipt)
         del operations
         for one in written:
             if one.entry.resource not in self.watched_here:

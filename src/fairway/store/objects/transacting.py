@@ -5,8 +5,9 @@ they leave the draft, together: until then nothing has happened, and nobody can 
 """
 
 from asyncio import Future
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -56,6 +57,7 @@ class Delete(NamedTuple):
 
 
 Operation: TypeAlias = Create | Patch | Delete
+Receipt: TypeAlias = Callable[[Sequence[Written], int], list[Change]]
 
 
 _Place: TypeAlias = tuple[str, Key]
@@ -124,15 +126,20 @@ class Draft:
         self._heads.pop(place, None)
         self._found.pop(place, None)
 
-    def stage_all(self, *, renumber: bool) -> Future[None] | None:
-        """Send everything to the disk; `renumber` where others may have written since the first operation."""
+    def stage_all(self, *, renumber: bool, with_it: Callable[[int], list[Change]] | None = None) -> Future[None] | None:
+        """Send everything to the disk; `renumber` where others may have written since the first operation.
+
+        `with_it` makes further changes, from the revision of the first of them.
+        """
         changes = [self.changes[number] for number in sorted(self.changes)]
-        if not changes:
+        first = self._store.next_revision
+        more = with_it(first + len(changes)) if with_it is not None else []
+        if not changes and not more:
             return self._store.settling()
         if renumber:
-            for revision, change in enumerate(changes, self._store.next_revision):
+            for revision, change in enumerate(changes, first):
                 renumbered(change.entry, revision)
-        return self._store.stage(changes)
+        return self._store.stage([*changes, *more])
 
 
 class Outcome(NamedTuple):
@@ -146,12 +153,18 @@ class Outcome(NamedTuple):
 
 
 async def transact(
-    context: Context, store: Store, operations: Sequence[Operation], options: WriteOptions, work: Slice
+    context: Context,
+    store: Store,
+    operations: Sequence[Operation],
+    options: WriteOptions,
+    work: Slice,
+    receipt: Receipt | None = None,
 ) -> Outcome:
     """Carry out all operations, or none: `OperationRefused` says which one could not be, and why.
 
     Many are decided in slices, and others write meanwhile. So at the end, in one go with staging, every operation whose
-    object was changed by others is decided once more; where that takes more than a slice, it begins again.
+    object was changed by others is decided once more; where that takes more than a slice, it begins again. `receipt`
+    makes what is written with them, or raises if the same transaction has been carried out meanwhile.
     """
     if len(operations) > MOST_OPERATIONS:
         raise BadRequest(
@@ -168,7 +181,9 @@ async def transact(
         raise Conflict("the objects of the transaction are changed by others all the time; send it in smaller parts")
     if options.dry_run:
         return Outcome([_undone(store, one) for one in deciding.written], None)
-    return Outcome(deciding.written, deciding.draft.stage_all(renumber=work.pauses > 0))
+    written = deciding.written
+    with_it = partial(receipt, written) if receipt is not None else None
+    return Outcome(written, deciding.draft.stage_all(renumber=work.pauses > 0, with_it=with_it))
 
 
 class _Deciding:
