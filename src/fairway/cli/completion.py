@@ -22,7 +22,7 @@ _MOST: Final = 100
 @click.command()
 @click.argument("shell", type=click.Choice(list(_HOW)))
 def completion(*, shell: str) -> None:
-    """Print what makes the shell complete commands, options and the names of jobs.
+    """Print the shell completion script for commands, options and the names of jobs.
 
     \b
     Put one of these into the shell's own file:

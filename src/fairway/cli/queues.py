@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[CLUSTERQUEUE]...", shell_complete=cluster_queue_names)
-@click.option("--verbose", "-v", is_flag=True, help="The LocalQueues as well, through which jobs come in.")
+@click.option("--verbose", "-v", is_flag=True, help="LocalQueues as well.")
 @output_option
 @session_options
 def queues(*, names: tuple[str, ...], verbose: bool, output: str, **where: Any) -> None:
-    """Quota, what is used, borrowed and waited for, as bars.
+    """Show quota, usage, borrowing and pending jobs of all queues.
 
     A line for each resource in each flavor of each ClusterQueue. What is borrowed from others of the cohort stands
     beyond the quota, in another shade. Below are the cohorts with what their queues have together, queues that admit

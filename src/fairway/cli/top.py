@@ -76,14 +76,14 @@ class Snapshot(NamedTuple):
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print one picture and end; so it is where there is no terminal.")
+@click.option("--once", is_flag=True, help="Print once and exit; the default without a terminal.")
 @click.option("--mine", is_flag=True, help="Only my own jobs.")
 @all_namespaces_option
 @session_options
 def top(*, once: bool, mine: bool, **where: Any) -> None:
-    """Jobs, queues and machines on one screen, live.
+    """Show jobs, queues and machines on one screen, live.
 
-    Drawn anew whenever something happens, and every second for the clocks. q or Ctrl-C ends it.
+    Updated whenever something changes, and every second for the clocks. q or Ctrl-C quits.
 
     \b
     Examples:

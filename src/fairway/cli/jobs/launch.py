@@ -14,7 +14,7 @@ from fairway.cli.launching import launching_options, run
 @launching_options
 @click.pass_context
 def launch(ctx: click.Context, /, *, task: tuple[str, ...], name: str, num_jobs: int, **given: Any) -> None:
-    """Run a task, and run it again whenever it is preempted or lost.
+    """Run a task, and run it again after every preemption or lost machine.
 
     The task is a file like SkyPilot's, `-` for standard input, or a command. A command runs in a copy of the current
     directory with the Python of this shell; with --in-place it runs in the directory itself. The job waits in its
