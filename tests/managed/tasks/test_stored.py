@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fairway.managed.tasks import parse, writing
 from fairway.managed.tasks.documents import Document, TaskFile
+from fairway.managed.tasks.envs import envs
 from fairway.managed.tasks.errors import TaskError
 from fairway.managed.tasks.places import Source, Where
 from fairway.managed.tasks.task import Candidate, Files, Recovery, Task
@@ -319,3 +320,10 @@ _GPU_CANDIDATES = st.builds(
 @settings(max_examples=50, deadline=None)
 def test_every_task_survives_being_stored(task: Task) -> None:
     assert parse.stored_tasks(job(writing.mapping_of(task))) == (task,)
+
+
+def test_a_variable_that_no_process_can_be_given_is_refused_and_one_byte_less_is_not() -> None:
+    where = Where(Source())
+    assert envs({"A": "x" * (128 * 1024 - 3)}, where)
+    with pytest.raises(TaskError, match="no process can be given"):
+        envs({"A": "x" * (128 * 1024 - 2)}, where)

@@ -11,6 +11,9 @@ from fairway.managed.tasks.values import clean, mapping, shown, sort_of, written
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _REFERENCE: Final = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
+_LONGEST: Final = 128 * 1024
+"""Linux' limit for `NAME=value`, with the NUL at its end."""
+
 
 def envs(value: Any, where: Where) -> dict[str, str | None]:
     """The variables; `None` where the file leaves the value to whoever launches the task."""
@@ -19,7 +22,7 @@ def envs(value: Any, where: Where) -> dict[str, str | None]:
         inner = where.at(checked_name(name, where.at(name)))
         if type(one) is dict or type(one) is list:
             raise inner.error(f"must be text, but is {sort_of(one)}; quote it to pass it as it is", one)
-        found[name] = None if one is None else written(one, inner, "10")
+        found[name] = None if one is None else _short(name, written(one, inner, "10"), inner)
     return found
 
 
@@ -32,7 +35,7 @@ def secrets(value: Any, where: Where) -> dict[str, str | None]:
         inner = where.at(checked_name(name, where.at(name)))
         if type(one) is dict or type(one) is list:
             raise inner.error(f"must be text, but is {sort_of(one)}; write null to give it with --secret {name}=…")
-        found[name] = None if one is None else clean(inner.written(one), inner)
+        found[name] = None if one is None else _short(name, clean(inner.written(one), inner), inner)
     return found
 
 
@@ -80,3 +83,10 @@ def missing(names: list[str], flag: str, where: Where) -> TaskError:
 def _like(name: str) -> str:
     made = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_").upper()[:40]
     return made if _NAME.fullmatch(made) else "MY_NAME"
+
+
+def _short(name: str, value: str, where: Where) -> str:
+    size = len(name) + 1 + len(value.encode())
+    if size >= _LONGEST:
+        raise where.error(f"has {size} bytes, and no process can be given {_LONGEST} or more; put it into a file")
+    return value
