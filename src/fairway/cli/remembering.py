@@ -88,7 +88,12 @@ def remembered(state: Path) -> Options:
 def settings_as_before(state: Path, environment: Mapping[str, str] = os.environ) -> tuple[Settings, Options]:
     """How to start the server when nobody says how; `$FAIRWAY_PORT` wins over the port that was kept."""
     options = remembered(state)
-    return _settings(state, options, environment), options
+    try:
+        return _settings(state, options, environment), options
+    except SettingsError as error:
+        if str(error).startswith(_PORT):
+            raise
+        raise _unusable(state / FILE, str(error)) from None
 
 
 def settings_with(
@@ -112,10 +117,7 @@ def _settings(state: Path, options: Options, environment: Mapping[str, str]) -> 
     given: dict[str, Any] = msgspec.structs.asdict(options) | {"port": int(port)}
     for name in ("tls_cert", "tls_key"):
         given[name] = Path(given[name]) if given[name] is not None else None
-    try:
-        return Settings(state=state, **given)
-    except SettingsError as error:
-        raise _unusable(state / FILE, str(error)) from None
+    return Settings(state=state, **given)
 
 
 def _absolute(path: Path | None) -> str | None:
