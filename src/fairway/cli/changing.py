@@ -106,25 +106,31 @@ def ask_before(session: Session, jobs: Sequence[Manifest], doing: str, *, yes: b
 
 def elsewhere(session: Session, choice: Choice) -> str:
     """A sentence about my jobs in other namespaces that `-a` leaves alone; empty if there are none."""
-    if not choice.is_all_of_mine or session.all_namespaces:
+    if not choice.is_all_of_mine:
         return ""
+    number, spaces = mine_elsewhere(session)
+    if not number:
+        return ""
+    return (
+        f"{number} of your jobs in other namespaces {'is' if number == 1 else 'are'} left alone ({spaces}); "
+        f"-A includes {'it' if number == 1 else 'them'}."
+    )
+
+
+def mine_elsewhere(session: Session) -> tuple[int, str]:
+    """How many of my live jobs are in namespaces that this command does not look at, and how many in each."""
+    if session.all_namespaces:
+        return 0, ""
     try:
         found = session.rest.get(paths.jobs(None))["items"]
     except Forbidden:
-        return ""
+        return 0, ""
     left = Counter(
         job["metadata"]["namespace"]
         for job in found
         if job["metadata"]["namespace"] != session.namespace and user_of(job) == session.user and not has_ended(job)
     )
-    if not left:
-        return ""
-    number = sum(left.values())
-    spaces = ", ".join(f"{name}: {count}" for name, count in sorted(left.items()))
-    return (
-        f"{number} of your jobs in other namespaces {'is' if number == 1 else 'are'} left alone ({spaces}); "
-        f"-A includes {'it' if number == 1 else 'them'}."
-    )
+    return sum(left.values()), ", ".join(f"{name}: {count}" for name, count in sorted(left.items()))
 
 
 def change(session: Session, jobs: Sequence[Manifest], spec: Callable[[Manifest], Manifest]) -> list[Manifest]:

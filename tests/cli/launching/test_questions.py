@@ -131,3 +131,14 @@ def test_shutting_down_with_the_jobs_of_others_needs_a_yes(fairway: Commands, jo
 
     assert "of other users (ben): this needs a confirmation" in said
     assert fairway.phase(jobs.other) == "RUNNING"
+
+
+def test_an_empty_queue_names_the_namespaces_where_my_jobs_are(fairway: Commands) -> None:
+    fairway("jobs", "cancel", "-u", "-y")
+    assert fairway.server.call("POST", "/api/v1/namespaces", {"metadata": {"name": "far"}}).code in {201, 409}
+    fairway.run("jobs", "launch", "-d", "--namespace", "far", "-n", "away", SLEEP)
+
+    done = fairway.run("jobs", "queue")
+    assert "No running or waiting jobs in namespace default." in done.output
+    assert "1 of your jobs is in other namespaces (far: 1): -A." in done.errors
+    fairway("jobs", "cancel", "-u", "-y", "-A")

@@ -110,7 +110,8 @@ def queue(
       fairway jobs queue -u -s PENDING      waiting jobs of all users
       fairway jobs queue -o json
     """
-    from fairway.cli.jobs.records import by_name  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.changing import mine_elsewhere  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.jobs.records import by_name  # noqa: PLC0415
     from fairway.errors import Forbidden  # noqa: PLC0415
 
     asked = where.get("all_namespaces")
@@ -126,6 +127,8 @@ def queue(
             click.echo(f"Only namespace {session.namespace}: you may not list jobs in the others.", err=True)
         if not all_users and not jobs:
             found = _mine(session, found)
+        none_here = not (jobs or status or any(job.is_live for job in found))
+        number, spaces = mine_elsewhere(session) if none_here else (0, "")
     states = by_name(waiting)
     most = 0 if everything or jobs or status else limit
     shown = chosen(found, status, most=most, finished=not skip_finished)
@@ -135,10 +138,16 @@ def queue(
         click.echo(tables.as_json([record(job, states, now) for job in ordered]))
     elif ordered:
         click.echo(as_table(ordered, states, now, tables.screen(), verbose=verbose))
+    elif number:
+        click.echo(f"No running or waiting jobs in namespace {session.namespace}.")
     elif not found:
         click.echo("No jobs. `fairway jobs launch 'echo hello'` runs one.")
     else:
         click.echo("No such jobs." if status else "No running or waiting jobs.")
+    if output != "json" and number:
+        click.echo(
+            f"{number} of your jobs {'is' if number == 1 else 'are'} in other namespaces ({spaces}): -A.", err=True
+        )
     if output != "json" and not skip_finished:
         hidden = [job for job in found if not job.is_live and (not status or job.phase in status)]
         tell_ended(hidden, len(hidden) - sum(not job.is_live for job in shown), now)
