@@ -16,7 +16,16 @@ from fairway.client.rest.access import Access
 from fairway.client.rest.errors import Garbled, Unreachable, Unreadable
 from fairway.client.rest.http import Dropped
 from fairway.client.rest.kubeconfig import load
-from fairway.client.rest.wire import JSON, LONGEST_EVENT, LONGEST_WAIT, Query, query_string, retry_after
+from fairway.client.rest.wire import (
+    JSON,
+    LONGEST_EVENT,
+    LONGEST_WAIT,
+    Query,
+    decode,
+    decode_event,
+    query_string,
+    retry_after,
+)
 from fairway.errors import ApiError, NotFound
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock
@@ -58,7 +67,8 @@ class Transport:
         """The decoded answer to a request; `body` is encoded as JSON."""
         encoded = b"" if body is None else msgspec.json.encode(body)
         headers = [("Content-Type", content)] if encoded else []
-        return self._decode(await self._read(method, f"{path}{query_string(query, path)}", headers, encoded))
+        answer = await self._read(method, f"{path}{query_string(query, path)}", headers, encoded)
+        return decode(answer, self.server)
 
     async def exists(self, path: str) -> bool:
         """Whether a HEAD finds something."""
@@ -101,7 +111,7 @@ class Transport:
                 *lines, held = (held + piece).split(b"\n")
                 if len(held) > LONGEST_EVENT:
                     raise Garbled(f"{self.server} sent an event of more than {LONGEST_EVENT >> 20} MiB")
-                if events := [self._event(line) for line in lines if line.strip()]:
+                if events := [decode_event(line, self.server) for line in lines if line.strip()]:
                     yield events
 
     def refresh(self) -> None:
@@ -202,22 +212,6 @@ class Transport:
         finally:
             self._pool.give_back(response.connection, lasting=lasting)
         return refusals.refusal(response.status, body, f"{method} {target.partition('?')[0]}")
-
-    def _event(self, line: bytes) -> dict[str, Any]:
-        event = self._decode(line)
-        if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
-            raise Garbled(f"{self.server} sent something in a watch that is not an event")
-        if event.get("type") == "ERROR":
-            raise refusals.of_status(event["object"])
-        return event
-
-    def _decode(self, body: bytes) -> Any:
-        try:
-            return msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise Garbled(
-                f"{self.server} answered with something that is not JSON; is it the address of an API server?"
-            ) from None
 
 
 def open_transport(

@@ -20,6 +20,8 @@ from fairway.client.rest.wire import (
     LONGEST_WAIT,
     PATCHES,
     Query,
+    decode,
+    decode_event,
     query_string,
     retry_after,
     warnings,
@@ -117,7 +119,7 @@ class Rest:
 
         headers = [("Content-Type", content_type), ("Content-Length", str(size))]
         answer = self._read(self._asked("PUT", path, {}, pieces, headers))
-        return self._decoded(answer) if answer else None
+        return decode(answer, self.server) if answer else None
 
     def exists(self, path: str) -> bool:
         """Whether there is something (HEAD).
@@ -212,7 +214,7 @@ class Rest:
 
     def _json(self, method: str, path: str, query: Mapping[str, Query], body: Body = None, content: str = "") -> Any:
         headers = [("Content-Type", content)] if content else []
-        return self._decoded(self._read(self._asked(method, path, query, body, headers)))
+        return decode(self._read(self._asked(method, path, query, body, headers)), self.server)
 
     def _asked(
         self,
@@ -306,23 +308,7 @@ class Rest:
                 raise Garbled(f"{self.server} sent an event of more than {LONGEST_EVENT >> 20} MiB")
             for line in lines:
                 if line.strip():
-                    yield self._event(line)
-
-    def _event(self, line: bytes) -> dict[str, Any]:
-        event = self._decoded(line)
-        if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
-            raise Garbled(f"{self.server} sent something in a watch that is no event")
-        if event.get("type") == "ERROR":
-            raise refusals.of_status(event["object"])
-        return event
-
-    def _decoded(self, body: bytes) -> Any:
-        try:
-            return msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise Garbled(
-                f"{self.server} answered with something that is not JSON; is it the address of an API server?"
-            ) from None
+                    yield decode_event(line, self.server)
 
     def _not_the_api(self, response: Response) -> Garbled:
         to = response.headers.get("location", "elsewhere")[:200]

@@ -1,8 +1,13 @@
 """What requests and responses of the API look like on the wire, whichever client sends them."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
+
+import msgspec
+
+from fairway.client.rest import refusals
+from fairway.client.rest.errors import Garbled
 
 Query = str | int | bool | None
 
@@ -56,3 +61,23 @@ def warnings(headers: Mapping[str, str]) -> list[str]:
         if text:
             found.append(text)
     return found
+
+
+def decode(body: bytes, server: str) -> Any:
+    """A body as JSON."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Garbled(
+            f"{server} answered with something that is not JSON; is it the address of an API server?"
+        ) from None
+
+
+def decode_event(line: bytes, server: str) -> dict[str, Any]:
+    """One event of a watch; an ERROR event is raised as the error it stands for, such as `Expired`."""
+    event = decode(line, server)
+    if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
+        raise Garbled(f"{server} sent something in a watch that is not an event")
+    if event.get("type") == "ERROR":
+        raise refusals.of_status(event["object"])
+    return event
