@@ -3,10 +3,10 @@
 import pytest
 
 from fairway.cli import quotas
-from fairway.cli.amounts import readable
 from fairway.cli.queues import as_text
 from fairway.cli.quotas import Pool, cohorts, local_queue
 from fairway.cli.tables import Screen
+from fairway.model.amounts import readable
 
 from .looking import PAPER, cluster_queue, golden
 
@@ -105,3 +105,17 @@ def test_for_scripts() -> None:
 )
 def test_amounts_as_people_say_them(resource: str, nanos: int, want: str) -> None:
     assert readable(resource, nanos) == want
+
+
+@pytest.mark.parametrize(
+    ("resource", "nanos", "want"),
+    [
+        pytest.param("memory", (125 * 2**30 + 900 * 2**20) * 10**9, "125Gi", id="whole Gi from 100 on"),
+        pytest.param("memory", (16 * 2**30 - 1) * 10**9, "15.99Gi", id="a byte short of 16Gi"),
+        pytest.param("memory", 512 * 2**20 * 10**9, "0.5Gi", id="exact"),
+        pytest.param("memory", 1000 * 10**9, "0Gi", id="next to nothing"),
+        pytest.param("cpu", 15_999_999_999, "15.99", id="CPUs"),
+    ],
+)
+def test_what_is_free_is_rounded_down(resource: str, nanos: int, want: str) -> None:
+    assert readable(resource, nanos, down=True) == want

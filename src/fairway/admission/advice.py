@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from fairway.admission.reasons import FOR_GOOD, Code, Explanation, Outcome, PodSetReasons, Reason, Why
 from fairway.admission.remedies import MOST_NAMED, Party, Remedies
 from fairway.admission.resources import PODS
-from fairway.model.quantities import UNLIMITED, format_amount
+from fairway.model.amounts import readable
+from fairway.model.quantities import UNLIMITED, quantity_of
 
 _ONE_CPU: Final = 1000
 _DECLARED: Final = {"cpu": "--cpus", "memory": "--memory", "nvidia.com/gpu": "--gpus"}
@@ -80,15 +81,15 @@ class Circumstances(NamedTuple):
     """The highest priority that the user who asks may give it."""
 
 
-def amount(resource: str, value: int) -> str:
-    """An amount as people write it: `6 CPUs`, `16Gi of memory`, `4 nvidia.com/gpu`."""
+def amount(resource: str, value: int, *, down: bool = False) -> str:
+    """An amount with its unit: `6 CPUs`, `0.5Gi of memory`, `4 nvidia.com/gpu`; `down` rounds memory down."""
     if value >= UNLIMITED:
         return f"any amount of {resource}"
     if resource == "cpu":
         return "1 CPU" if value == _ONE_CPU else f"{_bare(resource, value)} CPUs"
     if resource == PODS:
         return "1 pod" if value == 1 else f"{value} pods"
-    text = format_amount(resource, value)
+    text = _bare(resource, value, down=down)
     return f"{text} of memory" if resource == "memory" else f"{text} {resource}"
 
 
@@ -97,11 +98,11 @@ def _order(resource: str) -> tuple[int, str]:
     return ("cpu", "memory").index(resource) if resource in {"cpu", "memory"} else 2, resource
 
 
-def _bare(resource: str, value: int) -> str:
-    """The same without the unit."""
+def _bare(resource: str, value: int, *, down: bool = False) -> str:
+    """The amount without the name of the resource."""
     if resource == "cpu":
         return f"{(Decimal(value) / _ONE_CPU).normalize():f}"
-    return format_amount(resource, value)
+    return readable(resource, quantity_of(resource, value).nanos, down=down)
 
 
 # Why it waits, in a sentence
@@ -167,7 +168,7 @@ def _lacks(reasons: Sequence[Reason]) -> str:
 
 
 def _free(reason: Reason) -> str:
-    return _bare(reason.resource, max(0, reason.requested - reason.missing))
+    return _bare(reason.resource, max(0, reason.requested - reason.missing), down=True)
 
 
 def obstacle(reason: Reason, cluster_queue: str) -> str:
@@ -185,7 +186,7 @@ def obstacle(reason: Reason, cluster_queue: str) -> str:
         case Code.AFFINITY_MISMATCH if reason.detail:
             return reason.detail
         case Code.NO_NODE if reason.resource:
-            has = f"more than {_bare(resource, reason.capacity)}" if reason.capacity else "any"
+            has = f"more than {_bare(resource, reason.capacity, down=True)}" if reason.capacity else "any"
             return f"asks for {amount(resource, reason.requested)} in one pod, and no machine here has {has}"
         case Code.NO_NODE:
             return reason.detail
@@ -193,7 +194,7 @@ def obstacle(reason: Reason, cluster_queue: str) -> str:
             return f"flavor {flavor} does not have the node labels that the job asks for"
         case Code.EXCEEDS_MAXIMUM:
             besides = f" besides {amount(resource, reason.assumed)} of its other pods" if reason.assumed else ""
-            most = amount(resource, reason.capacity)
+            most = amount(resource, reason.capacity, down=True)
             return f"asks for {amount(resource, reason.requested)}{besides}, and {flavor} never has more than {most}"
         case Code.INSUFFICIENT_UNUSED:
             return _lacks([reason])
@@ -243,8 +244,8 @@ def _change(reason: Reason, queue: str) -> str:
     match reason.code:
         case Code.EXCEEDS_MAXIMUM:
             return (
-                f"the queue can never give more than {amount(resource, reason.capacity)} in {flavor}: ask for less, or "
-                f"raise nominalQuota of {resource} in ClusterQueue {queue}"
+                f"the queue can never give more than {amount(resource, reason.capacity, down=True)} in {flavor}: "
+                f"ask for less, or raise nominalQuota of {resource} in ClusterQueue {queue}"
             )
         case Code.RESOURCE_NOT_COVERED:
             return f"ask for no {resource}, choose another queue, or give ClusterQueue {queue} a quota for it"
@@ -254,7 +255,9 @@ def _change(reason: Reason, queue: str) -> str:
             return f"let the job tolerate {reason.detail} to use {flavor}, or choose another queue"
         case Code.NO_NODE if reason.resource in _DECLARED:
             most = (
-                f"the largest machine has {amount(resource, reason.capacity)}" if reason.capacity else "there is none"
+                f"the largest machine has {amount(resource, reason.capacity, down=True)}"
+                if reason.capacity
+                else "there is none"
             )
             option = f"`fairway up {_DECLARED[resource]} …` declares more for this one"
             return f"ask for what a machine here can give: {most}; {option}"

@@ -56,7 +56,7 @@ def _names_queue(manifest: Manifest) -> bool:
 
 def sentence(found: Sequence[Outsider]) -> str:
     """How many there are, what they take and who they are; empty if there are none."""
-    from fairway.cli.amounts import readable  # noqa: PLC0415
+    from fairway.model.amounts import readable  # noqa: PLC0415
 
     if not found:
         return ""

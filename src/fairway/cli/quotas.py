@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from fairway.cli import tables
-from fairway.cli.amounts import number, readable, unit
 from fairway.cli.outside import Outsider
 from fairway.cli.tables import Column, Screen
+from fairway.model.amounts import number, readable, unit
 from fairway.model.quantities import Quantity
 
 API: Final = "kueue.x-k8s.io/v1beta2"

@@ -280,7 +280,7 @@ def _until_gone(server: "Server", team: "Team", *, with_namespace: bool) -> None
 def list_teams(*, output: str, **where: Any) -> None:
     """Show all teams: their quotas, what they use of them, and how many of their jobs run and wait."""
     from fairway.cli import tables  # noqa: PLC0415 - help must be quick
-    from fairway.cli.amounts import readable  # noqa: PLC0415
+    from fairway.model.amounts import readable  # noqa: PLC0415
     from fairway.cli.quotas import cluster_queue, pool_record  # noqa: PLC0415
     from fairway.cli.teamwork import Server  # noqa: PLC0415
     from fairway.model import teams as model  # noqa: PLC0415
@@ -363,7 +363,7 @@ def _amount(option: str, text: str) -> Any:
 
 
 def _described(queue: dict[str, Any]) -> str:
-    from fairway.cli.amounts import readable  # noqa: PLC0415
+    from fairway.model.amounts import readable  # noqa: PLC0415
     from fairway.model import teams as model  # noqa: PLC0415
     from fairway.model.quantities import Quantity  # noqa: PLC0415
 

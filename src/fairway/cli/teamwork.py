@@ -10,6 +10,7 @@ from fairway.errors import FairwayError, Forbidden, NotFound
 from fairway.model import commitment, teams
 from fairway.model.accelerators import LABEL as ACCELERATOR
 from fairway.model.accelerators import declared_gpus
+from fairway.model.amounts import readable
 from fairway.model.quantities import ZERO, Quantity, amount_of, quantity_of
 from fairway.model.teams import Quotas, Share
 
@@ -175,7 +176,9 @@ class Server:
         if spec == queue["spec"]:
             return [], ""
         changes = {name: spec.get(name) for name in ("cohortName", "preemption", "resourceGroups")}
-        said = ", ".join(f"{_short(share.resource)} {amount}" for share, amount in left.items())
+        said = ", ".join(
+            f"{_short(share.resource)} {readable(share.resource, amount.nanos)}" for share, amount in left.items()
+        )
         return [
             patch(queue, {"spec": changes}),
             patch(memory, {"data": {_MADE[2]: _text(spec)}}),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fairway.model.amounts import is_binary, readable
 from fairway.model.quantities import Quantity
 
 _MOST_NAMED: Final = 5
@@ -45,18 +46,18 @@ def warnings(queues: Mapping[str, Amounts], nodes: Mapping[str, Amounts]) -> lis
     found = []
     for resource, amount in sorted(_sum(queues).items()):
         has = there.get(resource, 0)
-        if not has < amount < (_UNLIMITED_BYTES if _is_bytes(resource) else _UNLIMITED) or (
+        if not has < amount < (_UNLIMITED_BYTES if is_binary(resource) else _UNLIMITED) or (
             resource not in _ALWAYS_COMPARED and resource not in there
         ):
             continue
         parts = sorted(((part.get(resource, 0), name) for name, part in queues.items()), reverse=True)
-        shown = [f"{name} {_shown(resource, part)}" for part, name in parts if part]
+        shown = [f"{name} {readable(resource, part)}" for part, name in parts if part]
         rest = len(shown) - _MOST_NAMED
         listed = ", ".join(shown[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
-        promise = f"all ClusterQueues together have a quota of {_shown(resource, amount)} {resource} ({listed})"
+        promise = f"all ClusterQueues together have a quota of {readable(resource, amount)} {resource} ({listed})"
         if len(shown) == 1:
-            promise = f"ClusterQueue {parts[0][1]} has a quota of {_shown(resource, amount)} {resource}"
-        found.append(f"{promise}, and the nodes have {_shown(resource, has)}: what is admitted beyond that waits")
+            promise = f"ClusterQueue {parts[0][1]} has a quota of {readable(resource, amount)} {resource}"
+        found.append(f"{promise}, and the nodes have {readable(resource, has)}: what is admitted beyond that waits")
     return found
 
 
@@ -66,18 +67,3 @@ def _sum(parts: Mapping[str, Amounts]) -> dict[str, int]:
         for resource, amount in part.items():
             total[resource] = total.get(resource, 0) + amount
     return total
-
-
-def _is_bytes(resource: str) -> bool:
-    return resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
-
-
-def _shown(resource: str, nanos: int) -> str:
-    amount = nanos / 10**9
-    if not _is_bytes(resource):
-        return f"{amount:g}"
-    for unit in ("", "Ki", "Mi"):
-        if amount < 1024:
-            return f"{amount:.4g}{unit}"
-        amount /= 1024
-    return f"{amount:.4g}Gi"

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from fairway.cli import amounts
+from fairway.model.amounts import gi
 
 PENDING, STARTING, RUNNING, RECOVERING, CANCELLING = "PENDING", "STARTING", "RUNNING", "RECOVERING", "CANCELLING"
 LIVE: Final = frozenset({"", PENDING, STARTING, RUNNING, RECOVERING, CANCELLING})
@@ -299,7 +300,7 @@ def _each(resources: Any, candidate: int) -> list[str]:
     if memory is not None:
         size = amounts.task_memory(memory)
         least = "+" if str(memory).endswith("+") else ""
-        found.append(f"{amounts.gi(size)}{least}" if size is not None else str(memory))
+        found.append(f"{gi(size)}{least}" if size is not None else str(memory))
     if accelerators:
         models = amounts.task_accelerators(accelerators)
         found.append(" or ".join(f"{model}:{count}" for model, count in models.items()) or str(accelerators))

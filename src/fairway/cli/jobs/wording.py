@@ -9,7 +9,6 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from fairway.cli.amounts import of_quantity
 from fairway.cli.jobs.records import (
     CANCELLING,
     RECOVERING,
@@ -28,6 +27,7 @@ from fairway.cli.jobs.records import (
     requested,
 )
 from fairway.cli.tables import duration, plain
+from fairway.model.amounts import of_quantity
 
 _MOST_NAMES: Final = 8
 """How many of those who are ahead or hold something are named; the others are counted."""
