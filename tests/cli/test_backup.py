@@ -194,7 +194,7 @@ def test_what_ended_is_not_run_again_and_what_had_not_ended_is_held_unless_it_sh
         fairway("backup", str(copy))
     ran.unlink()
     said = elsewhere.run("restore", *(["--resume"] if resume else []), str(copy)).stderr
-    assert ("Held, because they had not ended" in said) is not resume
+    assert ("Held, since they had not ended" in said) is not resume
 
     with Server(elsewhere.state, "--cpus", "8", jobs=True) as server:
         if resume:

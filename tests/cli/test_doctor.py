@@ -267,7 +267,7 @@ def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     assert code == 1
     assert "✗ " in output
-    assert "is it up, and may you use it?" in output
+    assert "check that the server runs and that your token is valid" in output
 
 
 def test_a_state_directory_that_is_none(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_what_cannot_be_looked_at_is_a_finding(tmp_path: Path, monkeypatch: pyte
     said = Here(tmp_path, capsys).tried("doctor")
 
     assert said.code == 1
-    assert "/the/lock cannot be looked at: Permission denied" in said.output
+    assert "/the/lock cannot be read: Permission denied" in said.output
 
 
 def test_commands_to_copy_are_quoted(tmp_path: Path) -> None:

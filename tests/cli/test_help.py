@@ -1,5 +1,7 @@
 """`--help` of every command, and what is said to those who mistype."""
 
+import re
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -111,3 +113,15 @@ def test_who_mistypes_is_helped(typed: list[str], want: str) -> None:
 
     assert result.exit_code == 2
     assert want in result.output
+
+
+OUTDATED = re.compile(
+    r"\b(so many|whoever|nobody|somebody|is told|are told|as things are|what to call it|say so)\b", re.IGNORECASE
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_is_in_plain_words(words: tuple[str, ...]) -> None:
+    text = " ".join(CliRunner().invoke(fairway, [*words, "--help"]).output.split())
+
+    assert OUTDATED.findall(text) == []

@@ -90,11 +90,11 @@ def test_a_server_that_starts_by_itself_has_what_the_last_up_was_told(fairway: C
     fairway("up", "--port", "0", "--gpus", "T4:2")
     late = fairway.run("up", "--gpus", "4")
     assert late.returncode == 0
-    assert "stays as it is: --gpus counts if given again after `fairway shutdown`" in late.stderr
+    assert "was not changed. To apply --gpus, run `fairway shutdown` first." in late.stderr
 
     fairway("shutdown")
     told = fairway.run("queues")
-    assert "starting one as the last `fairway up` did: --port 0 --gpus T4:2 ..." in told.stderr
+    assert "starting one with the options of the last `fairway up`: --port 0 --gpus T4:2 ..." in told.stderr
     assert gpus() == "2"
 
     fairway("shutdown")
@@ -116,13 +116,13 @@ def test_a_later_up_keeps_what_it_does_not_say_and_names_it(fairway: CommandLine
 
     second = fairway.run("up", "--cpus", "8")
     assert (
-        "Kept from before: --port 0 --memory 8Gi --gpus T4:8 --api-only (`fairway up --reset` forgets it)."
+        "Saved options used: --port 0 --memory 8Gi --gpus T4:8 --api-only (`fairway up --reset` discards them)."
         in second.stderr
     )
     assert remembered(fairway.state).words == "--port 0 --cpus 8 --memory 8Gi --gpus T4:8 --api-only"
 
     third = fairway.run("up", "--cpus", "16")
-    assert "stays as it is" in third.stderr
+    assert "was not changed" in third.stderr
     assert remembered(fairway.state).cpus == "8"
     fairway("shutdown")
     fairway("up", "--reset", "--port", "0", "--api-only")

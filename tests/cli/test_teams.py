@@ -44,7 +44,7 @@ def test_a_team_is_made_used_changed_and_removed(fairway: CommandLine, server: S
         0,
         "Team vision: namespace vision, 4 CPUs, 16Gi memory, 2 GPUs, borrows from other teams.\n",
     )
-    assert "The default queue has what the teams leave: CPUs 4, memory 16Gi, GPUs 2." in added.stderr
+    assert "The default queue has the quota that the teams leave: CPUs 4, memory 16Gi, GPUs 2." in added.stderr
     assert there(server, *TEAM) == [200, 200, 200]
     assert quotas(server, "vision") == {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "2"}
     assert quotas(server, "cluster-queue") == {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "2"}
@@ -68,7 +68,7 @@ def test_adding_again_changes_nothing_and_other_values_are_refused(fairway: Comm
     fairway("teams", "add", "vision", "--cpus", "4")
     before = server.call("GET", TEAM[1]).body["metadata"]["generation"]
 
-    assert fairway("teams", "add", "vision", "--cpus", "4") == "Team vision is there already, as asked.\n"
+    assert fairway("teams", "add", "vision", "--cpus", "4") == "Team vision already exists, unchanged.\n"
     assert "`fairway teams set vision`" in fairway.refused("teams", "add", "vision", "--cpus", "5")
     assert server.call("GET", TEAM[1]).body["metadata"]["generation"] == before
 
@@ -105,7 +105,7 @@ def test_a_team_with_jobs_is_removed_only_on_demand(fairway: CommandLine, server
 
     said = fairway.refused("teams", "remove", "vision")
     assert "team vision has jobs that have not ended (managedjobs/job-1" in said
-    assert "say -y" in said
+    assert "add -y to confirm" in said
     assert there(server, *TEAM) == [200, 200, 200]
 
     assert fairway("teams", "remove", "vision", "-y") == "Removed team vision and namespace vision.\n"
@@ -127,7 +127,7 @@ def test_more_quota_than_the_machine_has_is_warned_of(fairway: CommandLine, serv
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["add", "vision"], "--cpus: say how many are theirs", id="no quota"),
+        pytest.param(["add", "vision"], "--cpus is required", id="no quota"),
         pytest.param(["add", "vision", "--cpus", "many"], "--cpus many: give an amount", id="no amount"),
         pytest.param(["add", "vision", "--cpus", "-1"], "--cpus -1: give an amount", id="less than nothing"),
         pytest.param(["add", "vision", "--cpus", "1", "--gpus", "V100:1"], "no machine here has that model; there is",
@@ -135,7 +135,7 @@ def test_more_quota_than_the_machine_has_is_warned_of(fairway: CommandLine, serv
         pytest.param(["add", "Vision!", "--cpus", "1"], "Vision!", id="no name"),
         pytest.param(["add", "cluster-queue", "--cpus", "1"], "is not a team's", id="the name of another queue"),
         pytest.param(["set", "vision", "--cpus", "1"], "there is no team 'vision'", id="set: no team"),
-        pytest.param(["set", "vision"], "say what to change", id="set: nothing"),
+        pytest.param(["set", "vision"], "nothing to change: give --cpus", id="set: nothing"),
         pytest.param(["remove", "vision"], "there is no team 'vision'", id="remove: no team"),
     ],
 )  # fmt: skip
@@ -163,7 +163,7 @@ def test_a_model_of_gpus_is_its_flavor_where_there_are_several(fairway: CommandL
     merge = "application/merge-patch+json"
     assert server.call("PATCH", f"{KUEUE}/clusterqueues/cluster-queue", patch, content_type=merge).code == 200
 
-    assert "say the model" in fairway.refused("teams", "add", "vision", "--cpus", "1", "--gpus", "2")
+    assert "give the model" in fairway.refused("teams", "add", "vision", "--cpus", "1", "--gpus", "2")
     fairway("teams", "add", "vision", "--cpus", "1", "--gpus", "T4:1,V100:3")
 
     flavors = server.call("GET", TEAM[1]).body["spec"]["resourceGroups"][1]["flavors"]

@@ -95,26 +95,43 @@ def test_add_gives_what_was_asked_for_and_says_it(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        pytest.param(["add", "ben"], 2, "say what ben may do: --team TEAM; or --role ROLE with", id="nothing is said"),
-        pytest.param(["add", "ben", "--role", "editor"], 2, "--role editor: say where:", id="a role without a place"),
-        pytest.param(["add", "ben", "-n", "research"], 2, "say which role they get", id="a place without a role"),
+        pytest.param(["add", "ben"], 2, "give ben a role: --team TEAM; or --role ROLE with", id="nothing is said"),
         pytest.param(
-            ["add", "ben", "--role", "admin", "--everywhere", "-n", "a"], 2, "is all namespaces", id="both places"
+            ["add", "ben", "--role", "editor"], 2, "--role editor: also give --team", id="a role without a place"
         ),
-        pytest.param(["add", "ben", "--team", "hearing"], 2, "there is no such team; there is vision", id="no team"),
+        pytest.param(
+            ["add", "ben", "-n", "research"],
+            2,
+            "give a role: --role admin, editor or viewer",
+            id="a place without a role",
+        ),
+        pytest.param(
+            ["add", "ben", "--role", "admin", "--everywhere", "-n", "a"],
+            2,
+            "cannot be combined with --team or --namespace",
+            id="both places",
+        ),
+        pytest.param(
+            ["add", "ben", "--team", "hearing"], 2, "--team hearing: no such team; there is vision", id="no team"
+        ),
         pytest.param(["add", "a b", "--team", "vision"], 1, 'User "a b" is invalid: name: Invalid value', id="no name"),
         pytest.param(["add", "ben", "--role", "root"], 2, "'root' is not one of 'admin', 'editor'", id="no role"),
         pytest.param(["add", "b", "--expires", "soon"], 2, "'soon' is not a time; write a number", id="no time"),
         pytest.param(["add", "admin", "--team", "vision"], 1, 'user "admin" already exists', id="there already"),
         pytest.param(["edit", "eve", "--team", "vision"], 1, 'user "eve" not found', id="edit: no user"),
-        pytest.param(["edit", "admin"], 2, "say what to change", id="edit: nothing is said"),
+        pytest.param(["edit", "admin"], 2, "nothing to change: give a role or a group", id="edit: nothing is said"),
         pytest.param(["edit", "admin", "--no-namespace", "x"], 2, "no role is held in namespace x", id="edit: no role"),
         pytest.param(["edit", "admin", "--no-group", "x"], 2, "admin is not in group x", id="edit: not in the group"),
         pytest.param(["remove", "eve"], 1, 'user "eve" not found', id="remove: no user"),
         pytest.param(["token", "eve"], 1, 'user "eve" not found', id="token: no user"),
         pytest.param(["token", "admin", "--revoke", "x"], 1, 'user "admin" has no token "x"', id="token: no token"),
-        pytest.param(["token", "e", "--revoke", "x", "--expires", "1d"], 2, "--revoke ends a token", id="both"),
-        pytest.param(["groups", "add", "ml"], 2, "say what ml may do", id="a group without roles"),
+        pytest.param(
+            ["token", "e", "--revoke", "x", "--expires", "1d"],
+            2,
+            "--revoke cannot be combined with --expires or --output",
+            id="both",
+        ),
+        pytest.param(["groups", "add", "ml"], 2, "give ml a role", id="a group without roles"),
         pytest.param(["groups", "remove", "ml"], 1, 'group "ml" not found', id="no group"),
     ],
 )
@@ -133,7 +150,7 @@ def test_what_is_refused_changes_nothing(server: Server, arguments: list[str], c
 def test_a_namespace_or_group_that_is_not_there_yet_is_warned_of(server: Server) -> None:
     said = done(server, "add", "ben", "--role", "editor", "-n", "reserch", "--group", "ml").stderr
 
-    assert "Warning: there is no namespace 'reserch' yet" in said
+    assert "Warning: namespace 'reserch' does not exist yet" in said
     assert "Warning: group 'ml' has no roles yet; `fairway users groups add ml` gives it some." in said
 
 

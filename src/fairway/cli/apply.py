@@ -1,4 +1,4 @@
-"""`fairway apply`: create or change what files say."""
+"""`fairway apply`: create or update objects from files."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,16 +25,16 @@ _BOOKS: Final = frozenset({"managedFields", "resourceVersion"})
     required=True,
     metavar="FILE|DIR|-",
     shell_complete=files,
-    help="What to apply.",
+    help="Manifests to apply: a file, a directory, or - for standard input.",
 )
-@click.option("--force-conflicts", is_flag=True, help="Take over fields that others have set.")
-@click.option("--dry-run", is_flag=True, help="Let the server check everything, and change nothing.")
+@click.option("--force-conflicts", is_flag=True, help="Take ownership of fields that other field managers set.")
+@click.option("--dry-run", is_flag=True, help="Validate on the server; change nothing.")
 @object_options
 def apply(*, files: tuple[str, ...], force_conflicts: bool, dry_run: bool, **where: Any) -> None:
-    """Create or change what files say.
+    """Create or update objects from files.
 
-    Files hold YAML, with any number of documents, or JSON; of a directory all such files are taken. Everything is
-    tried, and the command fails if anything did.
+    Files are YAML, with one or more documents, or JSON; a directory means all such files in it. Every object is tried;
+    the exit code is 1 if any failed.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def apply(*, files: tuple[str, ...], force_conflicts: bool, dry_run: bool, **whe
 
 
 def _applied(session: "Session", resources: "Resources", document: "Document", *, force: bool, dry_run: bool) -> str:
-    """Send one object, and say what became of it."""
+    """Apply one object; the line to print."""
     from fairway.errors import NotFound  # noqa: PLC0415
 
     manifest = document.manifest

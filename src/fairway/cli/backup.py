@@ -9,15 +9,15 @@ from fairway.cli.options import state_option
 
 @click.command()
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--logs", is_flag=True, help="Also what jobs and the server wrote.")
-@click.option("--no-results", is_flag=True, help="Leave out what jobs left in their working directories.")
+@click.option("--logs", is_flag=True, help="Include the logs of jobs and of the server.")
+@click.option("--no-results", is_flag=True, help="Leave out the working directories of jobs.")
 @state_option
 def backup(target: Path, *, logs: bool, no_results: bool, state: Path) -> None:
-    """Copy everything a server needs to TARGET, a tar file, whether or not a server runs.
+    """Write a backup of the server to TARGET, a tar file; the server may be running.
 
-    Taken are the database as of one moment, users, certificates, configuration, archives, checkpoints and results of
-    jobs. The database is checked first, and the file is read again and compared at the end: a damaged page is an
-    error, and leaves no file behind. `fairway restore` puts it back. Keep it safe: it holds tokens and keys.
+    It holds a consistent copy of the database, users, certificates, configuration, archives, checkpoints and the
+    results of jobs. The database is checked first, and the file is read back and compared at the end; on an error no
+    file is left. Restore it with `fairway restore`. Keep it safe: it contains tokens and keys.
 
     \b
     Examples:
@@ -43,8 +43,8 @@ def backup(target: Path, *, logs: bool, no_results: bool, state: Path) -> None:
     if shows:
         click.echo("\r\x1b[K", nl=False, err=True)
     for name in content.changing:
-        tell(f"Warning: {name} was written to while it was copied; the copy is of a moment in between.")
+        tell(f"Warning: {name} changed while it was copied; the copy may mix old and new content.")
     for name in content.left_out:
-        tell(f"Left out: {name}, which is no file.")
+        tell(f"Skipped {name}: not a regular file.")
     size = target.stat().st_size / 1e6
-    click.echo(f"Copied {content.files} files to {target} ({size:.1f} MB); read again and compared.")
+    click.echo(f"Copied {content.files} files to {target} ({size:.1f} MB); verified.")

@@ -25,7 +25,7 @@ _HEAD: Final = frozenset({"apiVersion", "kind", "metadata"})
 @click.argument("words", nargs=-1, required=True, metavar="KIND NAME... | KIND/NAME...", shell_complete=kinds_and_names)
 @object_options
 def describe(*, words: tuple[str, ...], **where: Any) -> None:
-    """All about one object, with what happened to it.
+    """Show all fields of objects, and their events.
 
     \b
     Examples:

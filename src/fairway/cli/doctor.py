@@ -1,4 +1,4 @@
-"""`fairway doctor`: looks for what is wrong, and says how to put it right."""
+"""`fairway doctor`: checks the installation and prints how to fix what is wrong."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +20,10 @@ _MARKS: Final = {"ok": ("✓", "ok"), "warning": ("!", "!"), "broken": ("✗", "
 @output_option
 @session_options
 def doctor(*, output: str, state: Path, kubeconfig: Path | None, context: str, namespace: str | None) -> None:
-    """Look for what is wrong, and say how to put it right.
+    """Check the installation, the server and the queues, and print how to fix problems.
 
-    ✓ is fine, ! is worth knowing, ✗ is broken; each of the last two comes with a way out. Nothing is changed, and no
-    server is started. The exit code is 1 if something is broken.
+    ✓ is OK, ! a warning, ✗ an error; warnings and errors come with a fix. Changes nothing and starts no server. The
+    exit code is 1 if there is an error.
 
     \b
     Examples:
@@ -40,14 +40,14 @@ def doctor(*, output: str, state: Path, kubeconfig: Path | None, context: str, n
 
 
 def _whatever_happens(findings: "Iterator[Finding]") -> "Iterator[Finding]":
-    """A file that cannot be looked at is a finding, too."""
+    """Report a file that cannot be read as a finding."""
     from fairway.cli import checks  # noqa: PLC0415 - help must not wait for it
 
     try:
         yield from findings
     except OSError as error:
-        what = f"{error.filename or 'a file'} cannot be looked at: {error.strerror or error}"
-        yield checks.broken("files", what, "see who may read it with `ls -l`; the checks after this one were left out")
+        what = f"{error.filename or 'a file'} cannot be read: {error.strerror or error}"
+        yield checks.broken("files", what, "check its owner and mode with `ls -l`; the remaining checks were skipped")
 
 
 def _findings(state: Path, kubeconfig: Path | None, context: str, namespace: str | None) -> "Iterator[Finding]":
@@ -79,8 +79,8 @@ def _findings(state: Path, kubeconfig: Path | None, context: str, namespace: str
         with open_rest(path, context) as rest:
             yield from _of_server(rest, state if own else None, namespace)
     except FairwayError as error:
-        way_out = f"see {state / 'server.log'}; `fairway shutdown` and `fairway up` start it again" if own else ""
-        yield checks.broken("server", str(error), way_out or "is it up, and may you use it?")
+        way_out = f"see {state / 'server.log'}; restart it with `fairway shutdown` and `fairway up`" if own else ""
+        yield checks.broken("server", str(error), way_out or "check that the server runs and that your token is valid")
 
 
 def _of_server(rest: "Rest", state: Path | None, namespace: str | None) -> "Iterator[Finding]":
@@ -102,7 +102,7 @@ def _of_server(rest: "Rest", state: Path | None, namespace: str | None) -> "Iter
 
 
 def as_text(found: "list[Finding]", on: tables.Screen) -> str:
-    """A line for each finding, and the way out below it."""
+    """A line for each finding, and its fix below it."""
     lines = []
     for one in found:
         mark = _MARKS[one.severity][0 if on.unicode else 1]

@@ -23,17 +23,19 @@ Found = TypeVar("Found")
 @click.argument(
     "words", nargs=-1, required=True, metavar="KIND[,KIND] [NAME]... | KIND/NAME...", shell_complete=kinds_and_names
 )
-@click.option("--selector", "-l", metavar="LABELS", help="Only those with these labels, such as team=a.")
-@click.option("--field-selector", metavar="FIELDS", help="Only those with these fields, such as status.phase=Running.")
+@click.option("--selector", "-l", metavar="LABELS", help="Only objects with these labels, such as team=a.")
+@click.option(
+    "--field-selector", metavar="FIELDS", help="Only objects with these fields, such as status.phase=Running."
+)
 @click.option(
     "--output",
     "-o",
     type=click.Choice(["table", "wide", "json", "yaml", "name"]),
     default="table",
     show_default=True,
-    help="In which form.",
+    help="Output format.",
 )
-@click.option("--watch", "-w", "watching", is_flag=True, help="Go on, and print what changes.")
+@click.option("--watch", "-w", "watching", is_flag=True, help="Keep watching, and print changes.")
 @all_namespaces_option
 @object_options
 def get(
@@ -47,8 +49,8 @@ def get(
 ) -> None:
     """List objects of any kind.
 
-    A kind goes by its plural, singular or short name, as `fairway get workloads`, `workload` or `wl`; with its group
-    where that is not enough: `workloads.kueue.x-k8s.io`.
+    KIND is a plural, singular or short name, such as `workloads`, `workload` or `wl`; add the group where the name is
+    ambiguous: `workloads.kueue.x-k8s.io`.
 
     \b
     Examples:
@@ -62,7 +64,7 @@ def get(
     with open_session(**where) as session:
         asked = targets_of(discover(session.rest), words)
         if session.all_namespaces and any(names for _, names in asked):
-            raise click.UsageError("a name is one in a namespace: give --namespace, not --all-namespaces")
+            raise click.UsageError("an object with a name is in one namespace: give --namespace, not --all-namespaces")
         query = {"labelSelector": selector, "fieldSelector": field_selector}
         if watching:
             if len(asked) > 1 or len(asked[0][1]) > 1:

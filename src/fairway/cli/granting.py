@@ -68,15 +68,25 @@ def grant_options(command: Command) -> Command:
         click.option(
             "--role",
             type=click.Choice(["admin", "editor", "viewer"]),
-            help="What they may do.  [default: editor with --team]",
+            help="Role to give.  [default: editor with --team]",
         ),
         click.option(
-            "--team", "-t", "teams", multiple=True, metavar="TEAM", help="In the namespace of this team; repeatable."
+            "--team",
+            "-t",
+            "teams",
+            multiple=True,
+            metavar="TEAM",
+            help="Give the role in the namespace of this team; repeatable.",
         ),
         click.option(
-            "--namespace", "-n", "namespaces", multiple=True, metavar="NS", help="In this namespace; repeatable."
+            "--namespace",
+            "-n",
+            "namespaces",
+            multiple=True,
+            metavar="NS",
+            help="Give the role in this namespace; repeatable.",
         ),
-        click.option("--everywhere", is_flag=True, help="On the whole server, in all namespaces."),
+        click.option("--everywhere", is_flag=True, help="Give the role on the whole server."),
     ]
     wrapped = cast("Command", with_grant)
     for option in reversed(options):
@@ -94,9 +104,17 @@ def withdrawing_options(command: Command) -> Command:
         return command(withdrawn=Withdrawn(no_teams, no_namespaces, no_everywhere), **rest)
 
     options = [
-        click.option("--no-team", "no_teams", multiple=True, metavar="TEAM", help="Take away the role in a team."),
-        click.option("--no-namespace", "no_namespaces", multiple=True, metavar="NS", help="The same for a namespace."),
-        click.option("--no-everywhere", is_flag=True, help="Take away the role on the whole server."),
+        click.option(
+            "--no-team", "no_teams", multiple=True, metavar="TEAM", help="Remove the role in this team; repeatable."
+        ),
+        click.option(
+            "--no-namespace",
+            "no_namespaces",
+            multiple=True,
+            metavar="NS",
+            help="Remove the role in this namespace; repeatable.",
+        ),
+        click.option("--no-everywhere", is_flag=True, help="Remove the role on the whole server."),
     ]
     wrapped = cast("Command", with_withdrawn)
     for option in reversed(options):
@@ -109,12 +127,12 @@ def bindings(session: "Session", grant: Grant) -> list[Binding]:
     role, teams, namespaces, everywhere = grant
     if not (teams or namespaces or everywhere):
         if role is not None:
-            raise click.UsageError(f"--role {role}: say where: --team TEAM, --namespace NS or --everywhere")
+            raise click.UsageError(f"--role {role}: also give --team TEAM, --namespace NS or --everywhere")
         return []
     if role is None and (namespaces or everywhere):
-        raise click.UsageError("say which role they get: --role admin, editor or viewer")
+        raise click.UsageError("give a role: --role admin, editor or viewer")
     if everywhere and (teams or namespaces):
-        raise click.UsageError("--everywhere is all namespaces: leave --team and --namespace out, or leave it out")
+        raise click.UsageError("--everywhere means all namespaces: it cannot be combined with --team or --namespace")
     role = role or "editor"
     if everywhere:
         return [{"role": role}]
@@ -128,8 +146,10 @@ def namespace_of_team(session: "Session", team: str) -> str:
     found = session.rest.get("/api/v1/namespaces", labelSelector=TEAM_LABEL)["items"]
     named = {one["metadata"]["labels"][TEAM_LABEL]: one["metadata"]["name"] for one in found}
     if team not in named:
-        there = f"there is {', '.join(sorted(named))}" if named else f"make it with `fairway teams add {team} --cpus N`"
-        raise click.UsageError(f"--team {team}: there is no such team; {there}")
+        there = (
+            f"there is {', '.join(sorted(named))}" if named else f"create it with `fairway teams add {team} --cpus N`"
+        )
+        raise click.UsageError(f"--team {team}: no such team; {there}")
     return str(named[team])
 
 
@@ -170,7 +190,7 @@ def _warn_of_missing(session: "Session", namespaces: Sequence[str]) -> None:
         try:
             session.rest.get(paths.resource("v1", "namespaces", None, name))
         except NotFound:
-            tell(f"Warning: there is no namespace {name!r} yet; the role counts once there is.")
+            tell(f"Warning: namespace {name!r} does not exist yet; the role takes effect once it does.")
 
 
 @contextmanager
@@ -186,6 +206,6 @@ def account_server(**where: Any) -> "Iterator[Session]":
             if "could not find the requested resource" not in str(error):
                 raise
             raise ApiError(
-                f"{session.rest.server} keeps no users of its own: on a Kubernetes cluster they are the cluster's, and "
-                "their roles are RBAC (`kubectl create rolebinding`)"
+                f"{session.rest.server} has no Fairway users: on a Kubernetes cluster use the users of the cluster and "
+                "RBAC (`kubectl create rolebinding`)"
             ) from None

@@ -9,14 +9,14 @@ from fairway.cli.launching import launching_options, run
 
 
 @click.command()
-@click.option("--cluster", "-c", default="", metavar="NAME", help="What to call it.  [default: one that is free]")
+@click.option("--cluster", "-c", default="", metavar="NAME", help="Name of the run.  [default: generated]")
 @launching_options
 @click.pass_context
 def launch(ctx: click.Context, /, *, task: tuple[str, ...], cluster: str, **given: Any) -> None:
     """Run a task once.
 
-    As `fairway jobs launch`, but after a preemption the task is not run again: it ends as FAILED. A name that is given
-    with -c is free again when its task has ended.
+    Like `fairway jobs launch`, but without recovery: a preempted task ends as FAILED. The name given with -c can be
+    used again once the task has ended.
 
     \b
     Examples:
@@ -29,5 +29,5 @@ def launch(ctx: click.Context, /, *, task: tuple[str, ...], cluster: str, **give
 
 def _next(name: str) -> str:
     return aligned(
-        [(f"status {name}", "where it stands"), (f"logs {name}", "what it writes"), (f"down {name}", "to end it")]
+        [(f"status {name}", "show its status"), (f"logs {name}", "follow its log"), (f"down {name}", "stop it")]
     )

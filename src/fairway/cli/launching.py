@@ -65,16 +65,23 @@ def launching_options(command: Command) -> Command:
     """What can be said about a task besides what its file says, and how it is launched."""
     options = [
         click.argument("task", nargs=-1, metavar="TASK.yaml | COMMAND...", shell_complete=files),
-        click.option("--yes", "-y", is_flag=True, help="Accepted as in SkyPilot; a launch asks nothing."),
-        click.option("--detach-run", "--detach", "-d", "detach", is_flag=True, help="Do not wait and show the logs."),
-        click.option("--async", "asynchronous", is_flag=True, help="Print nothing but the id, and return."),
-        click.option("--dryrun", is_flag=True, help="Check everything and say what would be done; send nothing."),
+        click.option("--yes", "-y", is_flag=True, help="Accepted for SkyPilot compatibility; launch never asks."),
+        click.option(
+            "--detach-run",
+            "--detach",
+            "-d",
+            "detach",
+            is_flag=True,
+            help="Return once submitted; do not follow the log.",
+        ),
+        click.option("--async", "asynchronous", is_flag=True, help="Print only the job id and return."),
+        click.option("--dryrun", is_flag=True, help="Validate and print what would be launched; submit nothing."),
         click.option(
             "--env",
             "envs",
             multiple=True,
             metavar="K[=V]",
-            help="A variable for the task; without a value, that of this shell. Can be given several times.",
+            help="Set an environment variable; without =V, copy it from this shell. Repeatable.",
         ),
         click.option(
             "--env-file",
@@ -82,14 +89,14 @@ def launching_options(command: Command) -> Command:
             multiple=True,
             metavar="FILE",
             shell_complete=files,
-            help="Variables, a line each: K=V.",
+            help="Read environment variables from a file, one K=V per line.",
         ),
         click.option(
             "--secret",
             "secrets",
             multiple=True,
             metavar="K[=V]",
-            help="As --env, for what nobody else may see. Without a value it stays out of the shell's history, too.",
+            help="Like --env, but stored in a Secret. Without =V the value stays out of the shell history.",
         ),
         click.option(
             "--secret-file",
@@ -97,43 +104,53 @@ def launching_options(command: Command) -> Command:
             multiple=True,
             metavar="FILE",
             shell_complete=files,
-            help="Secrets, a line each: K=V.",
+            help="Read secrets from a file, one K=V per line.",
         ),
-        click.option("--priority", metavar="INT|CLASS", help="How important: a number or a WorkloadPriorityClass."),
+        click.option("--priority", metavar="INT|CLASS", help="Priority: a number or a WorkloadPriorityClass."),
         click.option(
-            "--queue", default="", metavar="NAME", shell_complete=queue_names, help="The LocalQueue to wait in."
+            "--queue", default="", metavar="NAME", shell_complete=queue_names, help="LocalQueue to submit to."
         ),
-        click.option("--num-nodes", type=int, metavar="N", help="How many nodes, all at once."),
-        click.option("--cpus", default="", metavar="AMOUNT", help="CPUs of each node: 4, 0.5, 4+."),
-        click.option("--memory", default="", metavar="AMOUNT", help="Memory of each node: 16, 16GB, 16+."),
+        click.option("--num-nodes", type=int, metavar="N", help="Number of nodes; all start together."),
+        click.option("--cpus", default="", metavar="AMOUNT", help="CPUs per node: 4, 0.5, 4+."),
+        click.option("--memory", default="", metavar="AMOUNT", help="Memory per node: 16, 16GB, 16+."),
+        click.option("--gpus", default="", metavar="NAME:N", help="GPUs per node: T4:4, or a number for any model."),
         click.option(
-            "--gpus", default="", metavar="NAME:N", help="GPUs of each node: T4:4, or a number for any model."
+            "--disk-size",
+            default="",
+            metavar="AMOUNT",
+            help="Accepted for SkyPilot compatibility; disks have no quota.",
         ),
         click.option(
-            "--disk-size", default="", metavar="AMOUNT", help="Taken, as in SkyPilot; disks have no quota here."
+            "--infra", default="", metavar="INFRA", help="Where to run: k8s is this server, k8s/CONTEXT another one."
         ),
-        click.option("--infra", default="", metavar="INFRA", help="Where: k8s for here, k8s/CONTEXT for elsewhere."),
-        click.option("--image-id", default="", metavar="IMAGE", help="The container image, for where there are such."),
+        click.option(
+            "--image-id", default="", metavar="IMAGE", help="Container image, where the nodes run containers."
+        ),
         click.option(
             "--workdir",
             default="",
             metavar="DIR",
             shell_complete=directories,
-            help="The directory that the task works in a copy of, or none.  [default: this one, for a command]",
+            help="Run in a copy of this directory, or `none`.  [default: for a command, the current directory]",
         ),
         click.option(
-            "--in-place", is_flag=True, help="Work in the directory itself instead of a copy; on this machine only."
+            "--in-place", is_flag=True, help="Run in the directory itself instead of a copy; this machine only."
         ),
-        click.option("--max-duration", default="", metavar="TIME", help="End each attempt after 90s, 30m, 12h, 2d."),
         click.option(
-            "--job-recovery", default="", metavar="STRATEGY", help="Taken, as in SkyPilot; there is one way here."
+            "--max-duration", default="", metavar="TIME", help="Time limit for each attempt: 90s, 30m, 12h, 2d."
+        ),
+        click.option(
+            "--job-recovery",
+            default="",
+            metavar="STRATEGY",
+            help="Accepted for SkyPilot compatibility; there is one strategy.",
         ),
         click.option(
             "--config",
             "settings",
             multiple=True,
             metavar="K=V|FILE",
-            help="Configuration for this once, such as kubernetes.provision_timeout=600. Can be given several times.",
+            help="Override configuration for this launch, such as kubernetes.provision_timeout=600. Repeatable.",
         ),
         output_option,
         session_options,
@@ -205,7 +222,7 @@ def _read(words: Sequence[str], given: Mapping[str, Any]) -> "TaskFile":
     from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
 
     if not words:
-        raise click.UsageError("name a task file, or write the command to run: fairway jobs launch -- python train.py")
+        raise click.UsageError("give a task file or a command, such as: fairway jobs launch -- python train.py")
     if len(words) > 1:
         return bare_command(words, given)
     (word,) = words
@@ -372,7 +389,7 @@ def _warn_of_hopeless(session: Session, jobs: list[Manifest]) -> None:
     why = cannot_run(session, jobs[0])
     if why:
         who = f"job {title(jobs[0])}" if len(jobs) == 1 else f"jobs {ids(jobs)}"
-        tell(f"warning: {who} can never run as things are: {why}; `fairway jobs why {id_of(jobs[0])}` says what helps")
+        tell(f"warning: {who} can never run as things are: {why}; `fairway jobs why {id_of(jobs[0])}` explains")
 
 
 def _predecessor(session: Session, name: str) -> list[Manifest]:

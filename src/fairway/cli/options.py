@@ -20,17 +20,15 @@ state_option = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     callback=_expanded,
     metavar="DIR",
-    help="Where the server keeps its files.  [default: $FAIRWAY_STATE, else ~/.fairway]",
+    help="State directory of the server.  [default: $FAIRWAY_STATE, else ~/.fairway]",
 )
 
 
 def serving_options(command: Command) -> Command:
-    """What can be said about how a server listens."""
+    """The options of `up`, `serve` and `service install`."""
     options = [
         state_option,
-        click.option(
-            "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on."
-        ),
+        click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on."),
         click.option(
             "--port",
             type=int,
@@ -38,34 +36,32 @@ def serving_options(command: Command) -> Command:
             show_default=True,
             envvar="FAIRWAY_PORT",
             metavar="N",
-            help="The port to listen on; 0 lets the system choose. $FAIRWAY_PORT says it, too.",
+            help="Port to listen on; 0 picks a free one. Also $FAIRWAY_PORT.",
         ),
         click.option(
             "--tls-cert",
             type=click.Path(path_type=Path),
-            help="Certificate (PEM).  [default: one of the server's own, for this machine only]",
+            help="TLS certificate (PEM).  [default: self-signed, for this machine only]",
         ),
-        click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key (PEM)."),
+        click.option("--tls-key", type=click.Path(path_type=Path), help="Private key of --tls-cert (PEM)."),
         click.option(
             "--public-name",
             metavar="NAME",
-            help="The name that clients reach the server by; the certificate must have it.  [default: one it has]",
+            help="Host name for clients, as in the certificate.  [default: taken from the certificate]",
         ),
         click.option(
-            "--insecure", is_flag=True, help="Plain HTTP: tokens travel in the clear, and kubectl sends none."
+            "--insecure", is_flag=True, help="Serve plain HTTP: tokens are not encrypted, and kubectl sends none."
         ),
+        click.option("--cpus", metavar="AMOUNT", help="CPUs for jobs, such as 8.  [default: all CPUs of this machine]"),
         click.option(
-            "--cpus", metavar="AMOUNT", help="CPUs that jobs may use in all, such as 8.  [default: all there are]"
-        ),
-        click.option(
-            "--memory", metavar="AMOUNT", help="Memory that jobs may use in all, such as 16Gi.  [default: all there is]"
+            "--memory", metavar="AMOUNT", help="Memory for jobs, such as 16Gi.  [default: all memory of this machine]"
         ),
         click.option(
             "--gpus",
             metavar="[MODEL:]N[,...]",
-            help="GPUs that jobs may use, such as 8, T4:8 or V100:4,T4:2; may be more than there are.  [default: all]",
+            help="GPUs for jobs, such as 8, T4:8 or V100:4,T4:2; may exceed the real number.  [default: all]",
         ),
-        click.option("--api-only", is_flag=True, help="Serve the API alone: nothing is queued, no job is run."),
+        click.option("--api-only", is_flag=True, help="Serve only the API: run no scheduler and no jobs."),
     ]
     for option in reversed(options):
         command = option(command)

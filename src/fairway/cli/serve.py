@@ -11,7 +11,7 @@ from fairway.cli.options import serving_options
 from fairway.settings import Settings
 
 READY_FD = "FAIRWAY_READY_FD"
-"""Whoever started this process in the background reads the URL from this file descriptor."""
+"""File descriptor to write the URL to when ready; set by the parent of a background server."""
 
 
 @click.command()
@@ -19,9 +19,9 @@ READY_FD = "FAIRWAY_READY_FD"
 def serve(**options: Any) -> None:
     """Run the server in the foreground.
 
-    It serves the Kubernetes API for the kinds that Fairway knows, from one SQLite file in the state directory, and
-    writes a kubeconfig there (mode 0600) for kubectl and every other client. Ctrl-C ends it; nothing acknowledged is
-    lost, however it ends.
+    Serves the Kubernetes API for the kinds that Fairway supports, stored in one SQLite file in the state directory, and
+    writes a kubeconfig there (mode 0600) for kubectl and other clients. Ctrl-C stops it. Acknowledged writes survive a
+    crash.
 
     \b
     Examples:

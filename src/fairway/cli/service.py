@@ -71,7 +71,7 @@ def install(ctx: click.Context, /, *, system: bool, run_as: str | None, printed:
     units.must(unit, "restart", units.NAME)
     click.echo(f"Installed {unit.path}; the server runs, and starts with the machine.")
     if kept.words:
-        tell(f"Kept from before: {kept.words}.")
+        tell(f"Saved options used: {kept.words}.")
     if not system:
         tell("To let it run while you are not logged in: loginctl enable-linger")
 

@@ -72,7 +72,7 @@ def _session_options(command: Command, *short: str) -> Command:
         *short,
         metavar="NS",
         envvar="FAIRWAY_NAMESPACE",
-        help="The namespace.  [default: $FAIRWAY_NAMESPACE, else that of the context]",
+        help="Namespace.  [default: $FAIRWAY_NAMESPACE, else that of the context]",
     )
     return namespace(server_options(command))
 
@@ -86,14 +86,14 @@ def server_options(command: Command) -> Command:
             type=click.Path(dir_okay=False, path_type=Path),
             envvar=_KUBECONFIG,
             metavar="FILE",
-            help="How to reach another server.  [default: $FAIRWAY_KUBECONFIG, else that of --state]",
+            help="Kubeconfig of another server.  [default: $FAIRWAY_KUBECONFIG, else the one in --state]",
         ),
         click.option(
             "--context",
             default="",
             envvar=_CONTEXT,
             metavar="NAME",
-            help="Which context of the kubeconfig.  [default: $FAIRWAY_CONTEXT, else its current one]",
+            help="Context of the kubeconfig.  [default: $FAIRWAY_CONTEXT, else the current context]",
         ),
     ]
     for option in reversed(options):
@@ -103,7 +103,7 @@ def server_options(command: Command) -> Command:
 
 def all_namespaces_option(command: Command) -> Command:
     """`-A`, for commands that list."""
-    return click.option("--all-namespaces", "-A", is_flag=True, help="In all namespaces.")(command)
+    return click.option("--all-namespaces", "-A", is_flag=True, help="All namespaces.")(command)
 
 
 def yes_option(command: Command) -> Command:
@@ -119,7 +119,7 @@ def output_option(command: Command) -> Command:
         type=click.Choice(["table", "json"]),
         default="table",
         show_default=True,
-        help="The output format.",
+        help="Output format.",
     )(command)
 
 
@@ -186,8 +186,8 @@ def open_session(
         rest = open_rest(kubeconfig.expanduser(), context)
     else:
         raise NoServerError(
-            f"{kubeconfig}: there is no such file; --kubeconfig or {_KUBECONFIG} names how to reach a server, "
-            "without them it is the one of this machine"
+            f"{kubeconfig}: no such file; set --kubeconfig or {_KUBECONFIG} to the kubeconfig of a server, "
+            "or leave both out to use the server of this machine"
         )
     where = namespace or config.namespace or rest.namespace
     return Session(rest, config, where, own=kubeconfig is None, all_namespaces=all_namespaces)
@@ -211,7 +211,7 @@ def _start(state: Path) -> None:
     from fairway.cli.remembering import settings_as_before  # noqa: PLC0415
 
     settings, options = settings_as_before(state)
-    as_before = f" as the last `fairway up` did: {options.words}" if options.words else ""
+    as_before = f" with the options of the last `fairway up`: {options.words}" if options.words else ""
     tell(f"No server is running on {state}; starting one{as_before} ...")
     try:
         pid, url = background.ensure(settings)
@@ -219,10 +219,10 @@ def _start(state: Path) -> None:
         if "listen" not in str(error):
             raise
         raise background.DidNotStartError(
-            f"{error}\n`fairway up --help` says how it can be started; FAIRWAY_PORT=0 takes a free port."
+            f"{error}\nSee `fairway up --help`; FAIRWAY_PORT=0 picks a free port."
         ) from None
     if url:
-        tell(f"Fairway is up at {url} (process {pid}); `fairway shutdown` ends it.")
+        tell(f"Fairway is up at {url} (process {pid}); `fairway shutdown` stops it.")
     else:
         tell(f"Fairway is up (process {pid}).")
 

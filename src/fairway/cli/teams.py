@@ -24,13 +24,15 @@ class NotYetGoneError(ApiError):
 
 def _quota_options(command: F) -> F:
     options = [
-        click.option("--cpus", metavar="AMOUNT", help="CPUs that are always theirs, such as 4 or 500m."),
-        click.option("--memory", metavar="AMOUNT", help="Memory, such as 16Gi.  [default: the same part as of CPUs]"),
-        click.option("--gpus", metavar="[MODEL:]N,...", help="GPUs, such as 2, or by model: T4:2,V100:4."),
+        click.option("--cpus", metavar="AMOUNT", help="CPU quota, such as 4 or 500m."),
+        click.option(
+            "--memory", metavar="AMOUNT", help="Memory quota, such as 16Gi.  [default: in proportion to --cpus]"
+        ),
+        click.option("--gpus", metavar="[MODEL:]N,...", help="GPU quota, such as 2, or by model: T4:2,V100:4."),
         click.option(
             "--borrow/--no-borrow",
             default=None,
-            help="Use what other teams leave idle, until they want it back.  [default: no]",
+            help="Allow borrowing unused quota of other teams, until they reclaim it.  [default: no]",
         ),
     ]
     for option in reversed(options):
@@ -40,10 +42,10 @@ def _quota_options(command: F) -> F:
 
 @click.group(epilog="\b\nExamples:\n  fairway teams add vision --cpus 4 --gpus 2 --borrow\n  fairway teams list\n")
 def teams() -> None:
-    """Teams that share the machine, each with a quota of its own.
+    """Manage teams that share the machine, each with its own quota.
 
     A team is a namespace, a ClusterQueue in the cohort `teams` and a LocalQueue `default`, all three named or labelled
-    `fairway.dev/team`. They are ordinary objects, and can be changed with kubectl. Users join with
+    `fairway.dev/team`. They are ordinary objects that kubectl can change. Add users with
     `fairway users add NAME --team TEAM`.
     """
 
@@ -57,18 +59,16 @@ Examples:
 )
 @click.argument("name")
 @_quota_options
-@click.option("--in-namespace", metavar="NS", help="The team's namespace.  [default: that of the team's name]")
+@click.option("--in-namespace", metavar="NS", help="Namespace of the team.  [default: named like the team]")
 @server_options
 def add(*, name: str, in_namespace: str | None, borrow: bool | None, cpus: str | None, **options: Any) -> None:
-    """Make a team: its namespace, its quota and its queue, all or none.
+    """Add a team: its namespace, quota and queue, in one transaction.
 
-    Adding a team again as it is changes nothing; `fairway teams set` changes its quota. The default queue of the
-    server, unless somebody has changed it, keeps what the teams leave.
+    Adding an identical team again changes nothing; change its quota with `fairway teams set`. The default queue of the
+    server gets the quota that the teams leave, unless it was edited.
     """
     if cpus is None:
-        raise click.UsageError(
-            "--cpus: say how many are theirs; a team with none could only borrow (--cpus 0 --borrow)"
-        )
+        raise click.UsageError("--cpus is required; for a team that only borrows: --cpus 0 --borrow")
     amounts = {"cpus": cpus, "memory": options.pop("memory"), "gpus": options.pop("gpus")}
 
     def work(server: "Server") -> None:
@@ -89,15 +89,13 @@ def _unchanged_or_refused(
     from fairway.model import teams as model  # noqa: PLC0415
 
     if not model.is_team(present):
-        raise TeamError(f"there is a ClusterQueue {name!r} that is not a team's; choose another name for the team")
+        raise TeamError(f"ClusterQueue {name!r} exists and is not a team's; choose another name for the team")
     team = server.team(name)
     has = model.quotas_of(present)
     same = all(has.get(share) == amount for share, amount in quotas.items()) and model.borrows(present) == borrow
     if not same or (namespace and namespace != team.namespace):
-        raise TeamError(
-            f"team {name!r} is there already, with other values; change them with `fairway teams set {name}`"
-        )
-    click.echo(f"Team {name} is there already, as asked.")
+        raise TeamError(f"team {name!r} already exists with other values; change them with `fairway teams set {name}`")
+    click.echo(f"Team {name} already exists, unchanged.")
 
 
 def _make(server: "Server", name: str, namespace: str, quotas: "Quotas", *, borrow: bool) -> None:
@@ -112,7 +110,7 @@ def _make(server: "Server", name: str, namespace: str, quotas: "Quotas", *, borr
     if present is None:
         first = {"verb": "create", "manifest": home}
     elif owner := (present["metadata"].get("labels") or {}).get(model.LABEL):
-        raise TeamError(f"namespace {namespace!r} belongs to team {owner!r}; say another with --in-namespace")
+        raise TeamError(f"namespace {namespace!r} belongs to team {owner!r}; choose another with --in-namespace")
     else:
         first = patch(
             {"apiVersion": "v1", "kind": "Namespace", **present}, {"metadata": {"labels": {model.LABEL: name}}}
@@ -123,8 +121,8 @@ def _make(server: "Server", name: str, namespace: str, quotas: "Quotas", *, borr
     server.rest.transact(namespace, operations)
     click.echo(f"Team {name}: namespace {namespace}, {_described(queue)}.")
     _say(server, said)
-    tell(f"Let people in: fairway users add NAME --team {name}")
-    tell(f"Their jobs: fairway jobs launch --namespace {namespace} ...")
+    tell(f"Add users: fairway users add NAME --team {name}")
+    tell(f"Run jobs: fairway jobs launch --namespace {namespace} ...")
 
 
 @teams.command(
@@ -139,13 +137,13 @@ Examples:
 @_quota_options
 @server_options
 def set_team(*, name: str, borrow: bool | None, **options: Any) -> None:
-    """Change the quota of a team; what is not named stays. Jobs that run are not stopped."""
+    """Change the quota of a team; values not given stay. Running jobs go on."""
     from fairway.cli.teamwork import patch  # noqa: PLC0415 - help must be quick
     from fairway.model import teams as model  # noqa: PLC0415
 
     amounts = {key: options.pop(key) for key in ("cpus", "memory", "gpus")}
     if borrow is None and not any(amounts.values()):
-        raise click.UsageError("say what to change: --cpus, --memory, --gpus, --borrow or --no-borrow")
+        raise click.UsageError("nothing to change: give --cpus, --memory, --gpus, --borrow or --no-borrow")
 
     def work(server: "Server") -> None:
         queue = server.team(name).queue
@@ -163,14 +161,14 @@ def set_team(*, name: str, borrow: bool | None, **options: Any) -> None:
 
 @teams.command(epilog="\b\nExamples:\n  fairway teams remove vision\n  fairway teams remove vision --keep-namespace\n")
 @click.argument("name")
-@click.option("--keep-namespace", is_flag=True, help="Leave the namespace and what is in it; jobs there then wait.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask, even if the team has jobs.")
+@click.option("--keep-namespace", is_flag=True, help="Keep the namespace and its objects; its jobs wait for a queue.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @server_options
 def remove(*, name: str, keep_namespace: bool, yes: bool, **where: Any) -> None:
-    """Remove a team with its queue, its namespace and everything in that; returns when they are gone.
+    """Remove a team with its queue, its namespace and everything in it; return when all are deleted.
 
-    Asks if the team has jobs that run or wait, and refuses where nobody can answer. A namespace that was there before
-    the team stays.
+    Asks for confirmation if the team has running or waiting jobs; without a terminal it then needs -y. A namespace
+    that existed before the team stays.
     """
     from fairway.model import teams as model  # noqa: PLC0415
 
@@ -246,7 +244,7 @@ def _ask(server: "Server", team: "Team", *, goes: bool, yes: bool) -> None:
     what = "end and be deleted" if goes else "stay, without a queue"
     if not sys.stdin.isatty():
         raise TeamError(
-            f"team {team.name} has jobs that have not ended ({named}); they would {what}: say -y if they may"
+            f"team {team.name} has jobs that have not ended ({named}); they would {what}: add -y to confirm"
         )
     confirmed(f"Team {team.name} has jobs that have not ended ({named}). They {what}. Go on?", yes=False)
 
@@ -265,12 +263,12 @@ def _until_gone(server: "Server", team: "Team", *, with_namespace: bool) -> None
     while there := [path for path in awaited if server.rest.exists(path)]:
         if time.monotonic() > deadline:
             raise NotYetGoneError(
-                f"team {team.name} is being removed, and {there[0]} is still there: jobs of it may be ending; "
-                "`fairway teams list` shows it until it is gone"
+                f"team {team.name} is being removed, but {there[0]} still exists: its jobs may still be ending; "
+                "`fairway teams list` shows the team until it is deleted"
             )
         if not said:
             said = True
-            tell(f"Waiting until everything of team {team.name} has ended ...")
+            tell(f"Waiting for the objects of team {team.name} to be deleted ...")
         time.sleep(0.1)
 
 
@@ -278,12 +276,12 @@ def _until_gone(server: "Server", team: "Team", *, with_namespace: bool) -> None
 @output_option
 @server_options
 def list_teams(*, output: str, **where: Any) -> None:
-    """Show all teams: their quotas, what they use of them, and how many of their jobs run and wait."""
+    """List teams with their quotas, usage, and running and waiting jobs."""
     from fairway.cli import tables  # noqa: PLC0415 - help must be quick
-    from fairway.model.amounts import readable  # noqa: PLC0415
     from fairway.cli.quotas import cluster_queue, pool_record  # noqa: PLC0415
     from fairway.cli.teamwork import Server  # noqa: PLC0415
     from fairway.model import teams as model  # noqa: PLC0415
+    from fairway.model.amounts import readable  # noqa: PLC0415
 
     with open_session(**where) as session:
         server = Server(session)
@@ -307,7 +305,7 @@ def list_teams(*, output: str, **where: Any) -> None:
         click.echo(tables.as_json(records))
         return
     if not found:
-        tell("No teams yet. Make one with: fairway teams add NAME --cpus N")
+        tell("No teams yet. Add one with: fairway teams add NAME --cpus N")
         return
     titles = ("TEAM", "NAMESPACE", "FLAVOR", "RESOURCE", "USED", "QUOTA", "BORROWS", "RUNNING", "WAITING")
     columns = [tables.Column(title, right=title in {"USED", "QUOTA", "RUNNING", "WAITING"}) for title in titles]
@@ -363,8 +361,8 @@ def _amount(option: str, text: str) -> Any:
 
 
 def _described(queue: dict[str, Any]) -> str:
-    from fairway.model.amounts import readable  # noqa: PLC0415
     from fairway.model import teams as model  # noqa: PLC0415
+    from fairway.model.amounts import readable  # noqa: PLC0415
     from fairway.model.quantities import Quantity  # noqa: PLC0415
 
     words = {"cpu": "CPU", "nvidia.com/gpu": "GPU"}

@@ -66,7 +66,7 @@ class Server:
                 return team
         there = ", ".join(team.name for team in self.teams)
         raise TeamError(
-            f"there is no team {name!r}; {f'there is {there}' if there else '`fairway teams add` makes one'}"
+            f"there is no team {name!r}; {f'there is {there}' if there else 'add one with `fairway teams add`'}"
         )
 
     def queue(self, name: str) -> Manifest | None:
@@ -90,7 +90,7 @@ class Server:
         flavors = self.rest.get(paths.resource(teams.KUEUE, "resourceflavors"))["items"]
         if all(one["metadata"]["name"] != _DEFAULT_FLAVOR for one in flavors):
             raise TeamError(
-                f"there is no ResourceFlavor {_DEFAULT_FLAVOR!r} to give quota in; make it with kubectl first"
+                f"there is no ResourceFlavor {_DEFAULT_FLAVOR!r} for the quota; create it with kubectl first"
             )
         covered = [name for name in ("cpu", "memory", GPU) if name in self.capacity]
         resources = [{"name": name, "nominalQuota": "0"} for name in covered]
@@ -105,7 +105,7 @@ class Server:
         if not found:
             raise TeamError(f"there is no {resource} to give: the ClusterQueues here do not cover it")
         names = ", ".join(share.flavor for share in found)
-        hint = "say the model, as in --gpus T4:2" if resource == GPU else "change it with `kubectl edit clusterqueue`"
+        hint = "give the model, as in --gpus T4:2" if resource == GPU else "change it with `kubectl edit clusterqueue`"
         raise TeamError(f"{resource} is in several flavors ({names}): {hint}")
 
     def gpus(self, text: str, queue: Manifest) -> Quotas:
@@ -182,7 +182,7 @@ class Server:
         return [
             patch(queue, {"spec": changes}),
             patch(memory, {"data": {_MADE[2]: _text(spec)}}),
-        ], f"The default queue has what the teams leave: {said}."
+        ], f"The default queue has the quota that the teams leave: {said}."
 
     def _capacity_of(self, share: Share, own: Quotas) -> Quantity:
         """What the machines have of a share: all of a resource, unless it is in several flavors."""

@@ -12,14 +12,14 @@ from fairway.settings import Settings
 
 @click.command()
 @serving_options
-@click.option("--reset", is_flag=True, help="Forget the options of earlier calls.")
+@click.option("--reset", is_flag=True, help="Discard the options saved by earlier calls.")
 @click.pass_context
 def up(ctx: click.Context, /, *, reset: bool, **options: Any) -> None:
-    """Start the server in the background, or find it running.
+    """Start the server in the background, if it is not running.
 
-    Returns when the server answers. Options are kept in DIR/up.json for the next start, be it by `fairway up` or by any
-    command that finds no server; what is not said again stays as it was, and is named, and --reset forgets it. A server
-    that runs already is left as it is. Its output goes to DIR/server.log; `fairway shutdown` ends it.
+    Returns when the server answers. The options are saved in DIR/up.json and used at the next start, by `fairway up` or
+    by any command that finds no server; options not given again keep their saved values, which `up` prints, and --reset
+    discards them. A running server is not changed. The server logs to DIR/server.log; `fairway shutdown` stops it.
 
     \b
     Examples:
@@ -46,8 +46,8 @@ def up(ctx: click.Context, /, *, reset: bool, **options: Any) -> None:
         remembering.remember(settings)
     click.echo(f"Fairway is up at {url} (process {pid})." if url else f"Fairway is already up (process {pid}).")
     if url and kept.words:
-        tell(f"Kept from before: {kept.words} (`fairway up --reset` forgets it).")
+        tell(f"Saved options used: {kept.words} (`fairway up --reset` discards them).")
     if not url and (given or reset):
         said = ", ".join(f"--{name.replace('_', '-')}" for name in (*given, *(["reset"] if reset else [])))
-        tell(f"It was started before and stays as it is: {said} counts if given again after `fairway shutdown`.")
+        tell(f"The running server was not changed. To apply {said}, run `fairway shutdown` first.")
     click.echo(f"export KUBECONFIG={shlex.quote(str(settings.kubeconfig))}")

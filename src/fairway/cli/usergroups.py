@@ -21,9 +21,9 @@ from fairway.client.rest import paths
 
 @click.group(epilog=ROLES)
 def groups() -> None:
-    """Groups of users: whoever is in a group has its roles.
+    """Manage groups; members get the roles of their groups.
 
-    Users are put into groups by `fairway users add --group` and `fairway users edit --group`.
+    Add users to groups with `fairway users add --group` and `fairway users edit --group`.
     """
 
 
@@ -40,11 +40,9 @@ Examples:
 @grant_options
 @server_options
 def add(*, name: str, grant: Grant, **where: Any) -> None:
-    """Give a group roles; users who are in it have them at once."""
+    """Add a group with roles; its members have them at once."""
     if not grant:
-        raise click.UsageError(
-            f"say what {name} may do: --team TEAM, or --role ROLE with --namespace NS or --everywhere"
-        )
+        raise click.UsageError(f"give {name} a role: --team TEAM, or --role ROLE with --namespace NS or --everywhere")
     with account_server(**where) as session:
         wanted = bindings(session, grant)
         manifest = {"metadata": {"name": name}, "spec": {"bindings": wanted}}
@@ -66,11 +64,11 @@ Examples:
 @withdrawing_options
 @server_options
 def edit(*, name: str, grant: Grant, withdrawn: Withdrawn, **where: Any) -> None:
-    """Change the roles of a group; what is not named stays."""
+    """Change the roles of a group; roles not named stay."""
     with account_server(**where) as session:
         spec = session.rest.get(paths.group(name))["spec"]
         if not (grant or withdrawn):
-            raise click.UsageError("say what to change: `fairway users groups edit --help` has examples")
+            raise click.UsageError("nothing to change: give a role, see `fairway users groups edit --help`")
         held = edited(session, spec["bindings"], grant, withdrawn)
         session.rest.patch(paths.group(name), {"spec": {"bindings": held}})
     tell(sentence(f"Group {name}", held))
@@ -80,7 +78,7 @@ def edit(*, name: str, grant: Grant, withdrawn: Withdrawn, **where: Any) -> None
 @click.argument("name")
 @server_options
 def remove(*, name: str, **where: Any) -> None:
-    """Take all roles of a group away; its members stay, with the roles of their own."""
+    """Remove a group and its roles; members keep their own roles."""
     with account_server(**where) as session:
         session.rest.delete(paths.group(name))
     tell(f"Removed group {name}.")
@@ -90,7 +88,7 @@ def remove(*, name: str, **where: Any) -> None:
 @output_option
 @server_options
 def list_groups(*, output: str, **where: Any) -> None:
-    """Show all groups that have roles, and who is in them."""
+    """List groups with their roles and members."""
     from fairway.cli import tables  # noqa: PLC0415 - help must be quick
 
     with account_server(**where) as session:
@@ -102,7 +100,7 @@ def list_groups(*, output: str, **where: Any) -> None:
         rows = [(one["metadata"]["name"], one["status"]["roles"], one["status"]["members"] or "-") for one in found]
         click.echo(tables.table(columns, rows, tables.screen()))
     else:
-        tell("No group has roles yet; give one some with: fairway users groups add NAME --team TEAM")
+        tell("No groups yet. Add one with: fairway users groups add NAME --team TEAM")
 
 
 def _record(group: dict[str, Any]) -> dict[str, Any]:

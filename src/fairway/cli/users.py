@@ -1,4 +1,4 @@
-"""`fairway users`: who may use a server, what they may do, and their tokens."""
+"""`fairway users`: users, their roles and their tokens."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ _UNITS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 def _expires(command: F) -> F:
     return click.option(
-        "--expires", metavar="TIME", callback=_moment, help="When the token ends: 12h, 30d, 8w.  [default: never]"
+        "--expires", metavar="TIME", callback=_moment, help="Lifetime of the token: 12h, 30d, 8w.  [default: no expiry]"
     )(command)
 
 
@@ -44,7 +44,7 @@ def _token_output(command: F) -> F:
         type=click.Choice(["token", "kubeconfig", "json"]),
         default="token",
         show_default=True,
-        help="The token alone, a kubeconfig that has it, or the user as JSON.",
+        help="Print the token, a kubeconfig with it, or the user as JSON.",
     )(command)
 
 
@@ -60,10 +60,10 @@ def _moment(_context: click.Context, _parameter: click.Parameter, text: str | No
 
 @click.group(epilog=ROLES)
 def users() -> None:
-    """Who may use the server, what they may do, and their tokens.
+    """Manage users, their roles and their tokens.
 
-    Works on the server that all other commands talk to (--state, --kubeconfig, --context); only an admin of the whole
-    server may. A change counts at once.
+    Needs the admin role on the whole server, chosen like in other commands (--state, --kubeconfig, --context). Changes
+    take effect at once.
     """
 
 
@@ -83,7 +83,11 @@ Examples:
 @click.argument("name")
 @grant_options
 @click.option(
-    "--group", "groups", multiple=True, metavar="GROUP", help="A group they are in, whose roles they have; repeatable."
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="GROUP",
+    help="Add the user to this group, to get its roles; repeatable.",
 )
 @_expires
 @_token_output
@@ -97,13 +101,13 @@ def add(
     output: str,
     **where: Any,
 ) -> None:
-    """Add a user and print their token, which is shown only this once.
+    """Add a user and print their token; it is shown only once.
 
-    There is no default role: say a team, or a role and where it holds, or a group that has roles.
+    There is no default role: give a team, or a role with a namespace or --everywhere, or a group.
     """
     if not (grant or groups):
         raise click.UsageError(
-            f"say what {name} may do: --team TEAM; or --role ROLE with --namespace NS or --everywhere; or --group GROUP"
+            f"give {name} a role: --team TEAM; or --role ROLE with --namespace NS or --everywhere; or --group GROUP"
         )
     with account_server(**where) as session:
         wanted = bindings(session, grant)
@@ -119,8 +123,8 @@ def add(
 @users.command(
     epilog="""\b
 Examples:
-  fairway users edit ben --role admin --team vision    a role, in place of the one there
-  fairway users edit ben --team speech                 one more team
+  fairway users edit ben --role admin --team vision    replaces the role in this team
+  fairway users edit ben --team speech                 adds a team
   fairway users edit ben --no-team vision
   fairway users edit ana --no-everywhere
   fairway users edit kim --group ml --no-group interns
@@ -130,9 +134,11 @@ Examples:
 )
 @click.argument("name")
 @grant_options
-@click.option("--group", "groups", multiple=True, metavar="GROUP", help="Put them into a group; repeatable.")
+@click.option("--group", "groups", multiple=True, metavar="GROUP", help="Add the user to this group; repeatable.")
 @withdrawing_options
-@click.option("--no-group", "no_groups", multiple=True, metavar="GROUP", help="Take them out of a group.")
+@click.option(
+    "--no-group", "no_groups", multiple=True, metavar="GROUP", help="Remove the user from this group; repeatable."
+)
 @server_options
 def edit(
     *,
@@ -143,7 +149,7 @@ def edit(
     no_groups: tuple[str, ...],
     **where: Any,
 ) -> None:
-    """Change what a user may do; what is not named stays, and so do their tokens."""
+    """Change the roles and groups of a user; their tokens stay valid."""
     with account_server(**where) as session:
         path = user_path(name)
         spec = session.rest.get(path)["spec"]
@@ -151,7 +157,7 @@ def edit(
         if absent:
             raise click.UsageError(f"{name} is not in group {', '.join(absent)}")
         if not (grant or withdrawn or groups or no_groups):
-            raise click.UsageError("say what to change: `fairway users edit --help` has examples")
+            raise click.UsageError("nothing to change: give a role or a group, see `fairway users edit --help`")
         _warn_of_groups(session, groups)
         held = edited(session, spec["bindings"], grant, withdrawn)
         kept = [group for group in dict.fromkeys([*spec["groups"], *groups]) if group not in no_groups]
@@ -172,20 +178,20 @@ def remove(*, name: str, **where: Any) -> None:
 @users.command(
     epilog="""\b
 Examples:
-  fairway users token ben                      one more token
+  fairway users token ben                      creates a token
   fairway users token ben --expires 30d
   fairway users token ben --revoke 1f0c93ab    an id from: fairway users list
 """
 )
 @click.argument("name")
 @_expires
-@click.option("--revoke", metavar="ID", help="End this token, and make no new one.")
+@click.option("--revoke", metavar="ID", help="Revoke this token; create no new one.")
 @_token_output
 @server_options
 def token(*, name: str, expires: str | None, revoke: str | None, output: str, **where: Any) -> None:
-    """Make a new token for a user and print it, or end one. Other tokens keep working."""
+    """Create and print another token for a user, or revoke one; other tokens stay valid."""
     if revoke is not None and (expires is not None or output != "token"):
-        raise click.UsageError("--revoke ends a token; --expires and --output are for a new one.")
+        raise click.UsageError("--revoke cannot be combined with --expires or --output, which are for a new token")
     with account_server(**where) as session:
         path = f"{user_path(name)}/token"
         if revoke is not None:
@@ -200,7 +206,7 @@ def token(*, name: str, expires: str | None, revoke: str | None, output: str, **
 @output_option
 @server_options
 def list_users(*, output: str, **where: Any) -> None:
-    """Show all users with their roles, groups and the ids of their tokens."""
+    """List users with their roles, groups and token ids."""
     from fairway.cli import tables  # noqa: PLC0415 - help must be quick
 
     with account_server(**where) as session:

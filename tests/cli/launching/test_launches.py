@@ -22,9 +22,9 @@ def test_a_launch_has_the_name_that_it_is_given(fairway: Commands) -> None:
 
     assert re.sub(" +", " ", masked(said)).splitlines() == [
         "Job N (dev) submitted.",
-        " fairway status dev where it stands",
-        " fairway logs dev what it writes",
-        " fairway down dev to end it",
+        " fairway status dev show its status",
+        " fairway logs dev follow its log",
+        " fairway down dev stop it",
     ]
     assert names(fairway) == ["dev"]
     until(lambda: fairway.json("status", "dev")[0]["status"] == "RUNNING")

@@ -19,10 +19,10 @@ def test_a_job_that_is_left_alone_is_announced_with_what_to_do_next(fairway: Com
 
     assert re.sub(" +", " ", masked(said)).splitlines() == [
         "Job N (train) submitted.",
-        " fairway jobs queue where it stands",
-        " fairway jobs why N why it waits",
-        " fairway jobs logs N what it writes",
-        " fairway jobs cancel N to end it",
+        " fairway jobs queue show its status",
+        " fairway jobs why N explain why it waits",
+        " fairway jobs logs N follow its log",
+        " fairway jobs cancel N stop it",
     ]
 
 
@@ -230,7 +230,7 @@ TASKS = {
         pytest.param(["good.yaml", "--env-file", "none"], "none: cannot be read: No such file", id="no variables"),
         pytest.param(["good.yaml", "--config", "x"], "--config: 'x' is no file", id="no configuration"),
         pytest.param(["good.yaml", "--num-jobs", "0"], "--num-jobs: must be from 1", id="no jobs at all"),
-        pytest.param([], "name a task file, or write the command to run", id="nothing to run"),
+        pytest.param([], "give a task file or a command", id="nothing to run"),
         pytest.param(["good.yaml", "--cpu", "3"], "--cpus", id="an option mistyped"),
     ],
 )

@@ -32,7 +32,7 @@ def test_the_server_starts_by_itself(alone: CommandLine) -> None:
     assert first == f"No server is running on {alone.state}; starting one ..."
     pid = holder(alone.state)
     assert second.startswith("Fairway is up at https://127.0.0.1:")
-    assert second.endswith(f"(process {pid}); `fairway shutdown` ends it.")
+    assert second.endswith(f"(process {pid}); `fairway shutdown` stops it.")
     assert "starting one" not in alone.run("jobs", "queue").stderr, "the next one finds it running"
 
 
@@ -54,7 +54,7 @@ def test_of_commands_that_come_at_once_one_starts_the_server_and_all_are_served(
     ended = [process.communicate(timeout=60) for process in started]
 
     assert sorted(output.strip() for output, _ in ended) == ["1", "2", "3"]
-    assert sum("`fairway shutdown` ends it" in errors for _, errors in ended) == 1
+    assert sum("`fairway shutdown` stops it" in errors for _, errors in ended) == 1
     assert alone.state.joinpath("server.log").read_text().count("Fairway is serving at") == 1
 
 
@@ -66,7 +66,7 @@ def test_a_server_that_cannot_start_is_told_of_with_the_way_out(
     said = alone.refused("jobs", "queue")
 
     assert "the server did not start: cannot listen on 127.0.0.1:" in said
-    assert "FAIRWAY_PORT=0 takes a free port" in said
+    assert "FAIRWAY_PORT=0 picks a free port" in said
 
 
 def is_waiting(process: int) -> bool:
@@ -94,7 +94,7 @@ def test_a_server_that_is_only_just_starting_is_waited_for(
     ("variable", "value", "want"),
     [
         pytest.param("FAIRWAY_PORT", "many", "FAIRWAY_PORT 'many': a port is a number", id="a port that is none"),
-        pytest.param("FAIRWAY_KUBECONFIG", "nowhere", "nowhere: there is no such file", id="a kubeconfig that is not"),
+        pytest.param("FAIRWAY_KUBECONFIG", "nowhere", "nowhere: no such file", id="a kubeconfig that is not"),
         pytest.param("FAIRWAY_CONTEXT", "nobody", "nobody", id="a context that is not"),
     ],
 )

@@ -9,21 +9,20 @@ from fairway.cli.launching import launching_options, run
 
 
 @click.command()
-@click.option("--name", "-n", default="", metavar="NAME", help="What to call it.  [default: the task's name]")
-@click.option("--num-jobs", type=int, default=1, metavar="N", help="The same so many times.")
+@click.option("--name", "-n", default="", metavar="NAME", help="Name of the job.  [default: the task's name]")
+@click.option("--num-jobs", type=int, default=1, metavar="N", help="Submit N copies of the job.")
 @launching_options
 @click.pass_context
 def launch(ctx: click.Context, /, *, task: tuple[str, ...], name: str, num_jobs: int, **given: Any) -> None:
-    """Run a task, and run it again after every preemption or lost machine.
+    """Run a task as a managed job; restart it after a preemption or a lost node.
 
-    The task is a file like SkyPilot's, `-` for standard input, or a command. A command runs in a copy of the current
-    directory with the Python of this shell; with --in-place it runs in the directory itself. The job waits in its
-    queue, and this command shows why, then what the job writes, through all its attempts, until it has ended; Ctrl-C
-    leaves the job alone. With -d it returns at once. Each of several jobs (--num-jobs) finds its number in
-    $FAIRWAY_JOB_RANK.
+    The task is a SkyPilot-style YAML file, `-` for standard input, or a command. A command runs in a copy of the
+    current directory with this shell's Python; with --in-place it runs in the directory itself. The command prints why
+    the job waits, then follows its log through all attempts until it ends. Ctrl-C stops following; the job goes on.
+    With -d it returns at once. With --num-jobs, $FAIRWAY_JOB_RANK is the number of each copy.
 
-    Ends with 0 if the job succeeded or was submitted (-d), 1 if it did not, 2 if the task file is wrong, 3 if it can
-    never run as things are: no machine has what it asks for. With -d that is a warning.
+    Exit codes: 0 if the job succeeded (with -d: was submitted), 1 if it did not, 2 if the task file is invalid, 3 if
+    no node or quota is large enough for it to ever run (with -d: a warning).
 
     \b
     Examples:
@@ -37,11 +36,11 @@ def launch(ctx: click.Context, /, *, task: tuple[str, ...], name: str, num_jobs:
 
 def _next(ids: str) -> str:
     lines = [
-        ("jobs queue", "where it stands"),
-        (f"jobs why {ids}", "why it waits"),
-        (f"jobs logs {ids}", "what it writes"),
-        (f"jobs cancel {ids}", "to end it"),
+        ("jobs queue", "show its status"),
+        (f"jobs why {ids}", "explain why it waits"),
+        (f"jobs logs {ids}", "follow its log"),
+        (f"jobs cancel {ids}", "stop it"),
     ]
     if not ids.isdecimal():
-        lines = [("jobs queue", "where they stand"), (f"jobs cancel {ids}", "to end them")]
+        lines = [("jobs queue", "show their status"), (f"jobs cancel {ids}", "stop them")]
     return aligned(lines)
