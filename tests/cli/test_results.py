@@ -50,7 +50,7 @@ def test_results_are_listed_fetched_and_go_with_the_job(fairway: CommandLine, tm
     for path in ("../1", "/etc", "evil/x", "nothing"):
         assert "working directory" in fairway.refused("jobs", "files", "1", path)
 
-    fairway("delete", "managedjob", "--all")
+    fairway("delete", "managedjob", "--all", "-y")
     deadline = 1000
     while any((fairway.state / "work").iterdir()) and deadline:
         deadline -= 1

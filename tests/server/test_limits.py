@@ -470,13 +470,13 @@ def test_only_what_can_be_deleted_together_is(worlds: Worlds) -> None:
 def test_an_object_cannot_grow_without_end(worlds: Worlds) -> None:
     world = worlds()
     templates = "/api/v1/namespaces/default/podtemplates"
-    spec = {"containers": [{"name": "c", "image": "i", "args": []}]}
+    spec = {"containers": [{"name": "c", "image": "i", "livenessProbe": {"exec": {"command": ["x"]}}}]}
     assert world.ask("POST", templates, {"metadata": {"name": "a"}, "template": {"spec": spec}}).code == 201
-    more = [{"op": "add", "path": "/template/spec/containers/0/args", "value": ["x" * 1_000_000]}]
+    more = [{"op": "add", "path": "/template/spec/containers/0/livenessProbe/exec/command", "value": ["x" * 1_000_000]}]
     codes = []
     for _ in range(12):
         codes.append(world.ask("PATCH", f"{templates}/a", more, content_type="application/json-patch+json").code)
-        more[0]["path"] = "/template/spec/containers/0/args/-"
+        more[0]["path"] = "/template/spec/containers/0/livenessProbe/exec/command/-"
         more[0]["value"] = "x" * 1_000_000
 
     assert codes == [200] * 3 + [413] * 9
