@@ -130,7 +130,7 @@ def test_amounts_are_written_as_people_write_them(resource: str, value: int, wan
             [],
             {"resources": {"cpu": 1, "nvidia.com/gpu": 1}},
             "ClusterQueue cq has no quota for nvidia.com/gpu",
-            ["ask for no nvidia.com/gpu, choose another queue, or give ClusterQueue cq a quota for it"],
+            ["do not request nvidia.com/gpu, choose another queue, or give ClusterQueue cq a quota for it"],
             id="a resource that the queue does not have",
         ),
         pytest.param(
@@ -138,7 +138,7 @@ def test_amounts_are_written_as_people_write_them(resource: str, value: int, wan
             [],
             {"cpu": 1},
             "flavor tainted has the taint {spot true NoSchedule <nil>}, which the job does not tolerate",
-            ["let the job tolerate {spot true NoSchedule <nil>} to use tainted, or choose another queue"],
+            ["add a toleration for {spot true NoSchedule <nil>} to the job to use tainted, or choose another queue"],
             id="a taint",
         ),
         pytest.param(
@@ -181,7 +181,7 @@ def test_no_start_is_promised_to_who_is_not_first() -> None:
 
     message, hints = told(bench)
     assert message == "needs 4 CPUs, 0 free in default"
-    assert hints == ["would have room, if nobody takes it first, when job a (4 CPUs, priority 0) ends"]
+    assert hints == ["would have room, unless another job takes it first, when job a (4 CPUs, priority 0) ends"]
 
 
 def test_no_start_is_promised_where_another_queue_may_take_the_room() -> None:
@@ -190,7 +190,7 @@ def test_no_start_is_promised_where_another_queue_may_take_the_room() -> None:
     bench.submit(workload("other", queue="b", cpu=1), workload("w", queue="a", cpu=2))
 
     _, (hint,) = told(bench)
-    assert hint.startswith("would have room, if nobody takes it first, when one of these ends: job x")
+    assert hint.startswith("would have room, unless another job takes it first, when one of these ends: job x")
 
 
 def test_of_many_holders_some_are_named() -> None:
@@ -210,7 +210,7 @@ def test_room_that_is_being_made() -> None:
     bench.submit(workload("low", cpu=4), workload("w", cpu=4, priority=5))
 
     assert told(bench) == (
-        "needs 4 CPUs, 0 free in default; room is being made: 1 job is being stopped",
+        "needs 4 CPUs, 0 free in default; 1 job is being preempted for it",
         ["would start when job low (4 CPUs, priority 0) is gone: it is being stopped"],
     )
 
@@ -221,7 +221,7 @@ def test_behind_the_head_of_a_strict_queue() -> None:
 
     assert told(bench) == (
         "waits for the job ahead of it",
-        ["ClusterQueue cq is StrictFIFO: whatever is free, the job ahead of it starts first"],
+        ["ClusterQueue cq is StrictFIFO: the job ahead of it starts first"],
     )
 
 
@@ -240,7 +240,7 @@ def test_several_pod_sets_are_told_apart() -> None:
         pytest.param(
             [cluster_queue(cpu=4, stop="Hold")],
             {"inactive": "Can't admit new workloads: is stopped."},
-            ("ClusterQueue cq admits nothing now", ["ClusterQueue cq: Can't admit new workloads: is stopped."]),
+            ("ClusterQueue cq is inactive", ["ClusterQueue cq: Can't admit new workloads: is stopped."]),
             id="a stopped ClusterQueue",
         ),
         pytest.param(
@@ -248,7 +248,7 @@ def test_several_pod_sets_are_told_apart() -> None:
             {},
             (
                 "ClusterQueue nowhere does not exist",
-                ["create ClusterQueue nowhere, or let LocalQueue cq lead to one that exists"],
+                ["create ClusterQueue nowhere, or point LocalQueue cq to one that exists"],
             ),
             id="a queue that leads nowhere",
         ),
@@ -258,7 +258,7 @@ def test_several_pod_sets_are_told_apart() -> None:
             (
                 "queue cq does not exist",
                 [
-                    "create LocalQueue cq, or launch the job in a queue that exists: `fairway queues` shows them",
+                    "create LocalQueue cq, or launch the job in an existing queue: `fairway queues -v` lists them",
                 ],
             ),
             id="a queue that does not exist",
@@ -273,7 +273,7 @@ def test_several_pod_sets_are_told_apart() -> None:
             [cluster_queue(cpu=4, namespaces={"team": "a"})],
             {},
             (
-                "its ClusterQueue does not take jobs of this namespace",
+                "its ClusterQueue does not accept jobs of this namespace",
                 [
                     (
                         "label the namespace so that the namespaceSelector of ClusterQueue cq selects it, or change "
@@ -300,7 +300,7 @@ def test_what_keeps_a_workload_from_being_tried(
         pytest.param({}, "set spec.active of the Workload to true", id="by somebody"),
         pytest.param(
             {"held": True, "managed_job": "train-7"},
-            "the job is on hold: `fairway jobs release train-7` lets it queue again",
+            "the job is held: `fairway jobs release train-7` queues it again",
             id="by a hold",
         ),
     ],

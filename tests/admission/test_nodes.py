@@ -260,7 +260,7 @@ def test_an_unknown_scheduler_is_inadmissible_and_alone() -> None:
     assert why is not None
     assert why.explanation.outcome is Outcome.SCHEDULER_MISSING
     assert not why.explanation.can_ever_fit
-    assert sentence(bench) == "its pods ask for the scheduler yunikorn, which does not run here"
+    assert sentence(bench) == "its pods name the scheduler yunikorn, which does not run here"
 
 
 def test_a_scheduler_that_comes_lets_it_in() -> None:

@@ -136,7 +136,7 @@ def test_clocks(ahead: int, want: str) -> None:
         ([], "namespace default has no LocalQueue `default`"),
         ([LocalQueue("user", "default", "cq")], "namespace default has no LocalQueue `default`; there are user"),
         ([LocalQueue("default", "default", "cq", active=False, trouble="stopped")], "admits nothing: stopped"),
-        ([LocalQueue("default", "default", "cq")], "leads to cq"),
+        ([LocalQueue("default", "default", "cq")], "points to ClusterQueue cq"),
     ],
     ids=["none", "another", "stopped", "fine"],
 )
@@ -144,7 +144,7 @@ def test_the_default_queue(queues: list[LocalQueue], want: str) -> None:
     found = checks.default_queue(queues, "default")
 
     assert want in found.message
-    assert (found.severity == "ok") == ("leads to" in want)
+    assert (found.severity == "ok") == ("points to" in want)
 
 
 def test_more_gpus_than_there_are() -> None:
@@ -232,7 +232,7 @@ def test_with_a_server_that_runs_jobs(tmp_path: Path, capsys: pytest.CaptureFixt
     assert code == 1
     assert f"✗ {server.kubeconfig} can be read by others (mode 0640): it has a token" in output
     assert "! ClusterQueue broken admits nothing: " in output
-    assert "! 1 of 1 that wait can never run as things are: huge" in output
+    assert "! 1 of 1 waiting jobs can never run with the current nodes and quotas: huge" in output
     assert "`fairway jobs why huge`" in output
     assert stat.S_IMODE(server.kubeconfig.stat().st_mode) == 0o640, "it changes nothing"
 
@@ -281,9 +281,7 @@ def test_how_the_server_would_start(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("FAIRWAY_PORT", raising=False)
     assert list(checks.starting(tmp_path)) == []
     (tmp_path / "up.json").write_text('{"gpus": "T4:8"}')
-    assert list(checks.starting(tmp_path)) == [
-        Finding("start", "ok", "a server starts as with `fairway up --gpus T4:8`")
-    ]
+    assert list(checks.starting(tmp_path)) == [Finding("start", "ok", "saved options of `fairway up`: --gpus T4:8")]
     (tmp_path / "up.json").write_text("{")
     (found,) = checks.starting(tmp_path)
     assert found.severity == "broken"

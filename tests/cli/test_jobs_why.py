@@ -15,7 +15,7 @@ PREEMPTED = (
     "preemptor path: /cluster-queue; preemptee path: /cluster-queue"
 )
 RUNS_AGAIN = (
-    "Job 1 (train) of ana has been running for 90s (attempt 3). It has priority 60: 50 and 10 more for 1 preemption."
+    "Job 1 (train) of ana has been running for 90s (attempt 3). It has priority 60: 50, plus 10 for 1 preemption."
 )
 SIX = {"tasks": [{"resources": {"cpus": 6}}]}
 
@@ -119,7 +119,7 @@ def test_the_whole_story_of_a_job_that_waits() -> None:
             job(1, spec={"hold": True}),
             None,
             [
-                "Job 1 (train) of ana is held: it is in no queue until `fairway jobs release 1`.",
+                "Job 1 (train) of ana is held; `fairway jobs release 1` queues it again.",
                 "It asks for 1 cpu, with priority 0.",
             ],
             id="it is held",
@@ -148,7 +148,7 @@ def test_the_whole_story_of_a_job_that_waits() -> None:
             None,
             [
                 RUNS_AGAIN,
-                "It came back 2 times, after 1 preemption and 1 error.",
+                "It was restarted 2 times, after 1 preemption and 1 error.",
             ],
             id="it runs, for the third time",
         ),
@@ -168,7 +168,7 @@ def test_the_whole_story_of_a_job_that_waits() -> None:
             job(1, phase="RECOVERING", attempts=[{"task": 0, "attempt": 1, "stopping": "Preempted"}]),
             None,
             [
-                "Job 1 (train) of ana is recovering: the processes of attempt 1 are ending.",
+                "Job 1 (train) of ana is recovering: the processes of attempt 1 are being stopped.",
                 "It asks for 1 cpu, with priority 0.",
             ],
             id="its processes are ending",
@@ -191,25 +191,28 @@ def test_the_whole_story_of_a_job_that_waits() -> None:
         pytest.param(
             job(1, phase="CANCELLING", spec={"cancel": True}),
             None,
-            ["Job 1 (train) of ana was cancelled; its processes are told to end and are waited for."],
+            ["Job 1 (train) of ana was cancelled; its processes are being stopped."],
             id="it is being cancelled",
         ),
         pytest.param(
             job(1, phase="SUCCEEDED", endedAt=ago(60), ranSeconds=200),
             None,
-            ["Job 1 (train) of ana succeeded 60s ago, after it ran for 3m20s."],
+            ["Job 1 (train) of ana succeeded 60s ago, after running for 3m20s."],
             id="it succeeded",
         ),
         pytest.param(
             job(1, phase="FAILED", endedAt=ago(60), ranSeconds=2, message="run failed on a-head (exit code 3)"),
             None,
-            ["Job 1 (train) of ana failed 60s ago, after it ran for 2s.", "Run failed on a-head (exit code 3)."],
+            ["Job 1 (train) of ana failed 60s ago, after running for 2s.", "Run failed on a-head (exit code 3)."],
             id="it failed",
         ),
         pytest.param(
             job(1, phase="FAILED_NO_RESOURCE", endedAt=ago(60), message="here: can never run"),
             None,
-            ["Job 1 (train) of ana was given up, as no place has what it asks for, 60s ago.", "here: can never run."],
+            [
+                "Job 1 (train) of ana failed, because no node or quota is large enough for it, 60s ago.",
+                "here: can never run.",
+            ],
             id="nobody has what it asks for",
         ),
         pytest.param(
@@ -249,7 +252,7 @@ def test_what_can_never_run_is_told_so() -> None:
     one = job(1)
 
     assert opening(one, waiting(one, canEverRun=False))[2:] == [
-        "As things are it can never run: waiting does not help.",
+        "It can never run with the current nodes and quotas.",
         "Needs 6 CPUs, 3 free in default-flavor.",
     ]
 
@@ -257,7 +260,9 @@ def test_what_can_never_run_is_told_so() -> None:
 @pytest.mark.parametrize(
     ("spec", "candidate", "want"),
     [
-        pytest.param({}, 0, "After 1d in this queue it tries its next choice, k8s/other.", id="after a day"),
+        pytest.param(
+            {}, 0, "After 1d in this queue it tries the next entry of its resources, k8s/other.", id="after a day"
+        ),
         pytest.param({"provisionTimeoutSeconds": 300}, 0, "After 5m in this queue", id="after what was said"),
         pytest.param({"provisionTimeoutSeconds": -1}, 0, "", id="never"),
         pytest.param({}, 1, "", id="there is no other"),
@@ -277,28 +282,28 @@ def test_where_it_goes_next(spec: dict[str, Any], candidate: int, want: str) -> 
     [
         pytest.param(
             {"phase": "SUCCEEDED", "attempt": 1},
-            ["- `fairway jobs files 1` lists the files that it left."],
+            ["- `fairway jobs files 1` lists its files."],
             id="results after a success",
         ),
         pytest.param(
             {"phase": "FAILED", "attempt": 1},
             [
-                "- `fairway jobs files 1` lists the files that it left.",
-                "- `fairway jobs logs 1` shows what it wrote.",
-                "- `fairway jobs retry 1` lets it begin again.",
+                "- `fairway jobs files 1` lists its files.",
+                "- `fairway jobs logs 1` prints its log.",
+                "- `fairway jobs retry 1` runs it again.",
             ],
             id="logs and a new try",
         ),
-        pytest.param({"phase": "CANCELLED"}, ["- `fairway jobs retry 1` lets it begin again."], id="it never wrote"),
+        pytest.param({"phase": "CANCELLED"}, ["- `fairway jobs retry 1` runs it again."], id="it never wrote"),
         pytest.param(
             {"phase": "FAILED_PRECHECKS", "attempt": 1},
-            ["- `fairway jobs retry 1` lets it begin again."],
+            ["- `fairway jobs retry 1` runs it again."],
             id="nor here",
         ),
     ],
 )
 def test_what_one_can_do_after_the_end(fields: dict[str, Any], want: list[str]) -> None:
-    assert headed("What one can do", job(1, **fields)) == want
+    assert headed("Next steps", job(1, **fields)) == want
 
 
 @pytest.mark.parametrize(
@@ -310,7 +315,7 @@ def test_what_one_can_do_after_the_end(fields: dict[str, Any], want: list[str]) 
         ),
         pytest.param(
             {"cause": "preempted", "startedAt": ago(50), "endedAt": ago(40), "outcome": "Succeeded", "exitCode": 0},
-            "1: came back after a preemption; started 50s ago, ran for 10s; succeeded (exit code 0)",
+            "1: restarted after a preemption; started 50s ago, ran for 10s; succeeded (exit code 0)",
             id="it came back and succeeded",
         ),
         pytest.param(
@@ -321,13 +326,13 @@ def test_what_one_can_do_after_the_end(fields: dict[str, Any], want: list[str]) 
                 "stopping": "Preempted",
                 "message": PREEMPTED,
             },
-            "1: came back after its pods were lost; on k8s/other; started 50s ago, has run for 50s; "
+            "1: restarted after its pods were lost; on k8s/other; started 50s ago, has run for 50s; "
             "preempted: made room for another job (prioritization in the ClusterQueue)",
             id="it is being stopped",
         ),
         pytest.param(
             {"cause": "retry", "startedAt": ago(9), "endedAt": ago(4), "outcome": "MaxDurationExceeded", "priority": 5},
-            "1: begun again by hand; started 9s ago, ran for 5s, priority 5; max duration exceeded",
+            "1: restarted by `jobs retry`; started 9s ago, ran for 5s, priority 5; max duration exceeded",
             id="it ran too long",
         ),
     ],
@@ -348,7 +353,7 @@ def test_of_many_only_some_are_named() -> None:
     one = job(1)
     entry = waiting(one, ahead=[{"shown": f"job j-{number}", "priority": 1} for number in range(20)])
 
-    assert headed("Who is ahead", one, entry)[-2:] == ["job j-7 (priority 1)", "and 12 more"]
+    assert headed("Jobs ahead in the queue", one, entry)[-2:] == ["job j-7 (priority 1)", "and 12 more"]
 
 
 @pytest.mark.parametrize(
@@ -358,7 +363,7 @@ def test_of_many_only_some_are_named() -> None:
         ({"workload": "default/w", "owner": {"kind": "Job", "name": "pi"}}, "Job pi holds"),
         ({"workload": "default/w", "owner": {"kind": "ManagedJob", "name": "a-1"}}, "job a-1 holds"),
         ({"workload": "default/w"}, "workload default/w holds"),
-        ({}, "somebody holds"),
+        ({}, "another workload holds"),
     ],
 )
 def test_who_holds_it(holder: dict[str, Any], want: str) -> None:
@@ -389,8 +394,8 @@ def test_who_holds_it(holder: dict[str, Any], want: str) -> None:
             "`fairway jobs launch` makes jobs that come back",
             id="preempted for good",
         ),
-        pytest.param(job(1, phase="CANCELLING"), {}, "its processes are ending", id="it is being cancelled"),
-        pytest.param(job(1, spec={"hold": True}), {}, "held; `fairway jobs release 1` lets it go on", id="it is held"),
+        pytest.param(job(1, phase="CANCELLING"), {}, "its processes are being stopped", id="it is being cancelled"),
+        pytest.param(job(1, spec={"hold": True}), {}, "held; `fairway jobs release 1` resumes it", id="it is held"),
         pytest.param(job(1, message="first\nsecond"), {}, "first second", id="in one line"),
         pytest.param(job(1), {"message": "x", "canEverRun": False}, "can never run: x", id="it can never run"),
     ],
@@ -425,7 +430,7 @@ def test_a_job_that_is_held_is_held_and_that_is_all() -> None:
     entry = waiting(one, None, message="it is deactivated", hints=["release it"])
 
     assert opening(one, entry) == [
-        "Job 3 (train) of ana is held: it is in no queue until `fairway jobs release 3`.",
+        "Job 3 (train) of ana is held; `fairway jobs release 3` queues it again.",
         "It asks for 1 cpu, with priority 0.",
     ]
     assert headed("What would let it in", one, entry) == []

@@ -104,7 +104,7 @@ def test_why_it_waits(fairway: Here) -> None:
     said = fairway("jobs", "why", "low")
 
     assert "to run again in queue default (ClusterQueue cluster-queue), next in line." in said
-    assert "with priority 10: 0 and 10 more for 1 preemption." in said
+    assert "with priority 10: 0, plus 10 for 1 preemption." in said
     assert "  4 cpu of 6 in flavor default-flavor\n" in said
     assert "    job high-2 holds 6 cpu (priority 500, ClusterQueue cluster-queue)\n" in said
     assert "priority 0; preempted by ManagedJob high-2 with priority 500\n" in said
@@ -114,7 +114,7 @@ def test_why_of_several_and_for_scripts(fairway: Here) -> None:
     running, huge = fairway.json("jobs", "why", "2", "huge")
 
     assert (running["waiting"], huge["waiting"]["canEverRun"]) == (None, False)
-    assert huge["story"][2] == "As things are it can never run: waiting does not help."
+    assert huge["story"][2] == "It can never run with the current nodes and quotas."
     assert running["attempts"][0]["attempt"] == 1
 
 

@@ -111,7 +111,7 @@ def test_that_the_server_is_away_is_said_once_until_it_is_back(screen: Screen) -
     narrator.begins(None, 2)
     narrator.away()
 
-    away = "The server does not answer; the job goes on without it. Trying again ..."
+    away = "The server does not answer; the job keeps running. Retrying ..."
     assert screen.shown == [away, "--- attempt 2 ---", away, ""]
 
 

@@ -81,8 +81,8 @@ def test_a_check_that_asks_for_another_try_and_one_that_rejects(
 
     workload = fairway.json("get", "workloads", *HERE)["items"][0]["metadata"]["name"]
     verdict(kubectl, workload, "Retry", "no budget today")
-    again = why(fairway, "tried again at")
-    assert "gave it back, as a check asked for another try" in again
+    again = why(fairway, "retried at")
+    assert "quota was released because a check asked for a retry" in again
     assert "no budget today" in again
     why(fairway, "as its quota and waits for check")
     verdict(kubectl, workload, "Rejected", "never")

@@ -41,12 +41,12 @@ def test_who_waits_for_checks(conditions: dict[str, str], want: bool) -> None:  
         ),
         pytest.param(
             [("cap", "Retry", "later")],
-            "has its quota and check cap says Retry (later): it gives its quota back and is tried again",
+            "has its quota and check cap says Retry (later): its quota is released and it is retried",
             id="another try",
         ),
         pytest.param(
             [("cap", "Rejected", "")],
-            "has its quota and check cap says Rejected: it gives its quota back and is deactivated",
+            "has its quota and check cap says Rejected: its quota is released and it is deactivated",
             id="rejected",
         ),
         pytest.param(
@@ -81,12 +81,10 @@ def test_where_to_look(stored: dict[str, Any] | None, words: str) -> None:
 @pytest.mark.parametrize(
     ("reason", "want"),
     [
-        pytest.param(
-            "AdmissionCheck", ["had its quota and gave it back, as a check asked for another try: why"], id="retry"
-        ),
+        pytest.param("AdmissionCheck", ["its quota was released because a check asked for a retry: why"], id="retry"),
         pytest.param(
             "DeactivatedDueToAdmissionCheck",
-            ["a check rejected it: why; it is tried again only when it is made active again"],
+            ["a check rejected it: why; it is retried only after spec.active is set to true"],
             id="rejected",
         ),
         pytest.param("Preempted", [], id="not by a check"),

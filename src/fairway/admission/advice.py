@@ -1,7 +1,7 @@
-"""Why a workload waits and what would let it in, in plain words for whoever launched it.
+"""Why a workload waits and what would admit it, in sentences for its user.
 
-Nothing here looks at state: what is said follows from the reasons and remedies that are passed in. Kueue's own words,
-for conditions and events, are in `wording`.
+Pure: the sentences follow from the reasons and remedies passed in. Kueue's own sentences, for conditions and events,
+are in `wording`.
 """
 
 from __future__ import annotations
@@ -18,64 +18,64 @@ from fairway.model.quantities import UNLIMITED, quantity_of
 
 _ONE_CPU: Final = 1000
 _DECLARED: Final = {"cpu": "--cpus", "memory": "--memory", "nvidia.com/gpu": "--gpus"}
-"""The options by which a machine is said to have more than it has."""
+"""Options of `fairway up` that declare the resources of the machine."""
 
 _MOST_SHOWN: Final = 3
 
 _NOT_READY_IN_TIME: Final = "PodsReadyTimeout"
 
 _MESSAGES: Final = {
-    Outcome.OVERLAPPING_TARGETS: "another job is being given the room that it counted on; it is tried again",
-    Outcome.NO_LONGER_FITS: "another job took the room a moment ago; it is tried again",
-    Outcome.WAITING_FOR_PODS_READY: "no job starts until the pods of all admitted ones are ready",
-    Outcome.FAILED_CHECKS: "an admission check refused it",
-    Outcome.NAMESPACE_MISMATCH: "its ClusterQueue does not take jobs of this namespace",
+    Outcome.OVERLAPPING_TARGETS: "its preemption targets overlap with those of another job; it is retried",
+    Outcome.NO_LONGER_FITS: "another job has just taken the quota; it is retried",
+    Outcome.WAITING_FOR_PODS_READY: "no job is admitted until the pods of all admitted jobs are ready",
+    Outcome.FAILED_CHECKS: "an admission check rejected it",
+    Outcome.NAMESPACE_MISMATCH: "its ClusterQueue does not accept jobs of this namespace",
     Outcome.NAMESPACE_MISSING: "the namespace {} does not exist",
-    Outcome.REQUESTS_EXCEED_LIMITS: "its pods ask for more than their limits: {}",
-    Outcome.QUEUE_INACTIVE: "ClusterQueue {} admits nothing now",
+    Outcome.REQUESTS_EXCEED_LIMITS: "its pods request more than their limits: {}",
+    Outcome.QUEUE_INACTIVE: "ClusterQueue {} is inactive",
     Outcome.QUEUE_MISSING: "ClusterQueue {} does not exist",
     Outcome.LOCAL_QUEUE_INACTIVE: "queue {} is stopped",
     Outcome.LOCAL_QUEUE_MISSING: "queue {} does not exist",
-    Outcome.BACKING_OFF: "it is tried again after a pause",
+    Outcome.BACKING_OFF: "it is retried after a backoff",
     Outcome.DEACTIVATED: "it is deactivated",
-    Outcome.GATED: "it is held back by {}",
-    Outcome.SCHEDULER_MISSING: "its pods ask for the scheduler {}, which does not run here",
+    Outcome.GATED: "its admission is gated by {}",
+    Outcome.SCHEDULER_MISSING: "its pods name the scheduler {}, which does not run here",
 }
 
 _CURES: Final = {
-    Outcome.WAITING_FOR_PODS_READY: "it is tried as soon as the pods of all admitted jobs are ready",
-    Outcome.FAILED_CHECKS: "see the admission checks in the Workload's status for what they ask",
+    Outcome.WAITING_FOR_PODS_READY: "it is tried once the pods of all admitted jobs are ready",
+    Outcome.FAILED_CHECKS: "see the admission checks in the status of the Workload",
     Outcome.NAMESPACE_MISMATCH: "label the namespace so that the namespaceSelector of ClusterQueue {queue} selects it, "
     "or change the selector",
     Outcome.NAMESPACE_MISSING: "create the namespace {subject}",
-    Outcome.REQUESTS_EXCEED_LIMITS: "ask for no more than the limits, and launch it again",
-    Outcome.QUEUE_MISSING: "create ClusterQueue {subject}, or let LocalQueue {local} lead to one that exists",
+    Outcome.REQUESTS_EXCEED_LIMITS: "lower the requests or raise the limits, and launch it again",
+    Outcome.QUEUE_MISSING: "create ClusterQueue {subject}, or point LocalQueue {local} to one that exists",
     Outcome.LOCAL_QUEUE_INACTIVE: "set spec.stopPolicy of LocalQueue {subject} to None",
-    Outcome.LOCAL_QUEUE_MISSING: "create LocalQueue {subject}, or launch the job in a queue that exists: "
-    "`fairway queues` shows them",
-    Outcome.SCHEDULER_MISSING: "leave schedulerName out of the pod template: what runs here is default-scheduler",
+    Outcome.LOCAL_QUEUE_MISSING: "create LocalQueue {subject}, or launch the job in an existing queue: "
+    "`fairway queues -v` lists them",
+    Outcome.SCHEDULER_MISSING: "remove schedulerName from the pod template: default-scheduler runs here",
     Outcome.DEACTIVATED: "set spec.active of the Workload to true",
-    Outcome.GATED: "whoever holds it back has to take the annotation kueue.x-k8s.io/admission-gated-by away",
+    Outcome.GATED: "the controller that gates it must remove the annotation kueue.x-k8s.io/admission-gated-by",
 }
 
 
 class Circumstances(NamedTuple):
-    """What is known of a workload besides what the engine says."""
+    """Facts about a workload that the engine does not have."""
 
     named: Callable[[str], str]
-    """What a workload is called to whoever asks."""
+    """The name of a workload, as the user who asks may see it."""
 
     managed_job: str = ""
-    """The ManagedJob that it is of, if it is of one: there are commands for these."""
+    """Its ManagedJob, if any: hints then name `fairway jobs` commands."""
 
     held: bool = False
-    """Whether somebody put that job on hold."""
+    """Whether that job is held."""
 
     inactive: str = ""
     """Why its ClusterQueue admits nothing, in Kueue's words."""
 
     retry_at: str = ""
-    """When a pause is over, where that is known."""
+    """The end of its backoff, if known."""
 
     highest_priority: int = 2**31 - 1
     """The highest priority that the user who asks may give it."""
@@ -94,7 +94,7 @@ def amount(resource: str, value: int, *, down: bool = False) -> str:
 
 
 def _order(resource: str) -> tuple[int, str]:
-    """What people name first comes first."""
+    """CPU first, then memory, then the others by name."""
     return ("cpu", "memory").index(resource) if resource in {"cpu", "memory"} else 2, resource
 
 
@@ -112,7 +112,7 @@ def message(explanation: Explanation, cluster_queue: str, position: int | None =
     """Why a workload waits; `position` counts from 0."""
     outcome = explanation.outcome
     if outcome is Outcome.BACKING_OFF and explanation.subject == _NOT_READY_IN_TIME:
-        return "its pods were not ready in time, so it gave its quota back; it is tried again after a pause"
+        return "its pods were not ready in time, so its quota was released; it is retried after a backoff"
     known = _MESSAGES.get(outcome)
     if known is not None:
         return known.format(explanation.subject)
@@ -125,7 +125,7 @@ def message(explanation: Explanation, cluster_queue: str, position: int | None =
         for sentence in _needs(pod_set, cluster_queue)
     ]
     if outcome is Outcome.PENDING_PREEMPTION:
-        found.append(f"room is being made: {_jobs(explanation.victims)} being stopped")
+        found.append(f"{_jobs(explanation.victims)} being preempted for it")
     return "; ".join(dict.fromkeys(found))
 
 
@@ -160,7 +160,7 @@ def _lacks(reasons: Sequence[Reason]) -> str:
     flavor = reasons[0].flavor
     short = sorted((reason for reason in reasons if reason.missing), key=lambda reason: _order(reason.resource))
     if not short:
-        return f"there is room in {flavor} now, and it is about to be tried"
+        return f"quota in {flavor} is free now; it is about to be tried"
     if len(short) == 1:
         return f"needs {amount(short[0].resource, short[0].requested)}, {_free(short[0])} free in {flavor}"
     listed = [f"{amount(reason.resource, reason.requested)} ({_free(reason)} free)" for reason in short]
@@ -191,7 +191,7 @@ def obstacle(reason: Reason, cluster_queue: str) -> str:
         case Code.NO_NODE:
             return reason.detail
         case Code.AFFINITY_MISMATCH:
-            return f"flavor {flavor} does not have the node labels that the job asks for"
+            return f"flavor {flavor} does not have the node labels that the job selects"
         case Code.EXCEEDS_MAXIMUM:
             besides = f" besides {amount(resource, reason.assumed)} of its other pods" if reason.assumed else ""
             most = amount(resource, reason.capacity, down=True)
@@ -222,24 +222,24 @@ def _hints(why: Why, found: Remedies, known: Circumstances) -> Iterator[str]:
         )
     if why.position and found.strict:
         first = "the job ahead of it starts" if why.position == 1 else f"the {why.position} jobs ahead of it start"
-        yield f"ClusterQueue {why.cluster_queue} is StrictFIFO: whatever is free, {first} first"
+        yield f"ClusterQueue {why.cluster_queue} is StrictFIFO: {first} first"
 
 
 def _cures(why: Why, known: Circumstances) -> Iterator[str]:
     outcome, subject = why.explanation.outcome, why.explanation.subject
     if outcome is Outcome.DEACTIVATED and known.held:
-        yield f"the job is on hold: `fairway jobs release {known.managed_job}` lets it queue again"
+        yield f"the job is held: `fairway jobs release {known.managed_job}` queues it again"
     elif outcome is Outcome.QUEUE_INACTIVE:
-        yield f"ClusterQueue {subject}: {known.inactive or 'it is stopped, or something that it names is missing'}"
+        yield f"ClusterQueue {subject}: {known.inactive or 'it is stopped, or an object it refers to is missing'}"
     elif outcome is Outcome.BACKING_OFF:
-        when = f"at {known.retry_at}" if known.retry_at else "when its pause is over"
-        yield f"it is tried again {when}"
+        when = f"at {known.retry_at}" if known.retry_at else "when its backoff is over"
+        yield f"it is retried {when}"
     elif outcome in _CURES:
         yield _CURES[outcome].format(subject=subject, queue=why.cluster_queue, local=why.local_queue)
 
 
 def _change(reason: Reason, queue: str) -> str:
-    """How an obstacle that waiting does not cure is got rid of."""
+    """How to remove an obstacle that does not go away by itself."""
     flavor, resource = reason.flavor, reason.resource
     match reason.code:
         case Code.EXCEEDS_MAXIMUM:
@@ -248,11 +248,11 @@ def _change(reason: Reason, queue: str) -> str:
                 f"ask for less, or raise nominalQuota of {resource} in ClusterQueue {queue}"
             )
         case Code.RESOURCE_NOT_COVERED:
-            return f"ask for no {resource}, choose another queue, or give ClusterQueue {queue} a quota for it"
+            return f"do not request {resource}, choose another queue, or give ClusterQueue {queue} a quota for it"
         case Code.FLAVOR_NOT_FOUND:
-            return f"create ResourceFlavor {flavor}, or take it out of ClusterQueue {queue}"
+            return f"create ResourceFlavor {flavor}, or remove it from ClusterQueue {queue}"
         case Code.UNTOLERATED_TAINT:
-            return f"let the job tolerate {reason.detail} to use {flavor}, or choose another queue"
+            return f"add a toleration for {reason.detail} to the job to use {flavor}, or choose another queue"
         case Code.NO_NODE if reason.resource in _DECLARED:
             most = (
                 f"the largest machine has {amount(resource, reason.capacity, down=True)}"
@@ -260,21 +260,21 @@ def _change(reason: Reason, queue: str) -> str:
                 else "there is none"
             )
             option = f"`fairway up {_DECLARED[resource]} …` declares more for this one"
-            return f"ask for what a machine here can give: {most}; {option}"
+            return f"request what a machine here has: {most}; {option}"
         case Code.NO_NODE:
-            return "ask for what a machine here has: `fairway describe nodes` shows it"
+            return "request what a machine here has: `fairway describe nodes` shows it"
         case Code.AFFINITY_MISMATCH if reason.detail:
-            return "ask for what a machine here has: `fairway describe nodes` shows it"
+            return "request what a machine here has: `fairway describe nodes` shows it"
         case Code.AFFINITY_MISMATCH:
-            return f"ask for node labels that ResourceFlavor {flavor} has, or choose another queue"
+            return f"select node labels that ResourceFlavor {flavor} has, or choose another queue"
         case _:
             return f"{obstacle(reason, queue)}: choose another queue"
 
 
 def _room(why: Why, found: Remedies, known: Circumstances) -> Iterator[str]:
-    """Who would have to end. Where others may take the room first, no start is promised."""
+    """Which workloads would have to end; promises no start where others may take the room first."""
     sure = not why.position and not found.contended
-    starts = "would start" if sure else "would have room, if nobody takes it first,"
+    starts = "would start" if sure else "would have room, unless another job takes it first,"
     if found.going:
         they, are = ("it", "is") if len(found.going) == 1 else ("they", "are")
         yield f"{starts} when {_who(found.going, known)} {are} gone: {they} {are} being stopped"
@@ -290,7 +290,7 @@ def _room(why: Why, found: Remedies, known: Circumstances) -> Iterator[str]:
 
 
 def _rank(why: Why, found: Remedies, known: Circumstances) -> Iterator[str]:
-    """Whom it may preempt, or could."""
+    """Which workloads it may preempt, now or with a higher priority."""
     if found.victims and why.explanation.outcome is not Outcome.PENDING_PREEMPTION:
         yield f"when its turn comes it may preempt {_who(found.victims[:MOST_NAMED], known, 'and')}"
     if found.priority is None or found.priority > known.highest_priority:

@@ -1,4 +1,4 @@
-"""Jobs in a line: that they are there, how they ended, what to type next; and for programs."""
+"""Jobs in one line: submitted, ended, next commands; and as JSON."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ from fairway.cli.tables import plain
 
 
 def aligned(commands: Sequence[tuple[str, str]]) -> str:
-    """Commands to go on with, and what each is for."""
+    """Commands to run next, and what each does."""
     width = max(len(command) for command, _ in commands)
     return "\n".join(f"  fairway {command:<{width}}   {purpose}" for command, purpose in commands)
 
 
 def ids(jobs: Sequence[Manifest]) -> str:
-    """`17`, or `17-1016`; one by one where others came between."""
+    """`17`, or `17-1016`; a list if the ids are not consecutive."""
     numbers = [id_of(job) for job in jobs]
     if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
         return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
@@ -21,7 +21,7 @@ def ids(jobs: Sequence[Manifest]) -> str:
 
 
 def announcement(jobs: Sequence[Manifest]) -> str:
-    """That the server has them."""
+    """The line that says that the jobs are submitted."""
     first = jobs[0]
     queue = f" to queue {first['spec']['queue']}" if first["spec"].get("queue") else ""
     if len(jobs) == 1:
@@ -37,7 +37,7 @@ def ending(job: Manifest) -> str:
 
 
 def summary(job: Manifest) -> Manifest:
-    """A job for `-o json`: what it is called by, and where it stands."""
+    """A job for `-o json`: its names and its status."""
     spec = job["spec"]
     return {
         "id": id_of(job),

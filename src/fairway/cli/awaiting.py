@@ -113,4 +113,4 @@ def _look(session: Session, path: str, progress: _Progress) -> None:
 
 
 def _away() -> None:
-    tell("The server does not answer; trying again ...")
+    tell("The server does not answer; retrying ...")

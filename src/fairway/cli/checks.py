@@ -1,7 +1,6 @@
-"""What `fairway doctor` looks at: this machine, the state directory, the server, the queues.
+"""The checks of `fairway doctor`: this machine, the state directory, the server, the queues.
 
-A check finds facts and changes nothing: it starts no server, and makes no files. Each finding says what is, and if that
-is not as it should be, the way out.
+Checks are read-only: they start no server and create no files. A finding that is not OK comes with a fix.
 """
 
 import os
@@ -31,7 +30,7 @@ _OLDEST_PYTHON: Final = (3, 11)
 
 
 class Finding(NamedTuple):
-    """What one look found."""
+    """The result of one check."""
 
     check: str
     severity: Severity
@@ -58,7 +57,7 @@ def python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
     name = ".".join(map(str, version))
     if version[:2] < _OLDEST_PYTHON:
         return broken(
-            "python", f"Python {name}", "Fairway needs Python 3.11 or newer: make the environment anew with one"
+            "python", f"Python {name}", "Fairway needs Python 3.11 or newer: create a new virtual environment with it"
         )
     return ok("python", f"Python {name}")
 
@@ -66,11 +65,11 @@ def python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
 def installation(own: Path | None, prefix: str = sys.prefix) -> Finding:
     """Whether a `pip install` in a job could change the Python environment that Fairway runs in."""
     if own is not None:
-        return ok("installation", f"Fairway is installed in {own}, which jobs do not see")
+        return ok("installation", f"Fairway is installed in {own}, separate from the Python of jobs")
     return warning(
         "installation",
-        f"Fairway is installed in the Python of {prefix}, which jobs use, too: a `pip install` in a job can break it",
-        "install it in an environment of its own: `pipx install .` or `python3 -m venv`",
+        f"Fairway is installed in the Python of {prefix}, which jobs also use: a `pip install` in a job can break it",
+        "install it in its own environment: `pipx install .` or `python3 -m venv`",
     )
 
 
@@ -81,28 +80,28 @@ def kubectl(path: str | None = None) -> Finding:
     if found is None:
         return warning(
             "kubectl",
-            "kubectl is not on the PATH; nothing here needs it",
-            "`fairway get`, `describe`, `apply` and `delete` do the same; kubectl is one file, from kubernetes.io",
+            "kubectl is not on the PATH (optional)",
+            "use `fairway get`, `describe`, `apply` and `delete` instead, or install kubectl from kubernetes.io",
         )
     return ok("kubectl", f"kubectl is {found}")
 
 
 def gpus(declared: int | None) -> Finding:
-    """What the driver shows beside what the node says."""
+    """Compare the GPUs of the driver with those of the Node."""
     from fairway.runner.machine import Machine, MachineError  # noqa: PLC0415
 
     try:
         found = Machine.detect().gpus
     except MachineError as error:
-        return warning("gpus", str(error), "give --gpus to `fairway up` to say how many there are")
+        return warning("gpus", str(error), "declare the number of GPUs with `fairway up --gpus N`")
     if declared is not None and declared > found:
         return warning(
             "gpus",
-            f"jobs may use {declared} GPUs, and the driver shows {found}",
-            "that is fine for trying things out; jobs that need a GPU will not find one",
+            f"{declared} GPUs are declared, but the driver reports {found}",
+            "fine for tests; jobs that need a real GPU will not find one",
         )
     if not found:
-        return ok("gpus", "no GPUs: the NVIDIA driver shows none")
+        return ok("gpus", "no GPUs: the NVIDIA driver reports none")
     return ok("gpus", f"{found} GPU{'s' if found > 1 else ''}")
 
 
@@ -111,18 +110,22 @@ def gpus(declared: int | None) -> Finding:
 
 def state_directory(state: Path) -> Iterator[Finding]:
     if state.exists() and not state.is_dir():
-        yield broken("state", f"{state} is not a directory", "choose another with --state or $FAIRWAY_STATE")
+        yield broken("state", f"{state} is not a directory", "choose another directory with --state or $FAIRWAY_STATE")
         return
     if not state.is_dir():
         above = next((one for one in state.absolute().parents if one.exists()), Path("/"))
         if not os.access(above, os.W_OK | os.X_OK):
             yield broken(
                 "state",
-                f"{state} is not there, and cannot be made: {above} cannot be written to",
-                "choose another with --state or $FAIRWAY_STATE",
+                f"{state} does not exist and cannot be created: {above} is not writable",
+                "choose another directory with --state or $FAIRWAY_STATE",
             )
             return
-        yield warning("state", f"{state} is not there yet", "`fairway up` makes it, and so does any first command")
+        yield warning(
+            "state",
+            f"{state} does not exist yet",
+            "`fairway up` creates it, as does any command that starts the server",
+        )
         return
     mode = stat.S_IMODE(state.stat().st_mode)
     exposed = exposure(state)
@@ -130,10 +133,10 @@ def state_directory(state: Path) -> Iterator[Finding]:
         yield broken("state", *exposed)
     elif not os.access(state, os.R_OK | os.W_OK | os.X_OK):
         yield broken(
-            "state", f"{state} cannot be read and written (mode {mode:04o})", f"chmod 700 {shlex.quote(str(state))}"
+            "state", f"{state} is not readable and writable (mode {mode:04o})", f"chmod 700 {shlex.quote(str(state))}"
         )
     else:
-        yield ok("state", f"{state} is yours alone")
+        yield ok("state", f"{state} is private (mode {mode:04o})")
     yield disk(state)
 
 
@@ -141,10 +144,10 @@ def disk(state: Path, free: int | None = None) -> Finding:
     import shutil  # noqa: PLC0415
 
     free = shutil.disk_usage(state).free if free is None else free
-    shown = f"{free / (1 << 30):.1f} GiB are free on the disk of {state}"
-    way_out = "make room, or put the state elsewhere with --state; `fairway backup` copies it"
+    shown = f"{free / (1 << 30):.1f} Gi free on the disk of {state}"
+    way_out = "free disk space, or move the state: `fairway backup`, then `fairway restore --state DIR`"
     if free < _NO_ROOM:
-        return broken("disk", f"{shown}: writes will be refused", way_out)
+        return broken("disk", f"{shown}: writes will fail", way_out)
     if free < _LITTLE_ROOM:
         return warning("disk", shown, way_out)
     return ok("disk", shown)
@@ -152,7 +155,7 @@ def disk(state: Path, free: int | None = None) -> Finding:
 
 def kubeconfig(path: Path) -> Finding:
     if not path.is_file():
-        return warning("kubeconfig", f"{path} is not there", "the server writes it at its start: `fairway up`")
+        return warning("kubeconfig", f"{path} does not exist", "the server writes it when it starts: `fairway up`")
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         return broken(
@@ -160,7 +163,7 @@ def kubeconfig(path: Path) -> Finding:
             f"{path} can be read by others (mode {mode:04o}): it has a token",
             f"chmod 600 {shlex.quote(str(path))}",
         )
-    return ok("kubeconfig", f"{path} is for you alone")
+    return ok("kubeconfig", f"{path} is private (mode {mode:04o})")
 
 
 def configuration(state: Path) -> Finding:
@@ -170,9 +173,9 @@ def configuration(state: Path) -> Finding:
     try:
         found = read_config(state)
     except FairwayError as error:
-        return broken("configuration", str(error), "put it right, or take the line out")
+        return broken("configuration", str(error), "correct the line or remove it")
     said = [one for one in found.warnings if one.startswith(SKYPILOT_CONFIG)]
-    return ok("configuration", "; ".join(["the configuration can be read", *said]))
+    return ok("configuration", "; ".join(["the configuration is valid", *said]))
 
 
 def starting(state: Path) -> Iterator[Finding]:
@@ -182,10 +185,10 @@ def starting(state: Path) -> Iterator[Finding]:
     try:
         _, options = settings_as_before(state)
     except FairwayError as error:
-        yield broken("start", str(error), f"or remove {state / 'up.json'}: it starts without options then")
+        yield broken("start", str(error), f"correct it, or remove {state / 'up.json'} to start without saved options")
         return
     if options.words:
-        yield ok("start", f"a server starts as with `fairway up {options.words}`")
+        yield ok("start", f"saved options of `fairway up`: {options.words}")
 
 
 def others() -> Iterator[Finding]:
@@ -195,7 +198,9 @@ def others() -> Iterator[Finding]:
     found = list(servers_of_others())
     if found:
         yield warning(
-            "others", f"another user's server is here: {', '.join(map(str, found[:_MOST_NAMED]))}", advice(found)
+            "others",
+            f"servers of other users on this machine: {', '.join(map(str, found[:_MOST_NAMED]))}",
+            advice(found),
         )
 
 
@@ -207,12 +212,14 @@ def process(state: Path) -> Finding:
 
     pid = holder(state) if state.is_dir() else None
     if pid is None:
-        return warning("process", f"no server runs on {state}", "it starts by itself with any command; or `fairway up`")
+        return warning(
+            "process", f"no server runs on {state}", "start it with `fairway up`, or with any command that needs it"
+        )
     return ok("process", f"the server is process {pid}")
 
 
 def supervisor(state: Path) -> Finding:
-    """The process that holds the jobs."""
+    """Whether the supervisor, the parent of the job processes, answers."""
     import socket  # noqa: PLC0415
 
     from fairway.runner.supervising.places import socket_of, through  # noqa: PLC0415
@@ -225,10 +232,10 @@ def supervisor(state: Path) -> Finding:
     except OSError as error:
         return broken(
             "supervisor",
-            f"the process that holds the jobs does not answer ({error.strerror or error})",
-            f"`fairway shutdown` and `fairway up` start another; {state / 'supervisor.log'} may say why",
+            f"the supervisor of the job processes does not answer ({error.strerror or error})",
+            f"restart it with `fairway shutdown` and `fairway up`; see {state / 'supervisor.log'}",
         )
-    return ok("supervisor", "the process that holds the jobs answers")
+    return ok("supervisor", "the supervisor of the job processes answers")
 
 
 def limits(state: Path) -> Finding:
@@ -240,11 +247,11 @@ def limits(state: Path) -> Finding:
 
     folder = folder_of(state)
     if not folder.is_dir() or holder(folder) is None:
-        return ok("limits", "no supervisor runs; what can be enforced is known when it does")
+        return ok("limits", "no supervisor runs; which limits can be enforced is known once it does")
     try:
         can = msgspec.json.decode(limits_of(folder).read_bytes(), type=Enforceable)
     except (OSError, msgspec.MsgspecError):
-        return warning("limits", "what is enforced is not known: the supervisor is of another release", _NEW_SUPERVISOR)
+        return warning("limits", "enforced limits are unknown: the supervisor is from another release", _NEW_SUPERVISOR)
     own = _runner_configuration(state)
     wanted = {"memory": own.memory or "limit", "cpu": own.cpu or "share"}
     said = ", ".join(_enforced(name, how, can.controllers.get(name)) for name, how in wanted.items())
@@ -254,7 +261,7 @@ def limits(state: Path) -> Finding:
     return warning("limits", f"{said}. {can.note}", way_out)
 
 
-_NEW_SUPERVISOR: Final = "let the jobs end; the next server replaces it"
+_NEW_SUPERVISOR: Final = "the next server start replaces it once all jobs have ended"
 _MEANT: Final = {"share": "a share under contention", "limit": "a limit"}
 
 
@@ -272,7 +279,7 @@ def _runner_configuration(state: Path) -> "RunnerConfig":
 
     try:
         return config.parse((state / USER_FILE).read_bytes(), USER_FILE).runner
-    except (OSError, TaskError):  # another check tells
+    except (OSError, TaskError):  # reported by another check
         return RunnerConfig()
 
 
@@ -283,16 +290,18 @@ def answer(rest: "Rest", ours: str) -> Iterator[Finding]:
     _, mark, theirs = version.partition("+fairway-")
     if not mark:
         yield warning(
-            "version", f"{rest.server} is {version or 'of no known release'}, not a Fairway server", "see --context"
+            "version",
+            f"{rest.server} is not a Fairway server (version {version or 'unknown'})",
+            "choose another with --context",
         )
     elif theirs != ours:
         yield warning(
             "version",
-            f"the server is Fairway {theirs}, this is {ours}",
-            "`fairway shutdown` and `fairway up` start this one; jobs go on meanwhile",
+            f"the server is Fairway {theirs}, the command line {ours}",
+            "restart it with `fairway shutdown` and `fairway up`; jobs keep running",
         )
     else:
-        yield ok("version", f"the server is Fairway {theirs}, as this is")
+        yield ok("version", f"server and command line are Fairway {theirs}")
 
 
 def clock(rest: "Rest", namespace: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Finding:
@@ -304,7 +313,9 @@ def clock(rest: "Rest", namespace: str, now: Callable[[], datetime] = lambda: da
         made = rest.create(paths.resource("v1", "configmaps", namespace), draft, dryRun="All")
     except ApiError as error:
         return warning(
-            "clock", f"the server does not tell its time: {error}", "a user who may create ConfigMaps can ask"
+            "clock",
+            f"cannot read the clock of the server: {error}",
+            "run this check as a user who may create ConfigMaps",
         )
     theirs = datetime.fromisoformat(made["metadata"]["creationTimestamp"])
     skew = (now() - theirs).total_seconds()
@@ -312,10 +323,10 @@ def clock(rest: "Rest", namespace: str, now: Callable[[], datetime] = lambda: da
         order = "behind" if skew > 0 else "ahead of"
         return warning(
             "clock",
-            f"the server's clock is {abs(skew):.0f} s {order} ours",
-            "set both by NTP: ages and waiting times are wrong until then",
+            f"the clock of the server is {abs(skew):.0f} s {order} the local clock",
+            "synchronize both with NTP; ages and waiting times are wrong until then",
         )
-    return ok("clock", "the clocks agree")
+    return ok("clock", "the clocks of server and client agree")
 
 
 # Queues and jobs
@@ -333,12 +344,14 @@ def queues(rest: "Rest", namespace: str) -> Iterator[Finding]:
         yield warning(
             "queues",
             f"ClusterQueue {queue.name} admits nothing: {queue.trouble}",
-            f"`fairway describe clusterqueue {queue.name}` shows what it names",
+            f"`fairway describe clusterqueue {queue.name}` shows its conditions",
         )
     if found and not stopped:
         yield ok("queues", f"{len(found)} ClusterQueue{'s are' if len(found) > 1 else ' is'} active")
     if not found:
-        yield warning("queues", "there is no ClusterQueue, so nothing is admitted", "`fairway apply -f FILE` makes one")
+        yield warning(
+            "queues", "there is no ClusterQueue: no job is admitted", "create one with `fairway apply -f FILE`"
+        )
 
 
 def commitment(rest: "Rest") -> Iterator[Finding]:
@@ -349,12 +362,12 @@ def commitment(rest: "Rest") -> Iterator[Finding]:
 
     try:
         found = rest.get(paths.resource("v1", "nodes"))["items"]
-    except Forbidden:  # whoever is at home in one namespace sees no nodes, and can change no quota
+    except Forbidden:  # a user of one namespace cannot list nodes, nor change quotas
         return
     queues = {one["metadata"]["name"]: promised(one) for one in rest.get(paths.resource(API, "clusterqueues"))["items"]}
     nodes = {one["metadata"]["name"]: allocatable(one) for one in found}
     for said in warnings(queues, nodes):
-        yield warning("quotas", said, "lower the quotas, add nodes, or leave it so if that is meant")
+        yield warning("quotas", said, "lower the quotas or add nodes; ignore this if overcommitment is intended")
 
 
 def default_queue(local: list[Any], namespace: str) -> Finding:
@@ -365,7 +378,7 @@ def default_queue(local: list[Any], namespace: str) -> Finding:
         return warning(
             "default queue",
             f"namespace {namespace} has no LocalQueue `default`{there}",
-            "jobs that name no queue wait until there is one; or say --queue, or set a queue in the configuration",
+            "create it, give --queue, or set a queue in the configuration; jobs without a queue wait until then",
         )
     if not queue.active:
         return warning(
@@ -373,7 +386,7 @@ def default_queue(local: list[Any], namespace: str) -> Finding:
             f"the LocalQueue `default` of {namespace} admits nothing: {queue.trouble}",
             f"`fairway describe clusterqueue {queue.cluster_queue}` shows more",
         )
-    return ok("default queue", f"the LocalQueue `default` of {namespace} leads to {queue.cluster_queue}")
+    return ok("default queue", f"the LocalQueue `default` of {namespace} points to ClusterQueue {queue.cluster_queue}")
 
 
 def waiting_jobs(rest: "Rest", namespace: str) -> Iterator[Finding]:
@@ -390,8 +403,8 @@ def waiting_jobs(rest: "Rest", namespace: str) -> Iterator[Finding]:
         names = _named(placed)
         yield warning(
             "nodes",
-            f"{len(placed)} with quota wait for a node: {names} ({placed[0].message.partition(': ')[2]})",
-            "more is admitted than the nodes have room for: end what runs outside the queues, or lower the quotas",
+            f"{_waiting(len(placed), 'with quota')} for a node: {names} ({placed[0].message.partition(': ')[2]})",
+            "the quotas exceed the free room on the nodes: stop pods outside the queues, or lower the quotas",
         )
 
 
@@ -405,8 +418,15 @@ def outside(rest: "Rest") -> Iterator[Finding]:
             "outside",
             said,
             "label them kueue.x-k8s.io/queue-name; `jobsOutsideQueues: Deny` in ConfigMap kueue-system/fairway-config "
-            "forbids it",
+            "forbids them",
         )
+
+
+def _waiting(count: int, which: str = "") -> str:
+    """`1 job waits`, `3 jobs with quota wait`."""
+    return " ".join(
+        filter(None, ("1 job" if count == 1 else f"{count} jobs", which, "waits" if count == 1 else "wait"))
+    )
 
 
 def _named(waiting: "Sequence[Waiting]") -> str:
@@ -415,20 +435,20 @@ def _named(waiting: "Sequence[Waiting]") -> str:
 
 
 def hopeless(waiting: "Sequence[Waiting]") -> Finding:
-    """Those that can never run as things are."""
+    """Jobs that can never run with the current nodes and quotas."""
     found = [one for one in waiting if not one.can_ever_run]
     if not found:
-        return ok("jobs", f"{len(waiting)} wait, and all of them can run some day" if waiting else "no job waits")
+        return ok("jobs", f"{_waiting(len(waiting))} and can run eventually" if waiting else "no jobs wait")
     names = [one.owner.name if one.owner else one.metadata.name for one in found[:_MOST_NAMED]]
     return warning(
         "jobs",
-        f"{len(found)} of {len(waiting)} that wait can never run as things are: {_named(found)}",
-        f"`fairway jobs why {names[0]}` says what they ask for that nobody has",
+        f"{len(found)} of {len(waiting)} waiting jobs can never run with the current nodes and quotas: {_named(found)}",
+        f"`fairway jobs why {names[0]}` explains why",
     )
 
 
 def not_run(rest: "Rest", namespace: str) -> Iterator[Finding]:
-    """Objects of kinds that are stored and not run, which the server has said so of."""
+    """Objects of kinds that the server stores but does not run."""
     from fairway.client.rest import paths  # noqa: PLC0415
     from fairway.kinds.kind import NOT_RUN  # noqa: PLC0415
     from fairway.kinds.registry import default_registry  # noqa: PLC0415
@@ -451,7 +471,7 @@ def not_run(rest: "Rest", namespace: str) -> Iterator[Finding]:
 
 
 def declared_gpus(rest: "Rest") -> int | None:
-    """How many GPUs the nodes say they have."""
+    """The number of GPUs in the status of all nodes."""
     from fairway.client.rest import paths  # noqa: PLC0415
 
     nodes = rest.get(paths.resource("v1", "nodes"))["items"]

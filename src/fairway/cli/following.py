@@ -103,8 +103,8 @@ class _Follower:
         self._narrator.pause()
         number = self._job["spec"].get("id", 0)
         raise CannotRun(
-            f"job {title(self._job)} can never run as things are: {self._reason}. It stays in its queue in case that "
-            f"changes; `fairway jobs why {number}` says what would help, `fairway jobs cancel {number}` ends it"
+            f"job {title(self._job)} can never run with the current nodes and quotas: {self._reason}. It stays queued; "
+            f"`fairway jobs why {number}` shows what would admit it, `fairway jobs cancel {number}` stops it"
         )
 
     def _attempt(self, part: Part) -> None:
@@ -157,7 +157,7 @@ class _Follower:
             self._job = self._session.rest.get(paths.job(metadata["namespace"], metadata["name"]))
             return
         if event is not None and event["type"] == "DELETED":
-            raise NotFound(f"job {title(self._job)} was deleted meanwhile")
+            raise NotFound(f"job {title(self._job)} was deleted")
         if event is not None:
             self._job = event["object"]
 
@@ -175,7 +175,7 @@ class _Follower:
                 found = self._session.rest.get(paths.waiting(self._job["metadata"]["namespace"], workload))
                 waiting = msgspec.convert(found, Waiting)
             except (NotFound, Unreachable, Unavailable):
-                pass  # it has left the queue, or nobody can say now
+                pass  # it has left the queue, or the server is away
         self._hopeless = self._hopeless + 1 if waiting is not None and not waiting.can_ever_run else 0
         self._reason = "" if waiting is None else plain(waiting.message)
         place = f"position {waiting.position} in {waiting.cluster_queue}" if waiting and waiting.position else ""

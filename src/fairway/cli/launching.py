@@ -389,7 +389,10 @@ def _warn_of_hopeless(session: Session, jobs: list[Manifest]) -> None:
     why = cannot_run(session, jobs[0])
     if why:
         who = f"job {title(jobs[0])}" if len(jobs) == 1 else f"jobs {ids(jobs)}"
-        tell(f"warning: {who} can never run as things are: {why}; `fairway jobs why {id_of(jobs[0])}` explains")
+        tell(
+            f"warning: {who} can never run with the current nodes and quotas: {why}; see "
+            f"`fairway jobs why {id_of(jobs[0])}`"
+        )
 
 
 def _predecessor(session: Session, name: str) -> list[Manifest]:

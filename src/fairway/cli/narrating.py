@@ -1,7 +1,6 @@
-"""What is said about a job while somebody looks on: on standard error, a line each.
+"""Progress lines about a followed job, on standard error.
 
-On a terminal the line about a job that waits is written over again and again; elsewhere it is said once for each
-reason, so that logs of logs stay short.
+On a terminal the line about a waiting job is updated in place; elsewhere it is printed once for each reason.
 """
 
 import sys
@@ -15,7 +14,7 @@ from fairway.cli.tables import plain, screen, truncated
 _SAID: Final = {
     "PENDING": "waits",
     "STARTING": "is starting",
-    "RUNNING": "runs",
+    "RUNNING": "is running",
     "RECOVERING": "waits to run again",
     "CANCELLING": "is being cancelled",
 }
@@ -28,28 +27,28 @@ _OUTCOMES: Final = {
     "Lost": "was lost",
     "Held": "was held",
     "Cancelled": "was cancelled",
-    "MaxDurationExceeded": "ran for as long as it may",
+    "MaxDurationExceeded": "exceeded its maximum duration",
 }
 
 
 class Narrator:
-    """Tells of one job."""
+    """Prints the progress of one job."""
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
-        """`stream` is standard error unless told otherwise."""
+        """`stream` defaults to standard error."""
         self._title = title
         self._stream = sys.stderr if stream is None else stream
         self._last = ""
-        self._told = ""
+        self._printed = ""
         self._away = False
         self._screen = screen(self._stream)
         self._line_is_open = False
 
     def waiting(self, phase: str, place: str, why: str) -> None:
-        """Where the job stands, at which place of the queue, and why."""
+        """Print the phase of the job, its position in the queue, and why it waits."""
         self._away = False
-        if why == self._told:
-            why = ""  # it was the last thing that was said
+        if why == self._printed:
+            why = ""  # already printed
         if phase == "PENDING" and not why:
             return  # it was only just submitted, or is to run again at once
         text = f"Job {self._title} {_SAID.get(phase, phase)}"
@@ -61,7 +60,7 @@ class Narrator:
             self._say(whole)
 
     def begins(self, task: int | None, attempt: int) -> None:
-        """An attempt has begun; the first one of the only task needs no words."""
+        """Print that an attempt has begun, unless it is the first of the only task."""
         self._away = False
         self.pause()
         which = [f"task {task + 1}"] if task is not None else []
@@ -70,7 +69,7 @@ class Narrator:
             self._say(f"--- {', '.join(which)} ---")
 
     def ends(self, task: int | None, attempt: int, found: Mapping[str, Any]) -> None:
-        """An attempt has ended, and the job has not; a task of a pipeline that is done is not spoken of as attempt."""
+        """Print how an attempt ended, while the job goes on; a finished task of a pipeline is named as a task."""
         self.pause()
         outcome = str(found.get("outcome") or "")
         code = found.get("exitCode")
@@ -79,7 +78,7 @@ class Narrator:
         message = plain(str(found.get("message") or ""))
         said = f"was {message}" if f"was {message}".startswith(how) else f"{how}{with_code}{message and f': {message}'}"
         which = f"task {task + 1}" if task is not None and outcome == "Succeeded" else f"attempt {attempt}"
-        self._told = message
+        self._printed = message
         self._say(f"--- {which} {said} ---")
 
     def remark(self, text: str) -> None:
@@ -88,10 +87,10 @@ class Narrator:
     def away(self) -> None:
         if not self._away:
             self._away = True
-            self._say("The server does not answer; the job goes on without it. Trying again ...")
+            self._say("The server does not answer; the job keeps running. Retrying ...")
 
     def pause(self) -> None:
-        """Leave the terminal to others: the line that is written over and over is gone."""
+        """Remove the line that is updated in place."""
         if self._line_is_open:
             click.echo("\r\x1b[2K", file=self._stream, nl=False)
             self._line_is_open = False

@@ -92,8 +92,8 @@ def choose_parts(job: Manifest, attempt: str | None, task: str | None) -> list[P
 def _nothing_yet(job: Manifest, task: int | None) -> str:
     what = f"Job {title(job)}" if task is None else f"Task {task} of job {title(job)}"
     if has_ended(job):
-        return f"{what} never started; `fairway jobs why {id_of(job)}` says what happened."
-    return f"{what} has not started yet; `fairway jobs why {id_of(job)}` says why it waits."
+        return f"{what} never started; `fairway jobs why {id_of(job)}` explains why."
+    return f"{what} has not started yet; `fairway jobs why {id_of(job)}` explains why it waits."
 
 
 def read_pod(

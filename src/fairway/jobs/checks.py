@@ -10,8 +10,8 @@ _PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
 _RETRIED: Final = "AdmissionCheck"
 _REJECTED: Final = "DeactivatedDueToAdmissionCheck"
 _NEXT: Final = {
-    "Retry": "it gives its quota back and is tried again",
-    "Rejected": "it gives its quota back and is deactivated",
+    "Retry": "its quota is released and it is retried",
+    "Rejected": "its quota is released and it is deactivated",
 }
 
 
@@ -58,9 +58,9 @@ def last_verdict(workload: Manifest | None) -> list[str]:
         return []
     said = f": {evicted['message']}" if evicted.get("message") else ""
     if evicted["reason"] == _RETRIED:
-        return [f"had its quota and gave it back, as a check asked for another try{said}"]
+        return [f"its quota was released because a check asked for a retry{said}"]
     if evicted["reason"] == _REJECTED:
-        return [f"a check rejected it{said}; it is tried again only when it is made active again"]
+        return [f"a check rejected it{said}; it is retried only after spec.active is set to true"]
     return []
 
 

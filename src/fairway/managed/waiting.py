@@ -74,7 +74,7 @@ def held(case: Case) -> Plan | None:
     active = workload is None or workload.finished or workload.active
     if case.job.hold:
         if life.reason != HELD or not life.held:
-            said = "held; `fairway jobs release` lets it go on"
+            said = "held; `fairway jobs release` resumes it"
             return Plan(life=life.having(held=True, reason=HELD, message=said))
         return Plan(do=(SetActive(active=False),) if workload is not None and not workload.finished and active else ())
     if not active and life.held:

@@ -49,7 +49,7 @@ def test_a_followed_launch_ends_with_three_and_the_reason(fairway: Commands, ask
 
     assert (said.code, said.output) == (3, "")
     last = said.errors.splitlines()[-1]
-    assert "can never run as things are: " in last
+    assert "can never run with the current nodes and quotas: " in last
     assert reason in last
     assert "fairway jobs cancel " in last
 
@@ -60,7 +60,7 @@ def test_a_detached_launch_is_warned_and_stays_zero(fairway: Commands, asks: lis
 
     assert said.code == 0
     (warning,) = [line for line in said.errors.splitlines() if line.startswith("warning: ")]
-    assert "can never run as things are: " in warning
+    assert "can never run with the current nodes and quotas: " in warning
     assert reason in warning
 
 

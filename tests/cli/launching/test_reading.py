@@ -118,7 +118,9 @@ def test_of_a_job_that_waits_there_is_nothing_yet(fairway: Commands) -> None:
 
     said = fairway.run("jobs", "logs", "--no-follow", str(number))
     assert (said.code, said.output) == (0, "")
-    assert said.errors == f"Job {number} (later) has not started yet; `fairway jobs why {number}` says why it waits.\n"
+    assert (
+        said.errors == f"Job {number} (later) has not started yet; `fairway jobs why {number}` explains why it waits.\n"
+    )
     with fairway.process("jobs", "logs", str(number)) as following:
         following.reads("waits")
         fairway("jobs", "cancel", "-y", str(blocker))

@@ -172,7 +172,7 @@ def test_all_about_one() -> None:
                 }
             ]
             assert found["hints"] == [
-                "would have room, if nobody takes it first, when job train-1 (6 CPUs, priority 100) ends",
+                "would have room, unless another job takes it first, when job train-1 (6 CPUs, priority 100) ends",
                 (
                     "raise the priority above 100 to preempt job train-1 (6 CPUs, priority 100), "
                     "with `fairway jobs priority train-3 101`"
@@ -218,7 +218,7 @@ def test_one_who_is_being_evicted_is_shown_so() -> None:
             found = one(on_stage, "high")
             (holder,) = found["shortages"][0]["holders"]
             assert (holder["shown"], holder["evicting"]) == ("workload low", True)
-            assert found["message"].endswith("room is being made: 1 job is being stopped")
+            assert found["message"].endswith("1 job is being preempted for it")
 
     asyncio.run(scenario())
 
@@ -255,9 +255,7 @@ def test_who_is_in_no_queue_has_no_position() -> None:
                 "held": (None, "Deactivated"),
                 "lost": (None, "LocalQueueMissing"),
             }
-            assert one(on_stage, "held")["hints"][0] == (
-                "the job is on hold: `fairway jobs release held` lets it queue again"
-            )
+            assert one(on_stage, "held")["hints"][0] == ("the job is held: `fairway jobs release held` queues it again")
 
     asyncio.run(scenario())
 
@@ -268,7 +266,7 @@ def test_why_a_queue_admits_nothing() -> None:
             await on_stage.submit(asking("w", 1))
 
             found = one(on_stage, "w")
-            assert found["message"] == "ClusterQueue cq admits nothing now"
+            assert found["message"] == "ClusterQueue cq is inactive"
             assert found["hints"] == ["ClusterQueue cq: Can't admit new workloads: is stopped."]
 
     asyncio.run(scenario())

@@ -1,6 +1,6 @@
-"""Why a job stands where it stands, in plain words: in a line for tables, and as a story for `jobs why`.
+"""The sentences that explain the state of a job: one line for tables, all of it for `jobs why`.
 
-Sentences are made here, from facts that others found: the job's status and what the queue says about its Workload.
+They follow from the job's status and from the `waitingjobs` entry of its Workload.
 """
 
 import re
@@ -30,16 +30,16 @@ from fairway.cli.tables import duration, plain
 from fairway.model.amounts import of_quantity
 
 _MOST_NAMES: Final = 8
-"""How many of those who are ahead or hold something are named; the others are counted."""
+"""Jobs ahead and holders to list by name; the others are counted."""
 
 _FINISHED: Final = {
     "SUCCEEDED": "succeeded",
     "CANCELLED": "was cancelled",
     "FAILED": "failed",
     "FAILED_SETUP": "failed in its setup",
-    "FAILED_PRECHECKS": "was refused before it could be queued",
-    "FAILED_NO_RESOURCE": "was given up, as no place has what it asks for,",
-    "FAILED_CONTROLLER": "was given up because of an error of Fairway itself",
+    "FAILED_PRECHECKS": "failed its checks before it was queued",
+    "FAILED_NO_RESOURCE": "failed, because no node or quota is large enough for it,",
+    "FAILED_CONTROLLER": "failed because of an internal error",
 }
 _PREEMPTION: Final = re.compile(
     r"Preempted to accommodate a workload \(UID: [^,)]*, JobUID: (?P<job>[^)]*)\) due to (?P<reason>[^;]+)"
@@ -52,30 +52,30 @@ _WAITS_FOR_NODE: Final = "waits for a node: "
 _WITHOUT_LOGS: Final = frozenset({"FAILED_PRECHECKS", "FAILED_NO_RESOURCE"})
 _CAUSES: Final = {
     "start": "",
-    "preempted": "came back after a preemption",
-    "evicted": "came back after an eviction",
-    "lost": "came back after its pods were lost",
-    "error": "came back after an error",
-    "held": "came back when it was released",
-    "retry": "begun again by hand",
+    "preempted": "restarted after a preemption",
+    "evicted": "restarted after an eviction",
+    "lost": "restarted after its pods were lost",
+    "error": "restarted after an error",
+    "held": "restarted when released",
+    "retry": "restarted by `jobs retry`",
 }
 
 
 class Part(NamedTuple):
-    """Lines that belong together, below a heading; without one, the lines speak for themselves."""
+    """Lines below a heading, which may be empty."""
 
     heading: str
     lines: tuple[str, ...]
 
 
 def in_short(job: Job, waiting: Waiting | None) -> str:
-    """Why it waits, or what happened to it: one line, and nothing where all is as it should be."""
+    """Why a job waits, or what happened to it, in one line; empty if nothing is wrong."""
     if not job.is_live:
         return "" if job.phase == "SUCCEEDED" else said(job.status.message or job.status.reason)
     if job.spec.cancel or job.phase == CANCELLING:
-        return said(job.status.message) or "its processes are ending"
+        return said(job.status.message) or "its processes are being stopped"
     if job.waits and job.spec.hold:
-        return f"held; `fairway jobs release {job.spec.id}` lets it go on"
+        return f"held; `fairway jobs release {job.spec.id}` resumes it"
     if job.status.reason == _HELD:
         return ""  # it was released, and is on its way back into its queue
     if waiting is not None:
@@ -84,7 +84,7 @@ def in_short(job: Job, waiting: Waiting | None) -> str:
 
 
 def said(message: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A message in a line; of preemptions, who it was for if the name of that job's uid is known."""
+    """A message as one line, with the name of the preemptor if it is known by its uid."""
     found = _PREEMPTION.search(message)
     if found is None:
         return plain(message)
@@ -93,7 +93,7 @@ def said(message: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
 
 
 def preemptors(job: JobWithAttempts) -> set[str]:
-    """The uids of the jobs that it made room for."""
+    """The uids of the jobs that preempted it."""
     messages = (job.status.message, *(attempt.message for attempt in job.status.attempts))
     return {found["job"] for found in map(_PREEMPTION.search, messages) if found is not None}
 
@@ -113,12 +113,12 @@ def story(
     now: datetime,
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Part]:
-    """All there is to say about one job; `names` are those of other jobs by their uid."""
+    """The full explanation of one job; `names` are the names of other jobs by uid."""
     parts = [Part("", tuple(_opening(job, waiting, now, names)))]
     if waiting is not None and job.is_live and not job.spec.hold:
         parts += _in_the_way(waiting)
     if not job.is_live:
-        parts.append(Part("What one can do", tuple(_after_the_end(job))))
+        parts.append(Part("Next steps", tuple(_after_the_end(job))))
     if job.status.attempts:
         parts.append(Part("Attempts", tuple(_attempt(job, one, now, names) for one in job.status.attempts)))
     return [part for part in parts if part.lines]
@@ -156,19 +156,19 @@ def _stands(job: JobWithAttempts, waiting: WaitingInDetail | None, now: datetime
         when = f" {duration((now - status.ended_at).total_seconds())} ago" if status.ended_at else ""
         ran = job.ran_for(now)
         return f"{_FINISHED.get(job.phase, f'ended as {job.phase}')}{when}" + (
-            f", after it ran for {duration(ran)}." if ran else "."
+            f", after running for {duration(ran)}." if ran else "."
         )
     if job.spec.cancel or job.phase == CANCELLING:
-        return f"was cancelled; its processes{where} are told to end and are waited for."
+        return f"was cancelled; its processes{where} are being stopped."
     if job.phase == RUNNING:
         since = f" for {duration((now - status.running_since).total_seconds())}" if status.running_since else ""
         return f"has been running{where}{since}{_nth(job)}.{_its_priority(job, ' It has')}"
     if job.phase == STARTING:
         if status.message.startswith(_WAITS_FOR_NODE):
-            return f"has its quota, and no node{where} has room for it now{_nth(job)}."
+            return f"has its quota, but no node{where} has room for it now{_nth(job)}."
         return f"has its quota, and its processes{where} are starting{_nth(job)}."
     if job.spec.hold:
-        return f"is held: it is in no queue until `fairway jobs release {job.spec.id}`."
+        return f"is held; `fairway jobs release {job.spec.id}` queues it again."
     if waiting is None:
         return _between(job, now)
     again = "to run again " if job.phase == RECOVERING else ""
@@ -185,7 +185,7 @@ def _between(job: JobWithAttempts, now: datetime) -> str:
     latest = job.status.attempts[-1] if job.status.attempts else None
     if job.phase == RECOVERING and latest is not None and latest.ended_at is None:
         if latest.stopping:
-            return f"is recovering: the processes of attempt {latest.attempt} are ending."
+            return f"is recovering: the processes of attempt {latest.attempt} are being stopped."
         return f"is recovering: attempt {latest.attempt} is starting."
     if job.phase == RECOVERING:
         return "is recovering: its next attempt is about to start."
@@ -204,9 +204,9 @@ def _its_priority(job: Job, begin: str = ", with") -> str:
     end = "" if begin.startswith(",") else "."
     if not raised:
         return f"{begin} priority {now}{end}"
-    most = ", which is the most" if raised == job.spec.aging.cap else ""
+    most = ", the maximum" if raised == job.spec.aging.cap else ""
     return (
-        f"{begin} priority {now}: {now - raised} and {raised} more for {_times(job.status.preemptions, 'preemption')}"
+        f"{begin} priority {now}: {now - raised}, plus {raised} for {_times(job.status.preemptions, 'preemption')}"
         f"{most}{end}"
     )
 
@@ -225,20 +225,21 @@ def _position(waiting: Waiting) -> str:
 
 def _reason_to_wait(waiting: WaitingInDetail) -> Iterator[str]:
     if not waiting.can_ever_run:
-        yield "As things are it can never run: waiting does not help."
+        yield "It can never run with the current nodes and quotas."
     if waiting.message:
         yield _sentence(waiting.message)
 
 
 def _moving_on(job: Job) -> Iterator[str]:
-    """Where it goes when it has waited too long here."""
+    """Where the job goes when its provision timeout has passed."""
     resources = job.ask.resources
     offers = (resources.get("ordered") or resources.get("any_of")) if isinstance(resources, dict) else None
     timeout = 86400 if job.spec.provision_timeout_seconds is None else job.spec.provision_timeout_seconds
     if isinstance(offers, list) and job.status.candidate + 1 < len(offers) and timeout >= 0:
         following = offers[job.status.candidate + 1]
         infra = following.get("infra") or following.get("cloud") if isinstance(following, dict) else ""
-        yield f"After {duration(timeout)} in this queue it tries its next choice{f', {infra}' if infra else ''}."
+        where = f", {infra}" if infra else ""
+        yield f"After {duration(timeout)} in this queue it tries the next entry of its resources{where}."
 
 
 def _counts(job: Job) -> Iterator[str]:
@@ -250,7 +251,7 @@ def _counts(job: Job) -> Iterator[str]:
     ]
     if status.recoveries or counted:
         because = f", after {' and '.join(counted)}" if counted else ""
-        yield f"It came back {'once' if status.recoveries == 1 else f'{status.recoveries} times'}{because}."
+        yield f"It was restarted {'once' if status.recoveries == 1 else f'{status.recoveries} times'}{because}."
 
 
 def _in_the_way(waiting: WaitingInDetail) -> Iterator[Part]:
@@ -261,8 +262,8 @@ def _in_the_way(waiting: WaitingInDetail) -> Iterator[Part]:
         for one in waiting.obstacles
         if (one.flavor, one.resource) not in short and one.message not in waiting.message
     ]
-    yield Part("What else is in the way", tuple(_obstacles(others)))
-    yield Part("Who is ahead", tuple(_named([_ahead(one) for one in waiting.ahead])))
+    yield Part("Other obstacles", tuple(_obstacles(others)))
+    yield Part("Jobs ahead in the queue", tuple(_named([_ahead(one) for one in waiting.ahead])))
     yield Part("What would let it in", tuple(f"- {_hint(hint)}" for hint in waiting.hints))
 
 
@@ -293,12 +294,12 @@ def _ahead(ahead: Ahead) -> str:
 def _called(owner: Owner | None, workload: str | None) -> str:
     """A job by its name; what else there is, by its kind and name."""
     if owner is None or not owner.name:
-        return f"workload {workload}" if workload else "somebody"
+        return f"workload {workload}" if workload else "another workload"
     return f"{'job' if owner.kind == 'ManagedJob' else owner.kind} {owner.name}"
 
 
 def _hint(text: str) -> str:
-    """A hint as a sentence; some leave out whom they speak of."""
+    """A hint as a sentence; some have no subject."""
     return _sentence(f"it {text}" if text.startswith("would ") else text)
 
 
@@ -316,12 +317,12 @@ def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
 def _after_the_end(job: Job) -> Iterator[str]:
     number = job.spec.id
     if job.status.attempt and job.phase not in _WITHOUT_LOGS:
-        yield f"- `fairway jobs files {number}` lists the files that it left."
+        yield f"- `fairway jobs files {number}` lists its files."
     if job.phase == "SUCCEEDED":
         return
     if job.status.attempt and job.phase not in _WITHOUT_LOGS:
-        yield f"- `fairway jobs logs {number}` shows what it wrote."
-    yield f"- `fairway jobs retry {number}` lets it begin again."
+        yield f"- `fairway jobs logs {number}` prints its log."
+    yield f"- `fairway jobs retry {number}` runs it again."
 
 
 def _attempt(job: Job, attempt: Attempt, now: datetime, names: Mapping[str, str]) -> str:

@@ -28,7 +28,7 @@ WAITS_FOR_CHECKS: Final = "WaitingForChecks"
 
 _ROOM_ON_A_NODE: Final = (
     "starts when a node has room: `fairway get pods -A -o wide` shows what is on the nodes; if nothing of it runs in "
-    "time, its quota goes back and it is tried again after a pause"
+    "time, its quota is released and it is retried after a backoff"
 )
 _SOMEBODY: Final = "a job of another team"
 _CALLED: Final = {"ManagedJob": "job", "Job": "Job", "Pod": "pod"}
