@@ -144,7 +144,7 @@ def disk(state: Path, free: int | None = None) -> Finding:
     import shutil  # noqa: PLC0415
 
     free = shutil.disk_usage(state).free if free is None else free
-    shown = f"{free / (1 << 30):.1f} Gi free on the disk of {state}"
+    shown = f"{free / (1 << 30):.1f}Gi free on the disk of {state}"
     way_out = "free disk space, or move the state: `fairway backup`, then `fairway restore --state DIR`"
     if free < _NO_ROOM:
         return broken("disk", f"{shown}: writes will fail", way_out)
