@@ -21,6 +21,11 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     memory_bytes: int | None = None
 
+    @property
+    def is_share_alone(self) -> bool:
+        """Whether there is nothing to enforce before the program begins."""
+        return self.cpu_share_millis is not None and self.cpu_millis is None and self.memory_bytes is None
+
 
 class NotStarted(FairwayError):
     """Nothing was started, for want of something that this machine may have later; the text says of what."""

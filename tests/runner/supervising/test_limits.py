@@ -70,14 +70,47 @@ def test_cpus_are_a_share_under_contention(shared: Path) -> None:
                 await server.start(name, sys.executable, "-c", burn, limits=Limits(cpu_share_millis=millis))
             if server.supervision.limits_note == "":
                 large, small = (server.processes[name].pid or 0 for name in ("large", "small"))
-                await eventually_so(lambda: seconds_of(large) > 0.5)
-                before = seconds_of(small)
-                await eventually_so(lambda: seconds_of(large) > 1.0)
+                ours = f"/fairway-{token_of(shared)}/"
+                await eventually_so(lambda: all(ours in groups_in_proc(pid) for pid in (large, small)))
+                before, begun = seconds_of(small), seconds_of(large)
+                await eventually_so(lambda: seconds_of(large) > begun + 0.5)
                 assert seconds_of(small) - before < 0.25
             for name in ("large", "small"):
                 await server.stop(name)
 
     play(scene())
+
+
+def test_a_share_counts_for_what_a_process_has_started_too(shared: Path) -> None:
+    """It is moved after a second, with its children, also those in sessions of their own."""
+
+    async def scene() -> None:
+        async with connected(shared) as server:
+            script = "(setsid sh -c 'echo $$; exec sleep 600' &); sleep 600"
+            process = await server.shell("parent", script, limits=Limits(cpu_share_millis=100))
+            child = int(await server.says("parent", "\n"))
+            if server.supervision.limits_note == "":
+                ours = f"/fairway-{token_of(shared)}/"
+                await eventually_so(lambda: all(ours in groups_in_proc(pid) for pid in (process.pid or 0, child)))
+            await server.stop("parent")
+            assert groups_of(token_of(shared)) == []
+
+    play(scene())
+
+
+def test_a_short_process_with_a_share_needs_no_group(shared: Path) -> None:
+    async def scene() -> None:
+        async with connected(shared) as server:
+            process = await server.shell("short", "cat /proc/self/cgroup", limits=Limits(cpu_share_millis=100))
+            assert process is not None
+            await server.ended("short")
+            assert f"/fairway-{token_of(shared)}/" not in server.shown("short")
+
+    play(scene())
+
+
+def groups_in_proc(pid: int) -> str:
+    return Path(f"/proc/{pid}/cgroup").read_text()
 
 
 def seconds_of(pid: int) -> float:

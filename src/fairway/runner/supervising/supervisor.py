@@ -21,7 +21,7 @@ import msgspec
 from fairway import __version__
 from fairway.runner.processes import Ended, Launch, Limits, Process
 from fairway.runner.shortages import Shortage, explained
-from fairway.runner.supervising import messages, proc, spawning
+from fairway.runner.supervising import messages, proc, sharing, spawning
 from fairway.runner.supervising.cgroups import Cgroups, Group
 from fairway.runner.supervising.connections import Connection
 from fairway.runner.supervising.hunting import Hunt
@@ -88,6 +88,7 @@ class Supervisor:
         self._loop = loop
         self._journal = journal
         self._cgroups = cgroups
+        self._mover = sharing.Mover()
         self._listener = listener
         self._settings = settings
         self._mark = f"{journal.token}.{cgroups.instance}"
@@ -270,7 +271,8 @@ class Supervisor:
                 theirs.append(end)
                 pipes.append(Pipe(self._loop, log, stream, ours))
                 if_it_fails.callback(pipes[-1].finish)
-            group = self._cgroups.make(launch.limits) if launch.limits != _UNLIMITED else None
+            shared = launch.limits.is_share_alone
+            group = None if shared or launch.limits == _UNLIMITED else self._cgroups.make(launch.limits)
             outputs = (theirs[0], theirs[1])
             failure: int | None = None
             if group is None:
@@ -284,9 +286,23 @@ class Supervisor:
             if_it_fails.pop_all()
         held = Held(launch.id, pid, log, pipes)
         held.group, held.failure = group, failure
+        if shared:
+            self._loop.after(sharing.AFTER_SECONDS, lambda: self._share(held, launch.limits))
         if failure is not None:
             self._loop.watch(failure, READABLE, lambda: self._on_begun(held))
         return held
+
+    def _share(self, held: Held, limits: Limits) -> None:
+        """Give a process that has run for a while its share of the CPU."""
+        if held.ended is not None or self._held.get(held.id) is not held:
+            return
+        try:
+            held.group = self._cgroups.make(limits)
+        except OSError as error:
+            note(f"{held.id} has no share of the CPU: {error}")
+            return
+        if held.group is not None:
+            self._mover.move(held.pid, held.id, held.group.entrances)
 
     def _on_begun(self, held: Held) -> None:
         """A confined process has begun its program, or said why it could not: its pipe is not needed any more."""
