@@ -38,6 +38,12 @@ def why(fairway: Fairway, words: str) -> str:
     return said
 
 
+def counts_of(fairway: Fairway, name: str) -> tuple[int, int]:
+    """How many jobs run and wait in a ClusterQueue, as `fairway queues` says."""
+    (queue,) = [one for one in fairway.json("queues")["clusterQueues"] if one["name"] == name]
+    return queue["running"], queue["pending"]
+
+
 def test_capacity_that_is_not_found(server: Server, kubectl: Kubectl, tmp_path: Path) -> None:
     fairway = Fairway(server.state, tmp_path)
     set_up(fairway, kubectl)
@@ -48,8 +54,9 @@ def test_capacity_that_is_not_found(server: Server, kubectl: Kubectl, tmp_path: 
     assert "fairway get provisioningrequests --namespace skypilot" in why(fairway, sentence)
     assert sentence in fairway("jobs", "queue", *HERE)
     assert sentence in fairway("get", "waitingjobs", *HERE)
-    (queue,) = [one for one in fairway.json("queues")["clusterQueues"] if one["name"] == "skypilot-cluster-queue"]
-    assert (queue["running"], queue["pending"]) == (1, 1)
+    deadline = time.monotonic() + 60
+    while counts_of(fairway, "skypilot-cluster-queue") != (1, 1):  # the status of a queue may lag behind
+        assert time.monotonic() < deadline, counts_of(fairway, "skypilot-cluster-queue")
     assert "1 running, 1 waiting" in fairway("top", "--once")
 
     fairway("jobs", "cancel", "-y", "first", *HERE)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kinds.core.unenforced import job_warnings, pod_warnings
+from fairway.kinds.core.unenforced import job_warnings, managed_job_warnings, pod_warnings
 
 
 def fields(spec: dict[str, Any]) -> list[str]:
@@ -55,3 +55,20 @@ def test_of_a_template() -> None:
     spec = {"template": {"spec": {"containers": [{"securityContext": {"runAsUser": 1000}}]}}}
     [warning] = job_warnings({"spec": spec})
     assert warning.startswith("spec.template.spec.containers[0].securityContext.runAsUser: is not applied: pods are ")
+
+
+def test_of_the_pods_of_a_managed_job() -> None:
+    part = {"spec": {"securityContext": {"runAsUser": 5}}}
+    task = {"run": "true", "config": {"kubernetes": {"pod_config": part}}}
+
+    found = managed_job_warnings({"spec": {"podConfig": part, "tasks": [{"run": "true"}, task]}})
+
+    assert [warning.partition(": is not applied")[0] for warning in found] == [
+        "spec.podConfig.spec.securityContext.runAsUser",
+        "spec.tasks[1].config.kubernetes.pod_config.spec.securityContext.runAsUser",
+    ]
+
+
+@pytest.mark.parametrize("part", [5, [], {"spec": 5}, {"spec": {"containers": 5}}, {"spec": {"containers": [5]}}])
+def test_parts_of_pods_that_are_none_are_not_its_concern(part: Any) -> None:
+    assert managed_job_warnings({"spec": {"podConfig": part, "tasks": [5, {"config": part}]}}) == ()

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from fairway.errors import FieldError
+from fairway.kinds.core.unenforced import managed_job_warnings
 from fairway.kinds.custom import custom_rules, custom_schemas
 from fairway.kinds.jsonpath import custom_column
 from fairway.kinds.kind import Kind, Manifest
@@ -67,6 +68,7 @@ MANAGED_JOB: Final = Kind(
     schemas=custom_schemas(GROUP, _VERSIONS, "ManagedJob"),
     columns=dict.fromkeys(_VERSIONS, _COLUMNS),
     # Its pods are called after it, and a host cannot have dots in its name.
+    warn=managed_job_warnings,
     rules=replace(custom_rules(name_rule=LABEL, wrong=_wrong, changed=_changed), prepare_create=_begin),
 )
 

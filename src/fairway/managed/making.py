@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from fairway.jobs.names import PRIORITY_CLASS, QUEUE_NAME
+from fairway.kinds.core.unenforced import managed_job_warnings
 from fairway.managed.config import priority_of, queue_name
 from fairway.managed.configured import Config
 from fairway.managed.merging import merged
@@ -94,10 +95,11 @@ def job_manifests(
     }
     spec = {name: value for name, value in spec.items() if value not in (None, "", {})}
     metadata = _metadata(spec["name"], queue, overrides)
+    jobs = _copies(metadata, spec, overrides.num_jobs, array)
     return Launch(
-        jobs=_copies(metadata, spec, overrides.num_jobs, array),
+        jobs=jobs,
         secret=secret,
-        warnings=(*config.warnings, *parsed.warnings, *left_out),
+        warnings=(*config.warnings, *parsed.warnings, *left_out, *managed_job_warnings(jobs[0])),
     )
 
 

@@ -29,31 +29,50 @@ def job_warnings(job: Manifest) -> tuple[str, ...]:
     return tuple(_unenforced(template.get("spec") or {}, "spec.template.spec"))
 
 
+def managed_job_warnings(job: Manifest) -> tuple[str, ...]:
+    """The same for the parts of pods in a ManagedJob: the launcher's configuration and that of each task."""
+    spec = _as_object(job.get("spec"))
+    found = [*_unenforced(_as_object(_as_object(spec.get("podConfig")).get("spec")), "spec.podConfig.spec")]
+    for number, task in enumerate(_as_list(spec.get("tasks"))):
+        part = _as_object(task)
+        for name in ("config", "kubernetes", "pod_config", "spec"):
+            part = _as_object(part.get(name))
+        found += _unenforced(part, f"spec.tasks[{number}].config.kubernetes.pod_config.spec")
+    return tuple(found)
+
+
+def _as_object(value: Any) -> Part:
+    return value if isinstance(value, dict) else {}
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _unenforced(spec: Part, path: str) -> Iterator[str]:
     fields = [f"{path}.{name}" for name in _SPEC if spec.get(name)]
     if spec.get("hostUsers") is False:
         fields.append(f"{path}.hostUsers")
     fields += _of_context(spec.get("securityContext"), f"{path}.securityContext")
     for part in _LISTS:
-        for number, container in enumerate(spec.get(part) or ()):
-            where = f"{path}.{part}[{number}]"
+        for number, given in enumerate(_as_list(spec.get(part))):
+            where, container = f"{path}.{part}[{number}]", _as_object(given)
             fields += _of_context(container.get("securityContext"), f"{where}.securityContext")
-            for position, mount in enumerate(container.get("volumeMounts") or ()):
-                if mount.get("readOnly"):
+            for position, mount in enumerate(_as_list(container.get("volumeMounts"))):
+                if _as_object(mount).get("readOnly"):
                     fields.append(f"{where}.volumeMounts[{position}].readOnly")
     for field in fields:
         yield f"{field}: {_WHY}"
 
 
 def _of_context(context: Any, path: str) -> list[str]:
-    if not context:
-        return []
+    context = _as_object(context)
     found = [f"{path}.{name}" for name in _CONTEXT if _is_set(context.get(name))]
     if context.get("allowPrivilegeEscalation") is False:
         found.append(f"{path}.allowPrivilegeEscalation")
     if context.get("privileged"):
         found.append(f"{path}.privileged")
-    capabilities = context.get("capabilities") or {}
+    capabilities = _as_object(context.get("capabilities"))
     return found + [f"{path}.capabilities.{name}" for name in ("add", "drop") if capabilities.get(name)]
 
 
