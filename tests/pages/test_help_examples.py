@@ -11,18 +11,43 @@ from fairway.cli.group import fairway
 from .shell import Shell
 
 FOREGROUND = "stays in the foreground until it is interrupted"
+SYSTEMD = "needs systemd"
 NOT_RUN = {
     "fairway serve": FOREGROUND,
     "fairway serve --state ./state --port 0": FOREGROUND,
     "fairway serve --host 0.0.0.0 --tls-cert server.crt --tls-key server.key": FOREGROUND,
     "fairway get workloads -w": FOREGROUND,
+    "fairway service status": SYSTEMD,
+    "fairway service uninstall": SYSTEMD,
+    "fairway users token ben --revoke 1f0c93ab": "names a token that the server chose an id for",
     "fairway logs pod/sample-job-abcde -c main": "names a pod that the server chose a name for",
 }
 RUNNING = "rm -f ~/stop; fairway jobs retry 3-9; fairway jobs launch -d -n sweep low.yaml"
 ENDING = "touch ~/stop; fairway jobs retry 3; true"
 """The jobs of the scene run until there is a file ~/stop."""
 
+TEAMS = "for team in vision speech; do fairway teams add $team --cpus 1; done"
+GROUPS = (
+    f"{TEAMS}; fairway users groups remove ml; fairway users groups add ml --team vision --team speech;"
+    " fairway users groups add interns --team vision"
+)
+NO_USERS = f"{GROUPS}; for user in ana ben eva kim grafana; do fairway users remove $user; done"
+USERS = (
+    f"{NO_USERS}; fairway users add ben --team vision; fairway users add ana --role admin --everywhere;"
+    " fairway users add kim --group interns"
+)
+
 BEFORE = {
+    "fairway users add": NO_USERS,
+    "fairway users edit": USERS,
+    "fairway users token": USERS,
+    "fairway users remove": USERS,
+    "fairway users groups": f"{TEAMS}; fairway users groups remove ml; true",
+    "fairway users groups edit": GROUPS,
+    "fairway users groups remove": GROUPS,
+    "fairway teams add": "for team in vision speech; do fairway teams remove -y $team; done",
+    "fairway teams set": TEAMS,
+    "fairway teams remove": TEAMS,
     "fairway launch -c dev": "fairway down -y dev; true",
     "fairway launch --cpus 2": "echo 'test:' >Makefile",
     "fairway jobs logs": ENDING,
@@ -56,8 +81,9 @@ def commands(group: click.Group) -> Iterator[click.Command]:
 
 
 def examples(command: click.Command) -> list[str]:
-    """The commands below `Examples:`, without what is said about them."""
-    _, _, below = (command.help or "").partition("Examples:")
+    """The commands below `Examples:` or `Example:`, without what is said about them."""
+    parts = [re.split("Examples?:", text or "", maxsplit=1) for text in (command.help, command.epilog)]
+    below = "\n".join(part[1] for part in parts if len(part) == 2)
     rows = [re.split(r"\s{2,}", row.strip())[0] for row in below.splitlines()]
     return [row for row in rows if "fairway" in row]
 
