@@ -176,7 +176,7 @@ def test_several_kinds_are_told_apart(fairway: Here) -> None:
         (["get", "pots"], 1, "error: the server has no kind 'pots'; did you mean pods?"),
         (["get", "cm", "absent"], 1, 'error: configmaps "absent" not found'),
         (["get", "cm/x", "y"], 2, "'y': after KIND/NAME all others are given so, too"),
-        (["get", "cm", "x", "-A"], 2, "a name is one in a namespace"),
+        (["get", "cm", "x", "-A"], 2, "an object with a name is in one namespace"),
         (["get", "cm", "a", "b", "-w"], 2, "--watch follows one kind, or one object, at a time"),
         (["delete"], 2, "say what to delete"),
         (["delete", "cm"], 2, "which configmaps? give names, --selector, or --all for all of them"),

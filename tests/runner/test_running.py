@@ -357,7 +357,8 @@ def test_a_start_that_the_machine_has_no_resources_for_is_tried_again_later_and_
         async with a_world(tmp_path) as world, world.running():
             world.supervision.no_home = "no file descriptors are left for it (ulimit -n)"
             await world.create(pod("p", restartPolicy="Never"))
-            await world.pass_time(300)
+            for _ in range(300):  # in steps, so that each write is durable before the next retry is due
+                await world.pass_time(1)
             assert world.phase() == "Pending"
             assert world.state_of()["state"]["waiting"] == {
                 "reason": "CreateContainerError",

@@ -63,7 +63,14 @@ class NameTaken(FairwayError):
 
 def launching_options(command: Command) -> Command:
     """What can be said about a task besides what its file says, and how it is launched."""
-    options = [
+    for option in reversed([*_launch_options(), *_task_options(), output_option, session_options]):
+        command = option(command)
+    return command
+
+
+def _launch_options() -> "list[Callable[[Command], Command]]":
+    """The task itself, how it is submitted, its variables and secrets."""
+    return [
         click.argument("task", nargs=-1, metavar="TASK.yaml | COMMAND...", shell_complete=files),
         click.option("--yes", "-y", is_flag=True, help="Accepted for SkyPilot compatibility; launch never asks."),
         click.option(
@@ -106,6 +113,12 @@ def launching_options(command: Command) -> Command:
             shell_complete=files,
             help="Read secrets from a file, one K=V per line.",
         ),
+    ]
+
+
+def _task_options() -> "list[Callable[[Command], Command]]":
+    """Queue, priority, resources and files: flags that win over the fields of a task file."""
+    return [
         click.option("--priority", metavar="INT|CLASS", help="Priority: a number or a WorkloadPriorityClass."),
         click.option(
             "--queue", default="", metavar="NAME", shell_complete=queue_names, help="LocalQueue to submit to."
@@ -152,12 +165,7 @@ def launching_options(command: Command) -> Command:
             metavar="K=V|FILE",
             help="Override configuration for this launch, such as kubernetes.provision_timeout=600. Repeatable.",
         ),
-        output_option,
-        session_options,
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 class Wanted(NamedTuple):

@@ -254,7 +254,7 @@ def _jobs(snapshot: Snapshot, room: int | None, now: datetime, on: Screen) -> li
     from fairway.cli.jobs.queue import in_order, row_maker  # noqa: PLC0415
 
     if not snapshot.jobs:
-        return ["No jobs in this namespace; -A shows all of them."]
+        return ["No jobs in this namespace (-A: all of them). `fairway jobs launch 'echo hello'` runs one."]
     row = row_maker(snapshot.waiting, now)
     ordered = in_order(snapshot.jobs, snapshot.waiting)
     most = len(ordered) if room is None else max(0, room - 1)

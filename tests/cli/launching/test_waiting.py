@@ -123,7 +123,7 @@ def test_the_log_of_a_pod_is_read_as_that_of_a_job(fairway: Commands) -> None:
 
 
 def test_the_queue_lists_live_jobs_and_counts_the_ended(fairway: Commands) -> None:
-    fairway("jobs", "cancel", "-u", "-y")
+    fairway("jobs", "cancel", "-u", "-y", "-A")
     good, bad = fairway.submitted("-n", "good", "true"), fairway.submitted("-n", "bad", "false")
     fairway.run("jobs", "wait", str(good), str(bad))
     live = fairway.submitted("-n", "live", SLEEP)
