@@ -383,7 +383,11 @@ def lines(scale: int) -> list[Line]:
 
 def _played(size: float) -> Outcome:
     """One round, on a server of its own that stays on one core, with the client on another."""
-    with scratch() as directory, _pinned(), fairway(directory / "state", "--insecure", jobs=True) as server:
+    with (
+        scratch() as directory,
+        _pinned(),
+        fairway(directory / "state", "--insecure", "--cpus", "100000", jobs=True) as server,
+    ):
         server.stay_on(min(os.sched_getaffinity(0)))
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
         return measure(server, COHORTS, QUEUES, size)
