@@ -355,7 +355,7 @@ def test_a_pipeline_is_followed_task_by_task(fairway: Commands, tmp_path: Path) 
 
 def test_the_alias_of_the_guides_works(fairway: Commands) -> None:
     assert "submitted" in fairway("job", "launch", "-y", "-d", "-n", "job1", "true")
-    assert "job1" in fairway("job", "status")
+    assert "job1" in fairway("job", "status", "--all")
 
 
 def test_a_queue_or_a_class_that_is_not_there_is_warned_of(fairway: Commands) -> None:
