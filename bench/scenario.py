@@ -15,8 +15,8 @@ from fairway.admission import events
 from fairway.admission.config import Config
 from fairway.admission.engine import Engine
 from fairway.admission.instructions import Admit, Evict, Instruction
-from fairway.model.manifests import load_as
-from fairway.model.objects import (
+from fairway.apis.kueue.manifests import load_as
+from fairway.apis.kueue.objects import (
     ClusterQueue,
     LocalQueue,
     Metadata,

@@ -15,8 +15,8 @@ from fairway.admission.config import Config
 from fairway.admission.engine import Engine
 from fairway.admission.preemption import classical
 from fairway.admission.preemption.search import Search
-from fairway.model.manifests import load_as
-from fairway.model.objects import ClusterQueue, LocalQueue, ResourceFlavor
+from fairway.apis.kueue.manifests import load_as
+from fairway.apis.kueue.objects import ClusterQueue, LocalQueue, ResourceFlavor
 
 QUEUES = 10
 RUNNING = 10_000

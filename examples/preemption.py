@@ -6,8 +6,8 @@ Nothing is executed: the engine is a library, and this plays the part of the job
 from fairway.admission import events, wording
 from fairway.admission.engine import Engine
 from fairway.admission.instructions import Admit, Evict, Explain, Instruction
-from fairway.model.manifests import load_as
-from fairway.model.objects import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from fairway.apis.kueue.manifests import load_as
+from fairway.apis.kueue.objects import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 
 API = "kueue.x-k8s.io/v1beta2"
 NINE_CPUS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairway.admission.reasons import Code, Outcome
-from fairway.kinds.registry import default_registry
+from fairway.apis.registry import default_registry
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fairway.kinds.registry import default_registry
+from fairway.apis.registry import default_registry
 from fairway.runtime.clock import SystemClock
 from fairway.runtime.garbage import GarbageKeeper
 from fairway.runtime.lease import Hold
@@ -24,10 +24,10 @@ from fairway.server.kubeconfig import admin_token, write_kubeconfig
 from fairway.server.limits import Limits
 from fairway.server.listening import Listener, bound_socket
 from fairway.settings import Settings
-from fairway.store.keeping import Collector, EventExpiry, NamespaceKeeper, publish_definitions
-from fairway.store.objects import Objects
+from fairway.store.gc import Collector, EventExpiry, NamespaceKeeper, publish_definitions
 from fairway.store.sqlite import SqliteLog
 from fairway.store.store import Store
+from fairway.store.verbs import Objects
 
 _log = logging.getLogger(__name__)
 _SOON_DAYS = 14

@@ -1,6 +1,6 @@
 """Which other servers this one may hand jobs to: read from the server's `config.yaml` and a kubeconfig, at its start.
 
-Part of the composition root. What a configuration may say is in `fairway.managed.config`, how the other servers are
+Part of the composition root. What a configuration may say is in `fairway.managedjobs.config`, how the other servers are
 spoken to in `fairway.client.remotes`.
 """
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from fairway.client.remotes import KubeconfigRemotes
-from fairway.managed import config
-from fairway.managed.configured import Config, RunnerConfig
-from fairway.managed.tasks.errors import TaskError
+from fairway.managedjobs import config
+from fairway.managedjobs.configured import Config, RunnerConfig
+from fairway.managedjobs.tasks.errors import TaskError
 from fairway.runtime.clock import Clock
 from fairway.settings import Settings, configuration_file, is_loopback
 

@@ -11,38 +11,38 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from fairway.apis.core.accelerators import GPU
+from fairway.apis.core.node_views import DEFAULT_SCHEDULER
+from fairway.apis.machinery.quantities import format_amount
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
 from fairway.contexts import other_servers, runner_configuration
+from fairway.controllers.admission.controller import QueueingController
+from fairway.controllers.admission.waiting import WaitingWorkloads
+from fairway.controllers.batchjob.controller import JobController
 from fairway.controllers.configuration.current import CurrentConfiguration
 from fairway.controllers.configuration.installing import InstallManifest
 from fairway.controllers.defaults import Defaults
-from fairway.controllers.frameworks.controller import FrameworkController
-from fairway.controllers.jobs.controller import JobController
-from fairway.controllers.lifecycle.controller import WorkloadLifecycle
-from fairway.controllers.managed.controller import ManagedJobController
-from fairway.controllers.managed.gatekeeping import ManagedJobGatekeeper
-from fairway.controllers.managed.ids import Ids
+from fairway.controllers.jobframework.controller import FrameworkController
+from fairway.controllers.managedjob.controller import ManagedJobController
+from fairway.controllers.managedjob.gatekeeping import ManagedJobGatekeeper
+from fairway.controllers.managedjob.ids import Ids
 from fairway.controllers.metrics import QueueMetrics
 from fairway.controllers.notrun import NotRunController
 from fairway.controllers.placement import WaitingForNode
 from fairway.controllers.pods.controller import PodController
 from fairway.controllers.provisioning.check_capacity import CheckCapacity
 from fairway.controllers.provisioning.controller import ProvisioningController
-from fairway.controllers.queueing.controller import QueueingController
-from fairway.controllers.queueing.waiting import WaitingWorkloads
-from fairway.controllers.queues.commitment import Commitment
-from fairway.controllers.queues.controller import QueueStatuses
-from fairway.controllers.scheduling.scheduler import Scheduler
+from fairway.controllers.queuestatus.commitment import Commitment
+from fairway.controllers.queuestatus.controller import QueueStatuses
+from fairway.controllers.scheduler.scheduler import Scheduler
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
 from fairway.controllers.webhooks.priority_ranges import PriorityGatekeeper
 from fairway.controllers.webhooks.several import Gatekeepers
-from fairway.managed.configured import RunnerConfig
-from fairway.managed.pods import Places
-from fairway.model.accelerators import GPU
-from fairway.model.nodes import DEFAULT_SCHEDULER
-from fairway.model.quantities import format_amount
+from fairway.controllers.workload.controller import WorkloadLifecycle
+from fairway.managedjobs.configured import RunnerConfig
+from fairway.managedjobs.pods import Places
 from fairway.runner.enforcement import Enforcement
 from fairway.runner.jobfiles import JobFiles
 from fairway.runner.machine import Machine
@@ -52,7 +52,7 @@ from fairway.runner.supervision import LocalSupervision
 from fairway.runtime.clock import Clock
 from fairway.server.visibility import Waiting
 from fairway.settings import Settings
-from fairway.store.objects import Objects
+from fairway.store.verbs import Objects
 
 _log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from fairway.apis.registry import default_registry
 from fairway.backups import DATABASE, BackupError, Manifest, read_manifest, unpack
-from fairway.kinds.registry import default_registry
 from fairway.runtime.lease import Hold, holder
 from fairway.runtime.privacy import make_private
-from fairway.store.objects import DeleteOptions, Objects, PatchType
-from fairway.store.objects.reading import decoded
 from fairway.store.sqlite import SqliteLog
 from fairway.store.store import Store
+from fairway.store.verbs import DeleteOptions, Objects, PatchType
+from fairway.store.verbs.reading import decoded
 
 _ENDED: Final = ("SUCCEEDED", "FAILED", "CANCELLED")
 _MANAGED: Final = "ManagedJob"
@@ -140,7 +140,7 @@ class _Settling:
         return [decoded(entry) for entry in list(entries.values())]
 
     def _patch(self, resource: str, manifest: dict[str, Any], patch: dict[str, Any], subresource: str = "") -> None:
-        from fairway.store.objects.options import PLAIN, Target  # noqa: PLC0415
+        from fairway.store.verbs.options import PLAIN, Target  # noqa: PLC0415
 
         kind = self._kinds[resource]
         self._objects.stage_patch(Target(kind, kind.stored, _key(manifest), PLAIN, subresource), PatchType.MERGE, patch)

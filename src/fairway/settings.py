@@ -65,7 +65,7 @@ class Settings:
                 raise SettingsError(f"{option} {quantity}: give an amount greater than 0, such as 8, 1500m or 16Gi")
         if self.gpus is not None:
             try:
-                from fairway.model.accelerators import declared_models  # noqa: PLC0415 - most commands need only a path
+                from fairway.apis.core.accelerators import declared_models  # noqa: PLC0415 - most commands need only a path
 
                 declared_models(self.gpus)
             except ValueError as error:
@@ -102,7 +102,7 @@ class Settings:
 
 def is_amount(text: str) -> bool:
     """Whether a text is a quantity of something."""
-    from fairway.model.quantities import Quantity  # noqa: PLC0415 - most commands need only a path
+    from fairway.apis.machinery.quantities import Quantity  # noqa: PLC0415 - most commands need only a path
 
     try:
         return Quantity.parse(text).nanos > 0

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import NamedTuple
 
-from fairway.model.objects import ClusterQueue, Cohort, ResourceGroup, Workload
-from fairway.model.pods import pod_requests
-from fairway.model.quantities import Quantity, amount_of
+from fairway.apis.core.pod_requests import pod_requests
+from fairway.apis.kueue.objects import ClusterQueue, Cohort, ResourceGroup, Workload
+from fairway.apis.machinery.quantities import Quantity, amount_of
 
 Pair = tuple[str, str]
 """A flavor and a resource."""

@@ -17,8 +17,8 @@ from fairway.admission.events import (
     WorkloadFinished,
 )
 from fairway.admission.instructions import Admit, Evict, EvictionReason, Instruction, Requeue, Start, Unreserve
-from fairway.model import objects
-from fairway.model.objects import (
+from fairway.apis.kueue import objects
+from fairway.apis.kueue.objects import (
     Admission,
     AdmissionCheckState,
     Condition,
@@ -29,7 +29,7 @@ from fairway.model.objects import (
     SchedulingStatsEviction,
     Workload,
 )
-from fairway.model.quantities import quantity_of
+from fairway.apis.machinery.quantities import quantity_of
 from fairway.testing.builders import START, Bench, moment
 
 _BACK_AT_ONCE = (EvictionReason.PREEMPTED, EvictionReason.NODE_FAILURES)

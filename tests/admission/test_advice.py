@@ -9,7 +9,7 @@ import pytest
 from fairway.admission import advice
 from fairway.admission.advice import Circumstances
 from fairway.admission.reasons import Explanation, Outcome
-from fairway.model.quantities import UNLIMITED
+from fairway.apis.machinery.quantities import UNLIMITED
 from fairway.testing.builders import (
     Bench,
     Limited,

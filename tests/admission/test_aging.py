@@ -17,7 +17,7 @@ from fairway.admission import events
 from fairway.admission.config import Config, FairSharing, PreemptionStrategy
 from fairway.admission.instructions import Admit, Evict, Instruction, PreemptionReason
 from fairway.admission.records import EARNED_PRIORITY
-from fairway.model.objects import ClusterQueue, Workload
+from fairway.apis.kueue.objects import ClusterQueue, Workload
 from fairway.testing.builders import Bench, Limited, Object, cluster_queue, created_at, key_of, short_name, workload
 
 from .worlds import examples

@@ -9,7 +9,7 @@ from fairway.admission import events, wording
 from fairway.admission.config import Config, PodsReady, RequeueTimestamp
 from fairway.admission.instructions import Admit, Deactivate, DeactivationCause, Evict, EvictionReason, Requeue
 from fairway.admission.reasons import Outcome
-from fairway.model.objects import AdmissionCheckState, CheckState, WorkloadStatus
+from fairway.apis.kueue.objects import AdmissionCheckState, CheckState, WorkloadStatus
 from fairway.testing.builders import START, Bench, admission_check, cluster_queue, moment, workload
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from fairway.admission import events
 from fairway.admission.instructions import Admit, Evict
-from fairway.model.manifests import encode, load
-from fairway.model.objects import Workload
+from fairway.apis.kueue.manifests import encode, load
+from fairway.apis.kueue.objects import Workload
 from fairway.testing.builders import (
     START,
     Bench,

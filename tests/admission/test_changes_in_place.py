@@ -8,7 +8,7 @@ import pytest
 from fairway.admission import events
 from fairway.admission.instructions import Explain, Unreserve
 from fairway.admission.reasons import Outcome
-from fairway.model.objects import ReclaimablePod, Workload, WorkloadStatus
+from fairway.apis.kueue.objects import ReclaimablePod, Workload, WorkloadStatus
 from fairway.testing.builders import Bench, admission_check, cluster_queue, local_queue, workload
 
 from .stored import condition

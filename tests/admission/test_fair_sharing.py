@@ -10,7 +10,7 @@ from fairway.admission.config import Config, FairSharing, PreemptionStrategy
 from fairway.admission.quota import Cohort, Leaf, Quota
 from fairway.admission.resources import FlavorResources
 from fairway.admission.shares import Share, share_of, weighted_share
-from fairway.model.objects import ClusterQueue
+from fairway.apis.kueue.objects import ClusterQueue
 from fairway.testing.builders import Bench, cluster_queue, cohort, workload
 
 FAIR = Config(fair_sharing=FairSharing())

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fairway.admission.config import Config, Resources, Transformation
-from fairway.model.objects import ClusterQueue, ResourceFlavor
-from fairway.model.quantities import Quantity
+from fairway.apis.kueue.objects import ClusterQueue, ResourceFlavor
+from fairway.apis.machinery.quantities import Quantity
 from fairway.testing.builders import (
     Bench,
     cluster_queue,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairway.model.objects import ClusterQueue, Workload
+from fairway.apis.kueue.objects import ClusterQueue, Workload
 from fairway.testing.builders import Bench, Limited, cluster_queue, cohort, on, workload
 
 MAY_STOP = "MayStopSearch"

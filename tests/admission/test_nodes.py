@@ -9,8 +9,8 @@ import pytest
 
 from fairway.admission import advice
 from fairway.admission.reasons import Outcome
-from fairway.model.nodes import NodeFacts
-from fairway.model.objects import ClusterQueue, QueueingStrategy
+from fairway.apis.core.node_views import NodeFacts
+from fairway.apis.kueue.objects import ClusterQueue, QueueingStrategy
 from fairway.testing.builders import (
     Bench,
     admission_check,

@@ -6,7 +6,7 @@ import pytest
 
 from fairway.admission import wording
 from fairway.admission.instructions import Evict, Preemption, PreemptionReason
-from fairway.model.objects import Workload
+from fairway.apis.kueue.objects import Workload
 from fairway.testing.builders import Bench, Limited, Object, cluster_queue, cohort, on, pod_set, workload
 
 IN_QUEUE = "InClusterQueue"

@@ -17,8 +17,8 @@ from fairway.admission.quota import Cohort, Leaf, Node, Quota, having, without
 from fairway.admission.reasons import Outcome
 from fairway.admission.records import Record, Stage
 from fairway.admission.resources import FlavorResource, FlavorResources
-from fairway.model.objects import Cohort as CohortObject
-from fairway.model.objects import QueueingStrategy
+from fairway.apis.kueue.objects import Cohort as CohortObject
+from fairway.apis.kueue.objects import QueueingStrategy
 from fairway.testing.conformance import Replay, read_worlds
 
 from .quota_model import QuotaModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairway.admission.reasons import Outcome
-from fairway.model.objects import Workload
+from fairway.apis.kueue.objects import Workload
 from fairway.testing.builders import Bench, cluster_queue, local_queue, workload
 
 

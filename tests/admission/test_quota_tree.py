@@ -8,7 +8,7 @@ import pytest
 
 from fairway.admission.quota import Cohort, Leaf, Node, Quota, compile_alone, having, without
 from fairway.admission.resources import FlavorResources
-from fairway.model.quantities import UNLIMITED
+from fairway.apis.machinery.quantities import UNLIMITED
 from fairway.testing.builders import Bench, Limited, Object, cluster_queue, cohort, on, workload
 
 FRS = FlavorResources()

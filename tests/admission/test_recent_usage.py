@@ -8,7 +8,7 @@ import pytest
 from fairway.admission import events
 from fairway.admission.config import AdmissionFairSharing, Config
 from fairway.admission.usage import UsageLedger
-from fairway.model.objects import AdmissionMode, AdmissionScope, ClusterQueue
+from fairway.apis.kueue.objects import AdmissionMode, AdmissionScope, ClusterQueue
 from fairway.testing.builders import Bench, cluster_queue, local_queue, workload
 
 HOUR = 3600.0

@@ -8,14 +8,8 @@ import pytest
 from fairway.admission.config import Config, PodsReady
 from fairway.admission.events import QueueDeleted
 from fairway.admission.instructions import Admit, Evict, Requeue, RequeueReason
-from fairway.model.objects import (
-    Admission,
-    PodSetAssignment,
-    RequeueState,
-    Workload,
-    WorkloadStatus,
-)
-from fairway.model.quantities import Quantity
+from fairway.apis.kueue.objects import Admission, PodSetAssignment, RequeueState, Workload, WorkloadStatus
+from fairway.apis.machinery.quantities import Quantity
 from fairway.testing.builders import (
     START,
     Bench,

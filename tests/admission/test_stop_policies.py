@@ -10,7 +10,7 @@ import pytest
 from fairway.admission import wording
 from fairway.admission.instructions import Admit, Evict, EvictionReason, Requeue, RequeueReason, Unreserve
 from fairway.admission.reasons import Explanation, Outcome
-from fairway.model.objects import ClusterQueue, LocalQueue
+from fairway.apis.kueue.objects import ClusterQueue, LocalQueue
 from fairway.testing.builders import (
     START,
     Bench,

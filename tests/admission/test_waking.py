@@ -8,7 +8,7 @@ import pytest
 
 from fairway.admission import events
 from fairway.admission.config import Config
-from fairway.model.objects import Cohort
+from fairway.apis.kueue.objects import Cohort
 from fairway.testing.builders import (
     Bench,
     admission_check,

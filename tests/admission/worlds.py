@@ -17,7 +17,7 @@ from fairway.admission import events
 from fairway.admission.config import Config, FairSharing, PreemptionStrategy
 from fairway.admission.instructions import Admit, Evict, Instruction, Unreserve
 from fairway.admission.records import EARNED_PRIORITY
-from fairway.model.objects import ClusterQueue, Cohort, FlavorQuotas, Workload
+from fairway.apis.kueue.objects import ClusterQueue, Cohort, FlavorQuotas, Workload
 from fairway.testing.builders import (
     Bench,
     Limited,

@@ -15,7 +15,7 @@ from fairway.cli import catalog, group
 from fairway.cli.main import main
 from fairway.client.rest import Unreachable
 from fairway.errors import FairwayError, NotFound
-from fairway.managed.tasks.errors import TaskError
+from fairway.managedjobs.tasks.errors import TaskError
 
 _WITHOUT = """
 import sys

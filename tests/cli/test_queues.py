@@ -2,11 +2,11 @@
 
 import pytest
 
+from fairway.apis.machinery.amounts import readable
 from fairway.cli import quotas
 from fairway.cli.queues import as_text
 from fairway.cli.quotas import Pool, cohorts, local_queue
 from fairway.cli.tables import Screen
-from fairway.model.amounts import readable
 
 from .looking import PAPER, cluster_queue, golden
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster, Writer
 from fairway.client.local import LocalClient
 from fairway.client.protocol import Client
 from fairway.errors import AlreadyExists, Conflict, NotFound, ValidationError
-from fairway.kinds.kind import Manifest
 from fairway.testing.clusters import LocalCluster, local_cluster, plain
 
 Told = tuple[str, str | None]

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.informer import Informer
 from fairway.client.local import LocalClient
 from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
 from fairway.errors import AlreadyExists, Expired, NotFound, Unavailable
-from fairway.kinds.kind import Kind, Manifest
 from fairway.runtime.clock import Clock, SystemClock
-from fairway.store.objects.reading import shared
 from fairway.store.store import History
+from fairway.store.verbs.reading import shared
 from fairway.testing.clock import VirtualClock
 from fairway.testing.stores import LocalApi, local_api
 

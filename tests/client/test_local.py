@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.local import LocalClient
 from fairway.client.protocol import Client, Scope, WatchEvent
 from fairway.errors import AlreadyExists, ApiError, BadRequest, Conflict, Expired, NotFound, ValidationError
-from fairway.kinds.kind import Kind, Manifest
-from fairway.store.objects.reading import decoded
 from fairway.store.store import History
+from fairway.store.verbs.reading import decoded
 from fairway.testing.stores import LocalApi, local_api
 
 

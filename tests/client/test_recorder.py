@@ -2,8 +2,8 @@
 
 import asyncio
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
-from fairway.kinds.kind import Manifest
 from fairway.testing.clusters import LocalCluster, local_cluster
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from client.rest.scripted import Scripted, answer, write_kubeconfig
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.remotes import KubeconfigRemotes
 from fairway.client.rest import KubeconfigError, Rest, Unreachable, open_rest, paths
 from fairway.client.sighting import ORIGIN_NAME, ORIGIN_NAMESPACE, ORIGIN_UID
 from fairway.errors import AlreadyExists, NotFound
-from fairway.kinds.kind import Manifest
 from fairway.runtime.clock import SystemClock
 from fairway.testing.servers import Server
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.testing.servers import Server
 
 from .manifests import path

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 
 _SECONDS = 60.0
 """No command of these tests takes so long unless it is stuck."""

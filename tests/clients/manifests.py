@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 
 KUEUE = "kueue.x-k8s.io"
 V1BETA1, V1BETA2 = f"{KUEUE}/v1beta1", f"{KUEUE}/v1beta2"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 
 from .hand import Hand
 from .kubectl import Kubectl

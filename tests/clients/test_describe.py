@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 
 from .hand import Hand
 from .kubectl import Kubectl

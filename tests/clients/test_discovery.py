@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fairway.kinds.registry import default_registry
+from fairway.apis.registry import default_registry
 
 from .kubectl import Kubectl
 

@@ -8,9 +8,9 @@ from fairway.admission import events
 from fairway.admission.config import Config
 from fairway.admission.engine import Engine
 from fairway.admission.instructions import Instruction
+from fairway.apis.kueue.manifests import decode
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.kinds.kind import Manifest
-from fairway.model.manifests import decode
 
 _CHANGED: Final[dict[str, Callable[[Any, float], events.Event]]] = {
     "resourceflavors": lambda made, at: events.FlavorChanged(at=at, flavor=made),

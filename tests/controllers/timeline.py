@@ -1,6 +1,6 @@
 """Stories in virtual time on a real store: what happens at once, and what a stretch of time brings."""
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.testing.clock import settle
 from fairway.testing.clusters import LocalCluster
 

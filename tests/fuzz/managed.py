@@ -4,21 +4,21 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from fairway.apis.kueue.configuration import Configuration
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
 from fairway.client.remotes import KubeconfigRemotes
+from fairway.controllers.admission.controller import QueueingController
+from fairway.controllers.admission.waiting import WaitingWorkloads
 from fairway.controllers.configuration.fixed import FixedConfiguration
-from fairway.controllers.lifecycle.controller import WorkloadLifecycle
-from fairway.controllers.managed.controller import ManagedJobController
-from fairway.controllers.managed.gatekeeping import ManagedJobGatekeeper
-from fairway.controllers.managed.ids import Ids
-from fairway.controllers.queueing.controller import QueueingController
-from fairway.controllers.queueing.waiting import WaitingWorkloads
+from fairway.controllers.managedjob.controller import ManagedJobController
+from fairway.controllers.managedjob.gatekeeping import ManagedJobGatekeeper
+from fairway.controllers.managedjob.ids import Ids
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
 from fairway.controllers.webhooks.several import Gatekeepers
-from fairway.managed.pods import Places
-from fairway.model.configuration import Configuration
+from fairway.controllers.workload.controller import WorkloadLifecycle
+from fairway.managedjobs.pods import Places
 from fairway.runtime.clock import SystemClock
 from fuzz.world import World
 

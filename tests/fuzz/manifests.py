@@ -3,9 +3,9 @@
 import copy
 from typing import Any, Final
 
-from fairway.kinds.kind import Kind, Manifest
-from fairway.kinds.registry import default_registry
-from model.samples import full_samples
+from apis.types.samples import full_samples
+from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.registry import default_registry
 
 TIME: Final = "2026-01-02T03:04:05Z"
 NAMESPACE: Final = "fuzz"

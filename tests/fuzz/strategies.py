@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from hypothesis import strategies as st
 
-from fairway.kinds.kind import Manifest
-from fairway.kinds.schemas.schema import Schema
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.schemas.schema import Schema
 
 LONG: Final = "x" * 5000
 

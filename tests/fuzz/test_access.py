@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from fairway.kinds.kind import Kind
-from fairway.kinds.registry import default_registry
+from fairway.apis.machinery.kind import Kind
+from fairway.apis.registry import default_registry
 from fairway.server.access.roles import Binding, Role
 from fuzz.world import World
 

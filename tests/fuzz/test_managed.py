@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fuzz.effort import examples
 from fuzz.managed import ManagedWorld
 from fuzz.manifests import KINDS, NAMESPACE, collection, valid

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.kinds.kind import Kind, Manifest
+from fairway.apis.machinery.kind import Kind, Manifest
 from fuzz.effort import examples
 from fuzz.manifests import ACKNOWLEDGED, KINDS, collection, valid
 from fuzz.strategies import spoilt

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairway.kinds.kind import Kind, Manifest
+from fairway.apis.machinery.kind import Kind, Manifest
 from fuzz.effort import examples
 from fuzz.manifests import KINDS, collection, valid
 from fuzz.strategies import JUNK, KEYS, SCALARS, WORDS, spoilt

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.kinds.kind import Kind
+from fairway.apis.machinery.kind import Kind
 from fuzz.effort import examples
 from fuzz.manifests import KINDS, NAMESPACE, collection, valid
 from fuzz.strategies import ACCEPTS, BODIES, CONTENT_TYPES, JUNK, METHODS, NAMES, PARAMETERS, QUERIES, VALUES, places

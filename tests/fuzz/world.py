@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from fairway.kinds.registry import default_registry
+from fairway.apis.registry import default_registry
 from fairway.runtime.clock import SystemClock
 from fairway.server.access.audit import AuditLog
 from fairway.server.access.roles import Binding, Role
@@ -26,11 +26,11 @@ from fairway.server.app import Api
 from fairway.server.limits import Limits
 from fairway.server.requests import CUT_OFF
 from fairway.server.responses import Response
-from fairway.store.keeping import Collector, EventExpiry, NamespaceKeeper
+from fairway.store.gc import Collector, EventExpiry, NamespaceKeeper
 from fairway.store.log import Log
 from fairway.store.memory import MemoryLog
-from fairway.store.objects import Objects
 from fairway.store.store import History, Store
+from fairway.store.verbs import Objects
 
 T = TypeVar("T")
 

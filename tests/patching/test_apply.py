@@ -8,7 +8,7 @@ import pytest
 from fairway.errors import BadRequest
 from fairway.store.patching.apply import apply
 from fairway.store.patching.conflicts import ApplyConflict
-from fairway.store.patching.managed import Versions, after_write
+from fairway.store.patching.managedfields import Versions, after_write
 
 from .widgets import LATER, NOW, V1, V2, convert, schema_for, widget
 

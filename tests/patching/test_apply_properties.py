@@ -10,7 +10,7 @@ from fairway.store.patching.apply import BEFORE_FIRST_APPLY, apply
 from fairway.store.patching.comparing import element_of
 from fairway.store.patching.conflicts import ApplyConflict, FieldConflict
 from fairway.store.patching.fieldsets import Path, contains, intersection, paths
-from fairway.store.patching.managed import after_write, entries_of
+from fairway.store.patching.managedfields import after_write, entries_of
 
 from .widgets import NOW, V1, convert, schema_for, widget
 

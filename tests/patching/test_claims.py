@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.kinds.registry import default_registry
-from fairway.kinds.schemas.schema import Schema
+from fairway.apis.machinery.schemas.schema import Schema
+from fairway.apis.registry import default_registry
 from fairway.store.patching import claims
 from fairway.store.patching.claims import StatusWrite
 from fairway.store.patching.comparing import compare

@@ -7,9 +7,9 @@ from unittest.mock import patch
 
 import pytest
 
-from fairway.kinds.schemas.definitions import definition
-from fairway.store.patching import managed
-from fairway.store.patching.managed import MAX_UPDATE_MANAGERS, Versions, after_write
+from fairway.apis.machinery.schemas.definitions import definition
+from fairway.store.patching import managedfields as managed
+from fairway.store.patching.managedfields import MAX_UPDATE_MANAGERS, Versions, after_write
 
 from .widgets import LATER, NOW, V1, V2, convert, schema_for, widget
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.schemas.definitions import definition
+from fairway.apis.machinery.schemas.schema import Schema
 from fairway.errors import ApiError, BadRequest
-from fairway.kinds.schemas.definitions import definition
-from fairway.kinds.schemas.schema import Schema
 from fairway.store.patching.apply import apply
 from fairway.store.patching.conflicts import ApplyConflict
-from fairway.store.patching.managed import after_write
+from fairway.store.patching.managedfields import after_write
 
 from .recordings import differences, recorded
 

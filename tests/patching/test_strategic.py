@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.schemas.definitions import definition
+from fairway.apis.machinery.schemas.schema import Schema
 from fairway.errors import BadRequest, Invalid
-from fairway.kinds.schemas.definitions import definition
-from fairway.kinds.schemas.schema import Schema
 from fairway.store.patching.strategic import strategic_merge
 
 from .recordings import differences, recorded

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from fairway.apis.machinery.schemas.definitions import definition
+from fairway.apis.machinery.schemas.schema import Schema
 from fairway.errors import NotFound
-from fairway.kinds.schemas.definitions import definition
-from fairway.kinds.schemas.schema import Schema
 
 V1, V2 = "widgets.example.com/v1", "widgets.example.com/v2"
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:07Z"

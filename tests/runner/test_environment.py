@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner.pods.environment import Sources, inherited, variables_of
 from fairway.runner.pods.expansion import expanded
 from fairway.runner.pods.troubles import ConfigError

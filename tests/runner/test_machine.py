@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairway.kinds.kind import Manifest
-from fairway.model.accelerators import model_of
+from fairway.apis.core.accelerators import model_of
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner.machine import Machine, MachineError, node_name
 from fairway.runner.node import LEASES, capacity_of, labels_of
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner.pods.attempts import Attempt, End, Life, lives_of
 from fairway.runner.pods.planning import Health, Plan, Seen, Start, Stop, decide
 from fairway.runner.pods.restarts import delay_seconds, failures_after, is_restarted

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
-from fairway.kinds.kind import Manifest
 from fairway.runner.machine import Machine
 from fairway.runner.runner import Runner
 from fairway.runner.supervision import LocalSupervision

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner.runner import LINGER_SECONDS
 
 from .worlds import World, a_world, container, play, pod

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner.pods.attempts import Attempt, Life
 from fairway.runner.pods.planning import Health, Seen, decide
 from fairway.runner.pods.statuses import duration, status_of, status_patch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner.mounts import mounted, variable_of, variables
 from fairway.runner.pods.environment import Sources
 from fairway.runner.pods.troubles import ConfigError

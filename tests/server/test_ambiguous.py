@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fairway.kinds.documents import repeated_field
+from fairway.apis.machinery.documents import repeated_field
 from fairway.testing.servers import Server
 from fuzz.world import World
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import FieldError
-from fairway.kinds.kind import Kind, Manifest
 from fairway.server.access.roles import Binding, Role
-from fairway.store.objects.gatekeeping import Author, Nobody
+from fairway.store.verbs.gatekeeping import Author, Nobody
 from fuzz.world import World
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kinds.registry import default_registry
+from fairway.apis.registry import default_registry
 from fairway.server.discovery import AGGREGATED_VERSIONS, VIRTUAL, Discovery, aggregated_type, version_info
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "discovery.json").read_text())

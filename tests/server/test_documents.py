@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairway.apis.machinery import documents
+from fairway.apis.machinery.documents import DEEPEST, from_json, from_yaml
 from fairway.errors import BadRequest
-from fairway.kinds import documents
-from fairway.kinds.documents import DEEPEST, from_json, from_yaml
 
 WORDS: dict[str, Any] = {
     **dict.fromkeys(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"], True),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.server.access.roles import Binding, Role
 from fairway.server.limits import Limits
 from fairway.server.logs.entries import append

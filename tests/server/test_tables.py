@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.kind import Column, Kind
+from fairway.apis.machinery.schemas.schema import Schema
+from fairway.apis.registry import default_registry
 from fairway.errors import BadRequest
-from fairway.kinds.kind import Column, Kind
-from fairway.kinds.registry import default_registry
-from fairway.kinds.schemas.schema import Schema
 from fairway.server import tables
 from fairway.server.tables import Page
 

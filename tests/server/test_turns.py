@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fairway.store.objects.options import PatchType
+from fairway.store.verbs.options import PatchType
 from fuzz.world import Answer, Exchange, World
 
 LONGEST_TURN = 0.200

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from controllers.queueing.plays import Play, manifest_of, play
-from fairway.kinds.schemas.definitions import definition
-from fairway.kinds.schemas.walk import inspect
+from controllers.admission.plays import Play, manifest_of, play
+from fairway.apis.machinery.schemas.definitions import definition
+from fairway.apis.machinery.schemas.walk import inspect
 from fairway.server.access.audit import AuditLog
 from fairway.server.access.roles import Binding, Role
 from fairway.server.access.users import Users

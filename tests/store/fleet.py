@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from fairway.apis.machinery.custom import custom_rules
+from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.machinery.manifest_metadata import LABEL
+from fairway.apis.registry import Registry, default_registry
 from fairway.errors import AlreadyExists, Conflict, NotFound, ValidationError
-from fairway.kinds.custom import custom_rules
-from fairway.kinds.kind import Kind, Manifest
-from fairway.kinds.metadata import LABEL
-from fairway.kinds.registry import Registry, default_registry
 from fairway.store.entries import Key
 from fairway.store.selectors import Selection
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 
 
 def config_map(name: str = "settings", **metadata: Any) -> Manifest:

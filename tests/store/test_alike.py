@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import ApiError, FairwayError
-from fairway.kinds.kind import Manifest
-from fairway.store.objects import PatchType, WriteOptions, when_durable
-from fairway.store.objects.reading import decoded
+from fairway.store.verbs import PatchType, WriteOptions, when_durable
+from fairway.store.verbs.reading import decoded
 from fairway.testing.stores import LocalApi, local_api
 
 CONTAINER = {"name": "main", "image": "x", "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}}

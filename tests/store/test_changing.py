@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import ApiError, BadRequest, Conflict, Forbidden, NotFound, UnsupportedMediaType, ValidationError
-from fairway.kinds.kind import Manifest
-from fairway.store.objects import PatchType
+from fairway.store.verbs import PatchType
 from fairway.testing.stores import LocalApi, OpenLog, local_api
 
 from .manifests import config_map, job, pod

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.registry import Registry, default_registry
 from fairway.errors import FieldError
-from fairway.kinds.kind import Manifest
-from fairway.kinds.registry import Registry, default_registry
-from fairway.store.keeping import chores
+from fairway.store.gc import chores
 from fairway.testing.stores import LocalApi, OpenLog, local_api
 
 from .manifests import config_map, job, owned_by

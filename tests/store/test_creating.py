@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.registry import default_registry
 from fairway.errors import AlreadyExists, ApiError, BadRequest, Forbidden, NotFound, ValidationError
-from fairway.kinds.kind import Manifest
-from fairway.kinds.registry import default_registry
 from fairway.store.memory import MemoryLog
-from fairway.store.objects import Objects
 from fairway.store.store import Store
+from fairway.store.verbs import Objects
 from fairway.testing.clock import VirtualClock
 from fairway.testing.stores import local_api
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import BadRequest, Conflict, NotFound, ValidationError
-from fairway.kinds.kind import Manifest
-from fairway.store.objects import DeleteOptions, PatchType
-from fairway.store.objects.reading import decoded
 from fairway.store.selectors import Selection
+from fairway.store.verbs import DeleteOptions, PatchType
+from fairway.store.verbs.reading import decoded
 from fairway.testing.stores import LocalApi, local_api
 
 from .manifests import config_map, job, pod

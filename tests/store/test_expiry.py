@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from fairway.store.keeping import EventExpiry
+from fairway.store.gc import EventExpiry
 from fairway.testing.stores import LocalApi, OpenLog, local_api
 
 from .manifests import config_map, event

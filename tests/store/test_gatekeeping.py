@@ -5,11 +5,11 @@ import re
 
 import pytest
 
+from fairway.apis.machinery import problems
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import FieldError, ValidationError
-from fairway.kinds.kind import Kind, Manifest
-from fairway.model import problems
-from fairway.store.objects import PatchType
-from fairway.store.objects.gatekeeping import THIS_PROCESS, Author
+from fairway.store.verbs import PatchType
+from fairway.store.verbs.gatekeeping import THIS_PROCESS, Author
 from fairway.testing.stores import LocalApi, local_api
 
 

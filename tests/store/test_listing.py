@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairway.errors import BadRequest, Expired
-from fairway.store.objects.listing import Page, Paging, TooNewError
 from fairway.store.selectors import Selection
 from fairway.store.store import History
+from fairway.store.verbs.listing import Page, Paging, TooNewError
 from fairway.testing.stores import LocalApi, OpenLog, local_api, log_in_memory, log_on_a_file
 
 from .manifests import config_map

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from fairway.errors import Forbidden
-from fairway.store.keeping.namespaces import DEFAULT_NAMESPACES
+from fairway.store.gc.namespaces import DEFAULT_NAMESPACES
 from fairway.testing.stores import LocalApi, OpenLog, local_api
 
 from .manifests import config_map, event, job, pod

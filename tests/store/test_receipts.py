@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fairway.errors import Invalid, StorageFailed
-from fairway.store.objects.receipts import RESOURCE, Limits, Once, Receipts, Repeated
-from fairway.store.objects.transacting import Create
+from fairway.store.verbs.receipts import RESOURCE, Limits, Once, Receipts, Repeated
+from fairway.store.verbs.transacting import Create
 from fairway.testing.clock import VirtualClock
 from fairway.testing.stores import LocalApi, UnreliableLog, local_api, log_in_memory, log_on_a_file
 

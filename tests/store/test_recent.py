@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.store.entries import Entry
-from fairway.store.objects.reading import decoded, shared
-from fairway.store.objects.recent import Known, known_of
+from fairway.store.verbs.reading import decoded, shared
+from fairway.store.verbs.recent import Known, known_of
 from fairway.testing.stores import local_api
 
 from .manifests import pod

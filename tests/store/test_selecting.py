@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairway.apis.registry import default_registry
 from fairway.errors import BadRequest
-from fairway.kinds.registry import default_registry
 from fairway.store.entries import Change
-from fairway.store.objects.reading import decoded
 from fairway.store.selectors import FieldTerm, Selection, field_terms, label_test
+from fairway.store.verbs.reading import decoded
 from fairway.testing.stores import LocalApi, local_api
 
 from .manifests import config_map, job, pod

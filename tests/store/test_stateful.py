@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import Expired, StorageFailed
-from fairway.kinds.kind import Manifest
 from fairway.store.entries import Key
-from fairway.store.keeping import NamespaceKeeper
-from fairway.store.objects import DeleteOptions, Objects, PatchType, Written
-from fairway.store.objects.listing import Paging
-from fairway.store.objects.reading import decoded
-from fairway.store.objects.watching import Events
+from fairway.store.gc import NamespaceKeeper
 from fairway.store.store import History, Store
+from fairway.store.verbs import DeleteOptions, Objects, PatchType, Written
+from fairway.store.verbs.listing import Paging
+from fairway.store.verbs.reading import decoded
+from fairway.store.verbs.watching import Events
 from fairway.testing.clock import VirtualClock
 from fairway.testing.stores import PATIENCE_SECONDS, OpenLog, UnreliableLog, log_in_memory, log_on_a_file
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.kinds.kind import Manifest
-from fairway.kinds.registry import default_registry
-from fairway.store.objects import WriteOptions, statuses
-from fairway.store.objects.options import PatchType, Target
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.registry import default_registry
+from fairway.store.verbs import WriteOptions, statuses
+from fairway.store.verbs.options import PatchType, Target
 from fairway.testing.stores import LocalApi, local_api, log_in_memory
 
 from .ways import on_the_long_way, outcome

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairway.apis.machinery.kind import Manifest, Rules
+from fairway.apis.registry import default_registry
 from fairway.errors import StorageFailed
-from fairway.kinds.kind import Manifest, Rules
-from fairway.kinds.registry import default_registry
 from fairway.store.memory import MemoryLog
-from fairway.store.objects import WriteOptions, Written, recent, statuses
-from fairway.store.objects.reading import decoded
+from fairway.store.verbs import WriteOptions, Written, recent, statuses
+from fairway.store.verbs.reading import decoded
 from fairway.testing.stores import LocalApi, UnreliableLog, local_api, log_in_memory
 
 from .ways import on_the_long_way, outcome

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import (
     AlreadyExists,
     ApiError,
@@ -19,12 +20,11 @@ from fairway.errors import (
     TooLarge,
     ValidationError,
 )
-from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Key
-from fairway.store.objects import DeleteOptions, PatchType, WriteOptions, Written, transacting
-from fairway.store.objects.reading import decoded
-from fairway.store.objects.transacting import Create, Delete, Operation, Patch
 from fairway.store.selectors import Selection
+from fairway.store.verbs import DeleteOptions, PatchType, WriteOptions, Written, transacting
+from fairway.store.verbs.reading import decoded
+from fairway.store.verbs.transacting import Create, Delete, Operation, Patch
 from fairway.testing.stores import LocalApi, OpenLog, UnreliableLog, local_api, log_in_memory
 
 from .manifests import config_map, job

@@ -4,11 +4,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import FairwayError
-from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Entry
-from fairway.store.objects import PatchType, WriteOptions
-from fairway.store.objects.reading import decoded
+from fairway.store.verbs import PatchType, WriteOptions
+from fairway.store.verbs.reading import decoded
 from fairway.testing.stores import LocalApi
 
 

@@ -7,7 +7,7 @@ Each file in `tools/kinds/cases` has the place of a kind, a `base` manifest and 
 the server last answered: `update` puts the object, `status` puts its status, `delete` deletes it (it should have a
 finalizer). `table: true` also asks for the row that `kubectl get` shows.
 
-What is kept, in `tests/kinds/core/data`: what was sent, and either the object that came back or the causes of the
+What is kept, in `tests/apis/core/data`: what was sent, and either the object that came back or the causes of the
 refusal, as pairs of reason and field. What differs each time (uid, revision, field managers) is replaced or left out;
 sentences are not kept. The server needs no controllers, and its ServiceAccount admission switched off; everything
 that was created is deleted again.
@@ -28,7 +28,7 @@ from typing import Any, Final
 import yaml
 
 _HERE: Final = Path(__file__).parent
-_ANSWERS: Final = _HERE.parents[1] / "tests" / "kinds" / "core" / "data"
+_ANSWERS: Final = _HERE.parents[1] / "tests" / "apis" / "core" / "data"
 _NAMESPACE: Final = "kinds-recorded"
 _UID: Final = "00000000-0000-4000-8000-000000000001"
 _TIME: Final = "2026-01-01T00:00:00Z"

@@ -1,4 +1,4 @@
-"""Write the schema data of `fairway.kinds.schemas` from OpenAPI documents and custom resource definitions.
+"""Write the schema data of `fairway.apis.machinery.schemas` from OpenAPI documents and custom resource definitions.
 
 A developer's tool, run by hand when a version of Kubernetes, Kueue, KubeRay or the autoscaler is taken up; nothing
 needs it at run time. It keeps structure alone (names, types, limits, how lists merge) and drops every sentence.
@@ -8,7 +8,7 @@ needs it at run time. It keeps structure alone (names, types, limits, how lists 
 `DIR` holds what an API server with Kueue's definitions installed answers below `/openapi/v3`, one document per file
 (`*.json`). Each `--crd` adds the version `v1` of a kind that this server does not know.
 
-What is written (`data/*.json`): one definition per line, its nodes as `fairway.kinds.schemas.definitions` reads them.
+What is written (`data/*.json`): one definition per line, its nodes as `apis.machinery.schemas.definitions` reads them.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import yaml
 
 Json = dict[str, Any]
 
-DATA = pathlib.Path(__file__).parents[2] / "src" / "fairway" / "kinds" / "schemas" / "data"
+DATA = pathlib.Path(__file__).parents[2] / "src" / "fairway" / "apis" / "machinery" / "schemas" / "data"
 
 API = "io.k8s.api."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."

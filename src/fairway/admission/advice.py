@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from fairway.admission.reasons import FOR_GOOD, Code, Explanation, Outcome, PodSetReasons, Reason, Why
 from fairway.admission.remedies import MOST_NAMED, Party, Remedies
 from fairway.admission.resources import PODS
-from fairway.model.amounts import readable
-from fairway.model.quantities import UNLIMITED, quantity_of
+from fairway.apis.machinery.amounts import readable
+from fairway.apis.machinery.quantities import UNLIMITED, quantity_of
 
 _ONE_CPU: Final = 1000
 _DECLARED: Final = {"cpu": "--cpus", "memory": "--memory", "nvidia.com/gpu": "--gpus"}

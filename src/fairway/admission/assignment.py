@@ -19,7 +19,7 @@ from fairway.admission.precedents import Answer, Fork, Question
 from fairway.admission.reasons import Code, PodSetReasons, Reason
 from fairway.admission.records import Ask, Demand, Progress, Record
 from fairway.admission.resources import PODS, Amounts, FlavorResource, in_order, merged
-from fairway.model.objects import PreemptionPolicy
+from fairway.apis.kueue.objects import PreemptionPolicy
 
 
 class Mode(IntEnum):

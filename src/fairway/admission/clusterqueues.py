@@ -11,7 +11,7 @@ from fairway.admission.precedents import Precedents
 from fairway.admission.quota import Leaf, Quota
 from fairway.admission.records import Record, Stage
 from fairway.admission.resources import PODS, FlavorResource, FlavorResources
-from fairway.model.objects import (
+from fairway.apis.kueue.objects import (
     AdmissionMode,
     BorrowWithinCohortPolicy,
     ClusterQueue,
@@ -23,9 +23,9 @@ from fairway.model.objects import (
     QueueingStrategy,
     StopPolicy,
 )
-from fairway.model.objects import FairSharing as Weight
-from fairway.model.objects import ResourceGroup as GroupManifest
-from fairway.model.quantities import Quantity, amount_of
+from fairway.apis.kueue.objects import FairSharing as Weight
+from fairway.apis.kueue.objects import ResourceGroup as GroupManifest
+from fairway.apis.machinery.quantities import Quantity, amount_of
 
 if TYPE_CHECKING:
     from fairway.admission.forest import Tree

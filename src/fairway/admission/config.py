@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from fairway.model.quantities import Quantity
+from fairway.apis.machinery.quantities import Quantity
 
 
 class PreemptionStrategy(StrEnum):

@@ -25,7 +25,7 @@ from fairway.admission.records import Progress, Record
 from fairway.admission.resources import Amounts, FlavorResource
 from fairway.admission.sleeping import Sleep
 from fairway.admission.world import World
-from fairway.model.objects import CheckState
+from fairway.apis.kueue.objects import CheckState
 
 _STEPS_ASIDE = frozenset({Outcome.NAMESPACE_MISMATCH, Outcome.SCHEDULER_MISSING})
 """Hindrances that do not hold up those behind a head, even in a StrictFIFO queue."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from fairway.model.nodes import NodeFacts
-from fairway.model.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
+from fairway.apis.core.node_views import NodeFacts
+from fairway.apis.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 
 
 class Event(Struct, frozen=True, gc=False, kw_only=True):

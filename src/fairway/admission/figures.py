@@ -16,7 +16,7 @@ from fairway.admission.records import Record, Stage, total_requests
 from fairway.admission.resources import FlavorResource
 from fairway.admission.shares import Share, share_of
 from fairway.admission.world import World
-from fairway.model.objects import StopPolicy
+from fairway.apis.kueue.objects import StopPolicy
 
 
 class Amount(Struct, frozen=True, gc=False):

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from fairway.admission.reasons import Code, Reason
 from fairway.admission.shapes import Shape
-from fairway.model.objects import ResourceFlavor, Taint, TaintEffect
-from fairway.model.selectors import matches_expression
+from fairway.apis.kueue.objects import ResourceFlavor, Taint, TaintEffect
+from fairway.apis.machinery.selectors import matches_expression
 
 _HARD = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 

@@ -15,7 +15,7 @@ from fairway.admission.holders import Holders
 from fairway.admission.quota import Cohort, Node, compile_alone
 from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource, FlavorResources
-from fairway.model.objects import Cohort as CohortManifest
+from fairway.apis.kueue.objects import Cohort as CohortManifest
 
 if TYPE_CHECKING:
     from fairway.admission.preemption.flat import Losses

@@ -27,7 +27,7 @@ from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Place, Record, Stage, total_requests
 from fairway.admission.resources import Amounts, FlavorResource
 from fairway.admission.world import World
-from fairway.model.objects import CheckState
+from fairway.apis.kueue.objects import CheckState
 
 _REQUEUED_AT_ONCE = (EvictionReason.PREEMPTED, EvictionReason.NODE_FAILURES)
 _REQUEUED_AFTER_BACKOFF = (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)

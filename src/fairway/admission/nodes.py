@@ -15,9 +15,9 @@ from msgspec import structs
 from fairway.admission.flavors import Flavor
 from fairway.admission.reasons import Code, Reason
 from fairway.admission.shapes import Shape
-from fairway.model.accelerators import LABEL as ACCELERATOR
-from fairway.model.nodes import NodeFacts
-from fairway.model.selectors import matches_expression
+from fairway.apis.core.accelerators import LABEL as ACCELERATOR
+from fairway.apis.core.node_views import NodeFacts
+from fairway.apis.machinery.selectors import matches_expression
 
 _GPU: Final = "nvidia.com/gpu"
 _MOST_KEPT: Final = 4096

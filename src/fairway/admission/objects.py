@@ -12,8 +12,8 @@ from fairway.admission.nodes import Nodes
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Record, Stage
 from fairway.admission.world import World
-from fairway.model.nodes import NodeFacts
-from fairway.model.objects import (
+from fairway.apis.core.node_views import NodeFacts
+from fairway.apis.kueue.objects import (
     AdmissionCheck,
     ClusterQueue,
     Cohort,

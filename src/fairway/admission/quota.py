@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from fairway.admission.resources import Amounts, FlavorResource
-from fairway.model.quantities import UNLIMITED
+from fairway.apis.machinery.quantities import UNLIMITED
 
 
 class Quota(NamedTuple):

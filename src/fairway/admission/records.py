@@ -18,7 +18,7 @@ from fairway.admission.instructions import EvictionReason, PodSetAdmission
 from fairway.admission.reasons import Explanation
 from fairway.admission.resources import Amounts, merged
 from fairway.admission.shapes import Shape, Shapes
-from fairway.model.objects import Condition, PodSet, Workload, find_condition
+from fairway.apis.kueue.objects import Condition, PodSet, Workload, find_condition
 
 if TYPE_CHECKING:
     from fairway.admission.clusterqueues import QueueState

@@ -15,11 +15,11 @@ import msgspec
 
 from fairway.admission.config import Resources
 from fairway.admission.resources import in_order
+from fairway.apis.core.node_views import DEFAULT_SCHEDULER
+from fairway.apis.core.pod_requests import AffinityTerm, pod_requests, pod_shape, requests_exceeding_limits
+from fairway.apis.kueue.objects import PodTemplate, Toleration
+from fairway.apis.machinery.quantities import Quantity, amount_of
 from fairway.errors import FieldError
-from fairway.model.nodes import DEFAULT_SCHEDULER
-from fairway.model.objects import PodTemplate, Toleration
-from fairway.model.pods import AffinityTerm, pod_requests, pod_shape, requests_exceeding_limits
-from fairway.model.quantities import Quantity, amount_of
 
 _EQUIVALENCE_FIELDS = (
     "nodeSelector",

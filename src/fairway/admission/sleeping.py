@@ -19,7 +19,7 @@ from fairway.admission.quota import Cohort
 from fairway.admission.reasons import FOR_GOOD, Reason
 from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource, FlavorResources
-from fairway.model.objects import PreemptionPolicy
+from fairway.apis.kueue.objects import PreemptionPolicy
 
 Need = tuple[tuple[FlavorResource, int], ...]
 """For one flavor: how much must be available of each flavor-resource that was short."""

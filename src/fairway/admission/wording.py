@@ -22,7 +22,7 @@ from fairway.admission.instructions import (
     RequeueReason,
 )
 from fairway.admission.reasons import Code, Explanation, Outcome, PodSetReasons, Reason
-from fairway.model.quantities import format_amount
+from fairway.apis.machinery.quantities import format_amount
 
 _PREEMPTION = {
     PreemptionReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",

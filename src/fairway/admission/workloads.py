@@ -20,8 +20,8 @@ from fairway.admission.records import (
     true_condition,
 )
 from fairway.admission.world import World
-from fairway.model.objects import PriorityClassKind, Workload, find_condition
-from fairway.model.quantities import amount_of
+from fairway.apis.kueue.objects import PriorityClassKind, Workload, find_condition
+from fairway.apis.machinery.quantities import amount_of
 
 
 def add(world: World, workload: Workload) -> None:

@@ -19,7 +19,7 @@ from fairway.admission.records import Demands, Record
 from fairway.admission.resources import FlavorResources
 from fairway.admission.shapes import Shapes
 from fairway.admission.usage import UsageLedger
-from fairway.model.objects import StopPolicy
+from fairway.apis.kueue.objects import StopPolicy
 
 
 class LocalQueueState:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairway.model.amounts import GI
+from fairway.apis.machinery.amounts import GI
 
 _TASK_MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?) ?([KMGTP]?)(I?B?)(\+?)", re.IGNORECASE)
 _POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}

@@ -18,7 +18,7 @@ from fairway.runtime.privacy import exposure
 if TYPE_CHECKING:
     from fairway.cli.jobs.records import Waiting
     from fairway.client.rest import Rest
-    from fairway.managed.configured import RunnerConfig
+    from fairway.managedjobs.configured import RunnerConfig
 
 Severity = Literal["ok", "warning", "broken"]
 
@@ -273,9 +273,9 @@ def _enforced(name: str, how: str, version: int | None) -> str:
 
 
 def _runner_configuration(state: Path) -> "RunnerConfig":
-    from fairway.managed import config  # noqa: PLC0415
-    from fairway.managed.configured import USER_FILE, RunnerConfig  # noqa: PLC0415
-    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
+    from fairway.managedjobs import config  # noqa: PLC0415
+    from fairway.managedjobs.configured import USER_FILE, RunnerConfig  # noqa: PLC0415
+    from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
 
     try:
         return config.parse((state / USER_FILE).read_bytes(), USER_FILE).runner
@@ -356,9 +356,9 @@ def queues(rest: "Rest", namespace: str) -> Iterator[Finding]:
 
 def commitment(rest: "Rest") -> Iterator[Finding]:
     """Quotas that add up to more than the nodes have; nothing to say if they do not."""
+    from fairway.apis.kueue.commitment import allocatable, promised, warnings  # noqa: PLC0415
     from fairway.cli.quotas import API  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
-    from fairway.model.commitment import allocatable, promised, warnings  # noqa: PLC0415
 
     try:
         found = rest.get(paths.resource("v1", "nodes"))["items"]
@@ -449,9 +449,9 @@ def hopeless(waiting: "Sequence[Waiting]") -> Finding:
 
 def not_run(rest: "Rest", namespace: str) -> Iterator[Finding]:
     """Objects of kinds that the server stores but does not run."""
+    from fairway.apis.machinery.kind import NOT_RUN  # noqa: PLC0415
+    from fairway.apis.registry import default_registry  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
-    from fairway.kinds.kind import NOT_RUN  # noqa: PLC0415
-    from fairway.kinds.registry import default_registry  # noqa: PLC0415
 
     for kind in default_registry().kinds:
         if kind.not_run is None:

@@ -1,7 +1,7 @@
 """Where configuration is read from: the user's file, the project's, the environment, the command line.
 
 What the settings are, what is wrong with them and how the layers are laid over each other is in
-`fairway.managed.config`; here are the files.
+`fairway.managedjobs.config`; here are the files.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fairway.managed.configured import Config
+    from fairway.managedjobs.configured import Config
 
 
 def read_config(state: Path, settings: Sequence[str] = ()) -> "Config":
@@ -19,13 +19,13 @@ def read_config(state: Path, settings: Sequence[str] = ()) -> "Config":
     They are `config.yaml` in the state directory (SkyPilot's, if that is not there), `.fairway.yaml` in this directory
     or the nearest above it, the environment (`FAIRWAY_…`), and `settings`: `key.path=value`, or the name of a file.
     """
-    from fairway.managed.configured import ENVIRONMENT, PROJECT_FILE, Config  # noqa: PLC0415 - not for help
+    from fairway.managedjobs.configured import ENVIRONMENT, PROJECT_FILE, Config  # noqa: PLC0415 - not for help
     from fairway.settings import configuration_file  # noqa: PLC0415
 
     user, project = configuration_file(state), _project_file(PROJECT_FILE)
     if user is None and project is None and not settings and not any(os.environ.get(name) for name in ENVIRONMENT):
         return Config()
-    from fairway.managed import config  # noqa: PLC0415 - reading takes more than most commands do
+    from fairway.managedjobs import config  # noqa: PLC0415 - reading takes more than most commands do
 
     layers = [_of_user(user, state)] if user is not None else []
     if project is not None:
@@ -41,9 +41,9 @@ def read_config(state: Path, settings: Sequence[str] = ()) -> "Config":
 
 def _of_user(path: Path, state: Path) -> "Config":
     """The user's file; of SkyPilot's it is said that it is read, and why."""
-    from fairway.managed import config  # noqa: PLC0415 - help must not wait for it
-    from fairway.managed.configured import USER_FILE, Config  # noqa: PLC0415
-    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
+    from fairway.managedjobs import config  # noqa: PLC0415 - help must not wait for it
+    from fairway.managedjobs.configured import USER_FILE, Config  # noqa: PLC0415
+    from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
     from fairway.settings import SKYPILOT_CONFIG  # noqa: PLC0415
 
     own = state / USER_FILE
@@ -59,7 +59,7 @@ def _of_user(path: Path, state: Path) -> "Config":
 
 def text_of(path: Path) -> bytes:
     """What is in a file that somebody named; `TaskError` if it cannot be read."""
-    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415 - help must not wait for it
+    from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415 - help must not wait for it
 
     try:
         return path.expanduser().read_bytes()
@@ -68,8 +68,8 @@ def text_of(path: Path) -> bytes:
 
 
 def _named(setting: str) -> "Config":
-    from fairway.managed import config  # noqa: PLC0415 - help must not wait for it
-    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
+    from fairway.managedjobs import config  # noqa: PLC0415 - help must not wait for it
+    from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
 
     path = Path(setting).expanduser()
     if not path.is_file():

@@ -15,8 +15,8 @@ from fairway.cli.session import tell
 from fairway.installation import OWN, SEARCH_PATHS, without_own
 
 if TYPE_CHECKING:
-    from fairway.managed.tasks.documents import TaskFile
-    from fairway.managed.tasks.parse import ParsedFile, ParsedTask
+    from fairway.managedjobs.tasks.documents import TaskFile
+    from fairway.managedjobs.tasks.parse import ParsedFile, ParsedTask
 
 _ENVIRONMENT: Final = (*SEARCH_PATHS, "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_VERSION")
 """The variables that decide which programs and which Python a shell finds."""
@@ -28,7 +28,7 @@ def bare_command(words: Sequence[str], given: Mapping[str, Any]) -> "TaskFile":
     """The task of a command: what it runs, and the directory it runs in a copy of."""
     import shlex  # noqa: PLC0415 - only for commands
 
-    from fairway.managed.tasks import documents  # noqa: PLC0415 - help must not wait for it
+    from fairway.managedjobs.tasks import documents  # noqa: PLC0415 - help must not wait for it
 
     command = shlex.join(words) if len(words) > 1 else words[0]
     copied = "" if given["workdir"] or given["in_place"] else _directory_to_copy(Path.cwd(), Path.home())
@@ -69,7 +69,7 @@ def _check_program(command: str, shell: str, job: str) -> None:
     import shlex  # noqa: PLC0415 - only for commands
     import shutil  # noqa: PLC0415
 
-    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
+    from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
 
     try:
         program = shlex.split(command)[0]
@@ -96,7 +96,7 @@ def in_place(parsed: "ParsedFile", state: Path, *, own: bool) -> "ParsedFile":
     """
     from msgspec import structs  # noqa: PLC0415 - help must not wait for it
 
-    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
+    from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
 
     if not own:
         raise TaskError("runs in a directory of this machine, and the server is another's; leave it out", field=_FLAG)
@@ -108,8 +108,8 @@ def in_place(parsed: "ParsedFile", state: Path, *, own: bool) -> "ParsedFile":
 def _in_place(one: "ParsedTask") -> "ParsedTask":
     from msgspec import structs  # noqa: PLC0415 - help must not wait for it
 
-    from fairway.managed.podconfig import RUN, layered  # noqa: PLC0415
-    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
+    from fairway.managedjobs.podconfig import RUN, layered  # noqa: PLC0415
+    from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
 
     if any(candidate.infra for candidate in one.task.candidates):
         raise TaskError("runs in a directory of this machine, and infra names another; leave one out", field=_FLAG)

@@ -4,8 +4,8 @@
     launch = manifests(wanted, files)                               what the server is to have
     jobs = create(session, launch)                                  all of it at once
 
-What a task may say is in `fairway.managed.tasks`, what the jobs look like in `fairway.managed.making`; how they are
-followed afterwards is in `following`.
+What a task may say is in `fairway.managedjobs.tasks`, what the jobs look like in `fairway.managedjobs.making`; how
+they are followed afterwards is in `following`.
 """
 
 import os
@@ -34,13 +34,13 @@ from fairway.client.rest import paths
 from fairway.errors import FairwayError, NotFound
 
 if TYPE_CHECKING:
-    from fairway.managed.configured import Config
-    from fairway.managed.making import Launch
-    from fairway.managed.tasks.documents import TaskFile
-    from fairway.managed.tasks.files import Mount
-    from fairway.managed.tasks.overrides import Overrides
-    from fairway.managed.tasks.parse import ParsedFile
-    from fairway.managed.tasks.task import Files
+    from fairway.managedjobs.configured import Config
+    from fairway.managedjobs.making import Launch
+    from fairway.managedjobs.tasks.documents import TaskFile
+    from fairway.managedjobs.tasks.files import Mount
+    from fairway.managedjobs.tasks.overrides import Overrides
+    from fairway.managedjobs.tasks.parse import ParsedFile
+    from fairway.managedjobs.tasks.task import Files
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Manifest = dict[str, Any]
@@ -177,7 +177,7 @@ class Wanted(NamedTuple):
 
     @property
     def name(self) -> str:
-        from fairway.managed import making  # noqa: PLC0415 - help must not wait for it
+        from fairway.managedjobs import making  # noqa: PLC0415 - help must not wait for it
 
         return making.display_name(self.parsed, self.overrides)
 
@@ -189,7 +189,7 @@ def understand(words: Sequence[str], given: Mapping[str, Any], *, state: Path, *
     """
     from fairway.cli import here  # noqa: PLC0415 - help must not wait for it
     from fairway.cli.configuration import read_config, text_of  # noqa: PLC0415
-    from fairway.managed.tasks import documents, overrides, parse  # noqa: PLC0415
+    from fairway.managedjobs.tasks import documents, overrides, parse  # noqa: PLC0415
 
     file = _read(words, given)
     config = read_config(state, given["settings"])
@@ -226,8 +226,8 @@ def understand(words: Sequence[str], given: Mapping[str, Any], *, state: Path, *
 def _read(words: Sequence[str], given: Mapping[str, Any]) -> "TaskFile":
     """The tasks that the words name: of a file, of standard input, or of the command that they are."""
     from fairway.cli.here import bare_command  # noqa: PLC0415 - help must not wait for it
-    from fairway.managed.tasks import documents  # noqa: PLC0415
-    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415
+    from fairway.managedjobs.tasks import documents  # noqa: PLC0415
+    from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
 
     if not words:
         raise click.UsageError("give a task file or a command, such as: fairway jobs launch -- python train.py")
@@ -288,7 +288,7 @@ def _check_there(mount: "Mount") -> None:
 
 def manifests(wanted: Wanted, files: "Sequence[Sequence[Files]]") -> "Launch":
     """The Secret, if there is one, and the jobs. Whatever is worth a warning is told."""
-    from fairway.managed import making  # noqa: PLC0415 - help must not wait for it
+    from fairway.managedjobs import making  # noqa: PLC0415 - help must not wait for it
 
     launch = making.job_manifests(
         wanted.parsed,

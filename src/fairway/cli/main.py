@@ -135,7 +135,7 @@ def _way_out(error: Exception) -> str:
 
 
 def _exit_code(error: Exception) -> int:
-    from fairway.managed.tasks.errors import TaskError  # noqa: PLC0415 - only when something is wrong
+    from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415 - only when something is wrong
     from fairway.settings import SettingsError  # noqa: PLC0415
 
     return 2 if isinstance(error, TaskError | SettingsError) else getattr(error, "exit_code", 1)

@@ -115,7 +115,7 @@ def _json(data: bytes) -> Any:
 def _yaml(data: bytes, file: str) -> Iterator[tuple[int, Any]]:
     import yaml  # noqa: PLC0415 - help must not wait for it
 
-    from fairway.kinds.yaml_values import Builder  # noqa: PLC0415
+    from fairway.apis.machinery.yaml_values import Builder  # noqa: PLC0415
 
     lines: list[int] = []
 

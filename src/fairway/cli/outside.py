@@ -35,7 +35,7 @@ def outsiders(rest: "Rest") -> list[Outsider]:
 
 
 def _outside(pods: Sequence[Manifest], queued: set[str]) -> list[Outsider]:
-    from fairway.model.pods import pod_requests  # noqa: PLC0415
+    from fairway.apis.core.pod_requests import pod_requests  # noqa: PLC0415
 
     found = []
     for pod in pods:
@@ -56,7 +56,7 @@ def _names_queue(manifest: Manifest) -> bool:
 
 def sentence(found: Sequence[Outsider]) -> str:
     """How many there are, what they take and who they are; empty if there are none."""
-    from fairway.model.amounts import readable  # noqa: PLC0415
+    from fairway.apis.machinery.amounts import readable  # noqa: PLC0415
 
     if not found:
         return ""

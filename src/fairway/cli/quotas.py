@@ -6,11 +6,11 @@ USED counts what is reserved, whether or not the job has started: that is what o
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from fairway.apis.machinery.amounts import number, readable, unit
+from fairway.apis.machinery.quantities import Quantity
 from fairway.cli import tables
 from fairway.cli.outside import Outsider
 from fairway.cli.tables import Column, Screen
-from fairway.model.amounts import number, readable, unit
-from fairway.model.quantities import Quantity
 
 API: Final = "kueue.x-k8s.io/v1beta2"
 _BARS: Final = (20, 12, 6)

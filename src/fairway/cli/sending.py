@@ -16,8 +16,8 @@ from fairway.client.rest import AnswerLost, paths
 
 if TYPE_CHECKING:
     from fairway.cli.packing import Archive
-    from fairway.managed.tasks.files import Mount
-    from fairway.managed.tasks.task import Files
+    from fairway.managedjobs.tasks.files import Mount
+    from fairway.managedjobs.tasks.task import Files
 
 _QUIET_SECONDS: Final = 0.3
 _BETWEEN_SECONDS: Final = 0.1
@@ -71,7 +71,7 @@ def packed(wanted: Wanted) -> Packages:
 def _pack(packages: Packages, mount: "Mount") -> "Files":
     """Archives are unpacked into a directory, so a single file is packed by the name that it has there."""
     from fairway.cli.packing import pack  # noqa: PLC0415 - not every task has files
-    from fairway.managed.tasks.task import Files  # noqa: PLC0415
+    from fairway.managedjobs.tasks.task import Files  # noqa: PLC0415
 
     source = source_of(mount)
     where = PurePosixPath(mount.path)

@@ -27,7 +27,7 @@ from fairway.errors import FairwayError
 
 if TYPE_CHECKING:
     from fairway.client.rest import Rest
-    from fairway.managed.configured import Config
+    from fairway.managedjobs.configured import Config
 
 __all__ = [
     "Session",

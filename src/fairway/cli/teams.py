@@ -9,8 +9,8 @@ from fairway.cli.session import open_session, output_option, server_options, tel
 from fairway.errors import ApiError
 
 if TYPE_CHECKING:
+    from fairway.apis.fairway.teams import Quotas
     from fairway.cli.teamwork import Server, Team
-    from fairway.model.teams import Quotas
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SECONDS_TO_GO: Final = 120.0
@@ -85,8 +85,8 @@ def add(*, name: str, in_namespace: str | None, borrow: bool | None, cpus: str |
 def _unchanged_or_refused(
     server: "Server", name: str, present: dict[str, Any], quotas: "Quotas", namespace: str | None, *, borrow: bool
 ) -> None:
+    from fairway.apis.fairway import teams as model  # noqa: PLC0415
     from fairway.cli.teamwork import TeamError  # noqa: PLC0415
-    from fairway.model import teams as model  # noqa: PLC0415
 
     if not model.is_team(present):
         raise TeamError(f"ClusterQueue {name!r} exists and is not a team's; choose another name for the team")
@@ -99,9 +99,9 @@ def _unchanged_or_refused(
 
 
 def _make(server: "Server", name: str, namespace: str, quotas: "Quotas", *, borrow: bool) -> None:
+    from fairway.apis.fairway import teams as model  # noqa: PLC0415
+    from fairway.apis.machinery.quantities import ZERO  # noqa: PLC0415
     from fairway.cli.teamwork import TeamError, patch  # noqa: PLC0415
-    from fairway.model import teams as model  # noqa: PLC0415
-    from fairway.model.quantities import ZERO  # noqa: PLC0415
 
     nothing = dict.fromkeys(model.quotas_of(server.example), ZERO)
     groups = model.resource_groups(server.example, nothing | quotas, borrow=borrow)
@@ -138,8 +138,8 @@ Examples:
 @server_options
 def set_team(*, name: str, borrow: bool | None, **options: Any) -> None:
     """Change the quota of a team; values not given stay. Running jobs go on."""
+    from fairway.apis.fairway import teams as model  # noqa: PLC0415
     from fairway.cli.teamwork import patch  # noqa: PLC0415 - help must be quick
-    from fairway.model import teams as model  # noqa: PLC0415
 
     amounts = {key: options.pop(key) for key in ("cpus", "memory", "gpus")}
     if borrow is None and not any(amounts.values()):
@@ -170,7 +170,7 @@ def remove(*, name: str, keep_namespace: bool, yes: bool, **where: Any) -> None:
     Asks for confirmation if the team has running or waiting jobs; without a terminal it then needs -y. A namespace
     that existed before the team stays.
     """
-    from fairway.model import teams as model  # noqa: PLC0415
+    from fairway.apis.fairway import teams as model  # noqa: PLC0415
 
     def work(server: "Server") -> None:
         team = server.team(name)
@@ -191,8 +191,8 @@ def remove(*, name: str, keep_namespace: bool, yes: bool, **where: Any) -> None:
 
 def _removals(server: "Server", team: "Team", *, goes: bool) -> list[dict[str, Any]]:
     """The operations that delete what a team is; a namespace that stays only loses its label."""
+    from fairway.apis.fairway import teams as model  # noqa: PLC0415
     from fairway.cli.teamwork import patch, removal  # noqa: PLC0415
-    from fairway.model import teams as model  # noqa: PLC0415
 
     operations = [removal(model.KUEUE, "ClusterQueue", team.queue["metadata"]["name"])]
     home = server.namespaces.get(team.namespace)
@@ -225,8 +225,8 @@ def _unless_changed_meanwhile(work: "Callable[[Server], None]", **where: Any) ->
 
 
 def _local_queues(namespace: str) -> str:
+    from fairway.apis.fairway import teams as model  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
-    from fairway.model import teams as model  # noqa: PLC0415
 
     return paths.resource(model.KUEUE, "localqueues", namespace)
 
@@ -253,8 +253,8 @@ def _until_gone(server: "Server", team: "Team", *, with_namespace: bool) -> None
     """Wait for what the server does in the background: jobs end, then the objects that they hold go."""
     import time  # noqa: PLC0415
 
+    from fairway.apis.fairway import teams as model  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
-    from fairway.model import teams as model  # noqa: PLC0415
 
     awaited = [paths.resource(model.KUEUE, "clusterqueues", None, team.queue["metadata"]["name"])]
     if with_namespace:
@@ -277,11 +277,11 @@ def _until_gone(server: "Server", team: "Team", *, with_namespace: bool) -> None
 @server_options
 def list_teams(*, output: str, **where: Any) -> None:
     """List teams with their quotas, usage, and running and waiting jobs."""
+    from fairway.apis.fairway import teams as model  # noqa: PLC0415
+    from fairway.apis.machinery.amounts import readable  # noqa: PLC0415
     from fairway.cli import tables  # noqa: PLC0415 - help must be quick
     from fairway.cli.quotas import cluster_queue, pool_record  # noqa: PLC0415
     from fairway.cli.teamwork import Server  # noqa: PLC0415
-    from fairway.model import teams as model  # noqa: PLC0415
-    from fairway.model.amounts import readable  # noqa: PLC0415
 
     with open_session(**where) as session:
         server = Server(session)
@@ -331,8 +331,8 @@ def _quotas(
     fill: bool = True,
 ) -> "Quotas":
     """What the options give, by flavor and resource; with `fill`, memory in proportion where nothing is said of it."""
+    from fairway.apis.fairway.teams import quotas_of  # noqa: PLC0415
     from fairway.cli.teamwork import GPU, fair_memory  # noqa: PLC0415
-    from fairway.model.teams import quotas_of  # noqa: PLC0415
 
     found: Quotas = {}
     for option, resource, text in (("--cpus", "cpu", cpus), ("--memory", "memory", memory)):
@@ -349,7 +349,7 @@ def _quotas(
 
 
 def _amount(option: str, text: str) -> Any:
-    from fairway.model.quantities import ZERO, Quantity  # noqa: PLC0415
+    from fairway.apis.machinery.quantities import ZERO, Quantity  # noqa: PLC0415
 
     try:
         found = Quantity.parse(text)
@@ -361,9 +361,9 @@ def _amount(option: str, text: str) -> Any:
 
 
 def _described(queue: dict[str, Any]) -> str:
-    from fairway.model import teams as model  # noqa: PLC0415
-    from fairway.model.amounts import readable  # noqa: PLC0415
-    from fairway.model.quantities import Quantity  # noqa: PLC0415
+    from fairway.apis.fairway import teams as model  # noqa: PLC0415
+    from fairway.apis.machinery.amounts import readable  # noqa: PLC0415
+    from fairway.apis.machinery.quantities import Quantity  # noqa: PLC0415
 
     words = {"cpu": "CPU", "nvidia.com/gpu": "GPU"}
     one = Quantity.parse(1)

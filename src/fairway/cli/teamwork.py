@@ -4,15 +4,16 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from fairway.apis.core.accelerators import LABEL as ACCELERATOR
+from fairway.apis.core.accelerators import declared_gpus
+from fairway.apis.fairway import teams
+from fairway.apis.fairway.teams import Quotas, Share
+from fairway.apis.kueue import commitment
+from fairway.apis.machinery.amounts import readable
+from fairway.apis.machinery.quantities import ZERO, Quantity, amount_of, quantity_of
 from fairway.cli.session import Session
 from fairway.client.rest import paths
 from fairway.errors import FairwayError, Forbidden, NotFound
-from fairway.model import commitment, teams
-from fairway.model.accelerators import LABEL as ACCELERATOR
-from fairway.model.accelerators import declared_gpus
-from fairway.model.amounts import readable
-from fairway.model.quantities import ZERO, Quantity, amount_of, quantity_of
-from fairway.model.teams import Quotas, Share
 
 Manifest = dict[str, Any]
 

@@ -128,10 +128,10 @@ def queues_of(session: "Session") -> "list[ClusterQueue]":
 
 def machines_of(session: "Session") -> list[Machine]:
     """The nodes, as far as one may see them; how busy the machine is where the server is our own."""
+    from fairway.apis.machinery.amounts import readable  # noqa: PLC0415
+    from fairway.apis.machinery.quantities import Quantity  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
     from fairway.errors import Forbidden  # noqa: PLC0415
-    from fairway.model.amounts import readable  # noqa: PLC0415
-    from fairway.model.quantities import Quantity  # noqa: PLC0415
 
     try:
         nodes = session.rest.get(paths.resource("v1", "nodes"))["items"]
@@ -240,8 +240,8 @@ def _queue(queue: "ClusterQueue", on: Screen) -> Iterator[str]:
 
 
 def _pool(pool: "Pool", on: Screen, *, named: bool) -> str:
+    from fairway.apis.machinery.amounts import readable  # noqa: PLC0415
     from fairway.cli.quotas import pool_bar  # noqa: PLC0415
-    from fairway.model.amounts import readable  # noqa: PLC0415
 
     resource = _SHORT_NAMES.get(pool.resource, pool.resource)
     label = f"{pool.flavor}/{resource}" if named else resource

@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.registry import Registry
 from fairway.client.informer import Informer
 from fairway.client.protocol import Client, StagingClient
 from fairway.errors import NotFound
-from fairway.kinds.kind import Kind, Manifest
-from fairway.kinds.registry import Registry
 from fairway.runtime.clock import Clock
 
 Ended: TypeAlias = Callable[[Callable[[], Manifest]], None]

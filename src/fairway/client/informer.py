@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.protocol import EVERYTHING, Client, Scope
 from fairway.errors import Expired, FairwayError
-from fairway.kinds.kind import Kind, Manifest
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock
 

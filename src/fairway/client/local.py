@@ -4,15 +4,15 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final
 
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.protocol import EVERYTHING, Listed, Scope, Staged, WatchEvent
 from fairway.errors import BadRequest
-from fairway.kinds.kind import Kind, Manifest
 from fairway.store.entries import Entry
-from fairway.store.objects import DeleteOptions, Objects, PatchType, Target, WriteOptions, Written, when_durable
-from fairway.store.objects.listing import EVERYTHING as ALL
-from fairway.store.objects.reading import shared
-from fairway.store.objects.writing import check_preconditions
 from fairway.store.selectors import Selection
+from fairway.store.verbs import DeleteOptions, Objects, PatchType, Target, WriteOptions, Written, when_durable
+from fairway.store.verbs.listing import EVERYTHING as ALL
+from fairway.store.verbs.reading import shared
+from fairway.store.verbs.writing import check_preconditions
 
 _PATCH_TYPES: Final = {"merge": PatchType.MERGE, "json": PatchType.JSON, "strategic": PatchType.STRATEGIC}
 

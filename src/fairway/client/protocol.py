@@ -8,7 +8,7 @@ from asyncio import Future
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from fairway.kinds.kind import Kind, Manifest
+from fairway.apis.machinery.kind import Kind, Manifest
 
 
 class WatchEvent(NamedTuple):

@@ -13,9 +13,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.errors import ApiError, NotFound
-from fairway.kinds.kind import Manifest
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"

@@ -1,6 +1,6 @@
 """Other servers, by the contexts of a kubeconfig: jobs are created there, changed, deleted and followed.
 
-The contract is in `fairway.controllers.managed.remoting`; whether and when a job goes elsewhere is not decided here.
+The contract is in `fairway.controllers.managedjob.remoting`; whether and when a job goes elsewhere is not decided here.
 """
 
 import asyncio
@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from fairway.apis.fairway.records import MANAGED_JOB
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.http import HttpClient, Transport, open_transport
 from fairway.client.informer import Informer
 from fairway.client.protocol import Scope
@@ -19,8 +21,6 @@ from fairway.client.rest.kubeconfig import Kubeconfig, load
 from fairway.client.rest.wire import PATCHES
 from fairway.client.sighting import ORIGIN_NAME, ORIGIN_NAMESPACE, ORIGIN_UID, Sighting
 from fairway.errors import AlreadyExists, FairwayError, NotFound
-from fairway.kinds.fairway import MANAGED_JOB
-from fairway.kinds.kind import Manifest
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock
 

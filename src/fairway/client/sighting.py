@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 
 ORIGIN_UID: Final = "fairway.dev/origin-uid"
 """Label of a job that another server handed on: the uid of the job there. Whoever follows asks for jobs with it."""

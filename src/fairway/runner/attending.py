@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
-from fairway.kinds.kind import Manifest
 from fairway.runner.pods.attempts import process_id
 from fairway.runner.pods.planning import LEAST_GRACE_SECONDS, Health, Seen, containers_of
 from fairway.runner.probing import Probing, Watched, first_health, has_probes

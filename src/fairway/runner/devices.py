@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.kinds.kind import Manifest
-from fairway.model.accelerators import GPU, asked_models
-from fairway.model.pods import pod_shape
-from fairway.model.quantities import Quantity
-from fairway.model.workloads import PodTemplate
+from fairway.apis.core.accelerators import GPU, asked_models
+from fairway.apis.core.pod_requests import pod_shape
+from fairway.apis.kueue.workloads import PodTemplate
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.quantities import Quantity
 from fairway.runner.pods.restarts import is_sidecar
 
 FILE: Final = "devices.json"

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 
 KEPT: Final = ".kept"
 """A file in the directory of a pod's logs: these and its working directory stay, for the job whose UID it begins with.

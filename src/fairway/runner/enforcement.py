@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fairway.kinds.kind import Manifest
-from fairway.model.quantities import Quantity
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.quantities import Quantity
 from fairway.runner.directories import managed_job_of
 from fairway.runner.processes import Limits
 

@@ -6,9 +6,9 @@ The scheduler gives a node only what fits; a pod may also name its node itself (
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from fairway.kinds.kind import Manifest
-from fairway.model.pods import pod_requests
-from fairway.model.quantities import amount_of
+from fairway.apis.core.pod_requests import pod_requests
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.quantities import amount_of
 from fairway.runner.machine import Machine
 
 _CHECKED: Final = ("cpu", "memory")

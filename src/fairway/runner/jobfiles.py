@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.kinds.kind import Manifest
 from fairway.runner.directories import KEPT, managed_job_of
 from fairway.runner.results import Kept, Retention, measure, retire
 

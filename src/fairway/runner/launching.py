@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner import mounts
 from fairway.runner.devices import Devices, share_of
 from fairway.runner.directories import Directories

@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 import psutil
 from msgspec import Struct
 
+from fairway.apis.core.accelerators import declared_models, model_of
+from fairway.apis.machinery.quantities import Quantity
 from fairway.errors import FairwayError
-from fairway.model.accelerators import declared_models, model_of
-from fairway.model.quantities import Quantity
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9.-]+")

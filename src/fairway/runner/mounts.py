@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner.pods.expansion import expanded
 from fairway.runner.pods.troubles import ConfigError
 

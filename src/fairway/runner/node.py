@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import fairway
+from fairway.apis.core.accelerators import GPU, MODELS
+from fairway.apis.core.accelerators import LABEL as ACCELERATOR
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.quantities import quantity_of
 from fairway.client.cluster import Cluster
 from fairway.errors import AlreadyExists, FairwayError
-from fairway.kinds.kind import Manifest
-from fairway.model.accelerators import GPU, MODELS
-from fairway.model.accelerators import LABEL as ACCELERATOR
-from fairway.model.quantities import quantity_of
 from fairway.runner.machine import Machine
 from fairway.runner.pods.fields import ADDRESS
 

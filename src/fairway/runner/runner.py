@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from fairway.apis.core.accelerators import GPU
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.kinds.kind import Manifest
-from fairway.model.accelerators import GPU
 from fairway.runner.attending import Attending
 from fairway.runner.devices import Devices, NotEnough
 from fairway.runner.directories import Directories

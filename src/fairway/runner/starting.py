@@ -7,9 +7,9 @@ import asyncio
 import logging
 from typing import Final
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
 from fairway.errors import FairwayError
-from fairway.kinds.kind import Manifest
 from fairway.runner.devices import Devices, models_of, wanted_by
 from fairway.runner.directories import Directories
 from fairway.runner.launching import Launching, Prepared

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner.pods.environment import Lookup, Sources
 from fairway.runner.pods.fields import field_value, resource_value
 from fairway.runner.pods.troubles import ConfigError, from_os_error

@@ -19,9 +19,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from fairway.apis.machinery.jsonpath import custom_column
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import BadRequest, MethodNotAllowed, NotFound
-from fairway.kinds.jsonpath import custom_column
-from fairway.kinds.kind import Kind, Manifest
 from fairway.server import bodies
 from fairway.server.access.roles import Binding
 from fairway.server.access.users import Account, Group, Users
@@ -29,7 +29,7 @@ from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import Response, ok
 from fairway.server.routes import Place
 from fairway.server.virtual import rendered
-from fairway.store.objects import Objects
+from fairway.store.verbs import Objects
 
 GROUP: Final = "fairway.dev"
 VERSION: Final = "v1alpha1"

@@ -1,4 +1,4 @@
-"""Writes of acknowledged kinds: what install manifests of built-in components hold (`kinds/components.py`).
+"""Writes of acknowledged kinds: what install manifests of built-in components hold (`apis/components.py`).
 
 Whatever a manifest says about an object that is there changes nothing, in any form of patch; what is not there is
 stored by its name. What belongs to the server itself outlasts a delete, which then answers without a uid: clients that
@@ -10,16 +10,16 @@ from typing import Any
 
 import msgspec
 
+from fairway.apis import components
+from fairway.apis.machinery.documents import from_json
 from fairway.errors import ValidationError
-from fairway.kinds import components
-from fairway.kinds.documents import from_json
 from fairway.server import bodies, protobuf
 from fairway.server.requests import Request
 from fairway.server.routes import Route
-from fairway.store.objects import Objects, PatchType, Written
-from fairway.store.objects.intake import check_place, identified
-from fairway.store.objects.reading import not_found
-from fairway.store.objects.writing import drafted
+from fairway.store.verbs import Objects, PatchType, Written
+from fairway.store.verbs.intake import check_place, identified
+from fairway.store.verbs.reading import not_found
+from fairway.store.verbs.writing import drafted
 
 
 def concerns(route: Route) -> bool:

@@ -42,7 +42,7 @@ from fairway.server.telling import STREAMED, TELLERS
 from fairway.server.transactions import Transactions
 from fairway.server.virtual import VirtualResource
 from fairway.server.waitingjobs import WaitingJobs, WaitingSource
-from fairway.store.objects import Objects, PatchType, Written, when_durable
+from fairway.store.verbs import Objects, PatchType, Written, when_durable
 
 _log = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import (
     BadRequest,
     Invalid,
@@ -33,13 +34,12 @@ from fairway.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from fairway.kinds.kind import Manifest
 from fairway.server.limits import Limits
 from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import Response, ok
 from fairway.server.routes import Place
 from fairway.server.threads import in_thread
-from fairway.store.objects import Objects
+from fairway.store.verbs import Objects
 
 CONTENT_TYPE: Final = "application/gzip"
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")

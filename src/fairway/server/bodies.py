@@ -2,13 +2,13 @@
 
 from typing import Any, Final
 
+from fairway.apis.machinery.documents import from_json, from_yaml, repeated_field
 from fairway.errors import BadRequest, UnsupportedMediaType
-from fairway.kinds.documents import from_json, from_yaml, repeated_field
 from fairway.server import protobuf
 from fairway.server.access.roles import User, is_admin
 from fairway.server.requests import Request
-from fairway.store.objects import DeleteOptions, PatchType, WriteOptions
-from fairway.store.objects.gatekeeping import Author
+from fairway.store.verbs import DeleteOptions, PatchType, WriteOptions
+from fairway.store.verbs.gatekeeping import Author
 
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 _PATCHES: Final = {str(one): one for one in PatchType}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import fairway
-from fairway.kinds.kind import Kind
+from fairway.apis.machinery.kind import Kind
 
 Document: TypeAlias = dict[str, Any]
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import BadRequest, Expired
-from fairway.kinds.kind import Manifest
-from fairway.managed.states import FINAL
+from fairway.managedjobs.states import FINAL
 from fairway.server.limits import Limits
 from fairway.server.logs.reading import log_path
 from fairway.server.logs.requests import LogOptions, parse_options
@@ -24,9 +24,9 @@ from fairway.server.podlogs import Logs, Source, answer, has_ended, nothing, pod
 from fairway.server.requests import OpenRequest, Request, Send
 from fairway.server.responses import Response
 from fairway.server.routes import Route
-from fairway.store.objects import Objects
-from fairway.store.objects.reading import readable
 from fairway.store.selectors import Selection
+from fairway.store.verbs import Objects
+from fairway.store.verbs.reading import readable
 
 CONTAINERS: Final = ("files", "setup", "run")
 _UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from fairway.apis.registry import Registry
 from fairway.errors import ApiError, MethodNotAllowed, NotAcceptable, NotFound
-from fairway.kinds.registry import Registry
 from fairway.server import openapi
 from fairway.server.discovery import Discovery, aggregated_type, version_info
 from fairway.server.metrics import Metrics

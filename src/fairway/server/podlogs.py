@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import Expired
-from fairway.kinds.kind import Manifest
 from fairway.runtime.inotify import FileChanges
 from fairway.server.limits import Limits
 from fairway.server.logs.reading import log_path, read_log
@@ -16,9 +16,9 @@ from fairway.server.requests import OpenRequest, Send
 from fairway.server.responses import Response
 from fairway.server.routes import Route
 from fairway.server.streaming import send_piece, stream
-from fairway.store.objects import Objects
-from fairway.store.objects.reading import decoded
 from fairway.store.selectors import Selection
+from fairway.store.verbs import Objects
+from fairway.store.verbs.reading import decoded
 
 _TEXT = b"text/plain"
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 import msgspec
 import yaml
 
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import BadRequest, TooLarge
-from fairway.kinds.kind import Kind, Manifest
 from fairway.runtime.slices import Slice
 from fairway.server.limits import Limits
 from fairway.server.negotiation import Accepted, accepted
@@ -18,10 +18,10 @@ from fairway.server.routes import Route
 from fairway.server.tables import Page as Head
 from fairway.server.tables import Rows, included, list_metadata, partial_metadata, partial_metadata_list, table
 from fairway.store.entries import Entry
-from fairway.store.objects import Objects
-from fairway.store.objects.listing import Page, Paging, check_not_too_new
-from fairway.store.objects.reading import decoded
 from fairway.store.selectors import Selection
+from fairway.store.verbs import Objects
+from fairway.store.verbs.listing import Page, Paging, check_not_too_new
+from fairway.store.verbs.reading import decoded
 
 Item = TypeVar("Item")
 

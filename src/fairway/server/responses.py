@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.apis.registry import Registry
 from fairway.errors import ApiError, OperationRefused, ValidationError
-from fairway.kinds.registry import Registry
 
 JSON_TYPE: Final = b"application/json"
 encode = msgspec.json.Encoder().encode

@@ -23,8 +23,8 @@ from fairway.server.routes import Route
 from fairway.server.streaming import send_piece, stream
 from fairway.server.threads import in_thread
 from fairway.server.trees import NoSuchPath, Tree
-from fairway.store.objects import Objects
-from fairway.store.objects.reading import readable
+from fairway.store.verbs import Objects
+from fairway.store.verbs.reading import readable
 
 MOST_LISTED: Final = 10_000
 REMOVED: Final = ".results"

@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import BadRequest, NotFound
-from fairway.kinds.kind import Manifest
 from fairway.server import bodies
 from fairway.server.access import reviews
 from fairway.server.access.users import Users

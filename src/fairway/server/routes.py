@@ -2,9 +2,9 @@
 
 from typing import Final, NamedTuple
 
+from fairway.apis.machinery.kind import Kind
+from fairway.apis.registry import Registry
 from fairway.errors import MethodNotAllowed, NotFound
-from fairway.kinds.kind import Kind
-from fairway.kinds.registry import Registry
 from fairway.server.discovery import ONE_BY_ONE
 from fairway.server.requests import Request
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
+from fairway.apis.machinery.kind import Column, Kind, Manifest
+from fairway.apis.machinery.printing import age
 from fairway.errors import BadRequest
-from fairway.kinds.kind import Column, Kind, Manifest
-from fairway.kinds.printing import age
 
 Document: TypeAlias = dict[str, Any]
 IncludeObject: TypeAlias = Literal["Metadata", "Object", "None"]

@@ -6,7 +6,7 @@ Each operation is authorised and audited as the request that it stands for, and 
 code and reason, and `operation 3: …` before its words. What a transaction is, the store knows.
 
 A transaction with `spec.idempotencyKey` that is sent again is answered with the results of the first time, and not
-carried out again (`fairway.store.objects.receipts`).
+carried out again (`fairway.store.verbs.receipts`).
 """
 
 import hashlib
@@ -16,6 +16,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from fairway.apis.machinery.documents import from_json
+from fairway.apis.machinery.kind import Kind
 from fairway.errors import (
     ApiError,
     BadRequest,
@@ -26,8 +28,6 @@ from fairway.errors import (
     TooManyRequests,
     ValidationError,
 )
-from fairway.kinds.documents import from_json
-from fairway.kinds.kind import Kind
 from fairway.runtime.slices import Slice
 from fairway.server import bodies
 from fairway.server.access.audit import AuditEntry, AuditLog
@@ -38,9 +38,9 @@ from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import status_of, warning_headers
 from fairway.server.routes import Place
 from fairway.store.entries import Entry
-from fairway.store.objects import DeleteOptions, Objects, WriteOptions, Written
-from fairway.store.objects.receipts import Once, Repeated
-from fairway.store.objects.transacting import MOST_OPERATIONS, Create, Delete, Operation, Patch
+from fairway.store.verbs import DeleteOptions, Objects, WriteOptions, Written
+from fairway.store.verbs.receipts import Once, Repeated
+from fairway.store.verbs.transacting import MOST_OPERATIONS, Create, Delete, Operation, Patch
 
 KIND: Final = "Transaction"
 _CODES: Final = {"create": 201, "patch": 200, "delete": 200}

@@ -6,14 +6,14 @@ for any object, and passes the request on.
 
 from typing import Any, Protocol
 
-from fairway.kinds.kind import Kind, Manifest
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.server.negotiation import accepted
 from fairway.server.reading import Streamed, yaml_of
 from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import Response, encode
 from fairway.server.routes import Place
 from fairway.server.tables import Page, included, partial_metadata, partial_metadata_list, table
-from fairway.store.objects import Objects
+from fairway.store.verbs import Objects
 
 
 class VirtualResource(Protocol):

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import BadRequest, NotFound
-from fairway.kinds.kind import Manifest
 from fairway.server.requests import Request
 from fairway.server.routes import Place
-from fairway.store.objects import Objects
-from fairway.store.objects.reading import readable
+from fairway.store.verbs import Objects
+from fairway.store.verbs.reading import readable
 
 GROUP: Final = "visibility.kueue.x-k8s.io"
 _WORKLOADS: Final = "workloads.kueue.x-k8s.io"

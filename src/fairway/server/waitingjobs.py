@@ -9,15 +9,15 @@ Whoever decides knows; where nobody does (an API alone), nobody waits. `kubectl 
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from fairway.apis.machinery.jsonpath import custom_column
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import BadRequest, MethodNotAllowed, NotFound
-from fairway.kinds.jsonpath import custom_column
-from fairway.kinds.kind import Kind, Manifest
 from fairway.server.access.roles import allowed, is_admin
 from fairway.server.requests import Request
 from fairway.server.responses import Response
 from fairway.server.routes import Place
 from fairway.server.virtual import rendered
-from fairway.store.objects import Objects
+from fairway.store.verbs import Objects
 
 GROUP: Final = "fairway.dev"
 VERSION: Final = "v1alpha1"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import ApiError, BadRequest, Expired
-from fairway.kinds.kind import Manifest
 from fairway.server.limits import Limits
 from fairway.server.negotiation import Accepted, accepted
 from fairway.server.reading import revision_of, selected
@@ -21,9 +21,9 @@ from fairway.server.routes import Route
 from fairway.server.streaming import send_piece, stream, until_taken
 from fairway.server.tables import Page, bookmark, included, partial_metadata, table
 from fairway.store.entries import ADDED, Entry
-from fairway.store.objects import Objects
-from fairway.store.objects.listing import EVERYTHING, check_not_too_new
-from fairway.store.objects.watching import Events
+from fairway.store.verbs import Objects
+from fairway.store.verbs.listing import EVERYTHING, check_not_too_new
+from fairway.store.verbs.watching import Events
 
 _FLUSH_BYTES = 32 << 10
 

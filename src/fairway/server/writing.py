@@ -5,16 +5,16 @@ Who waits for the disk, and how, is not decided here.
 
 from typing import Final
 
+from fairway.apis.machinery.kind import Kind
 from fairway.errors import BadRequest
-from fairway.kinds.kind import Kind
 from fairway.server import acknowledging, bodies
 from fairway.server.negotiation import accepted
 from fairway.server.reading import Streamed, joined, list_head, rendered, selected
 from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import Response, encode, ok, success, warning_headers
 from fairway.server.routes import Route
-from fairway.store.objects import Objects, PatchType, Target, WriteOptions, Written
-from fairway.store.objects.reading import decoded
+from fairway.store.verbs import Objects, PatchType, Target, WriteOptions, Written
+from fairway.store.verbs.reading import decoded
 
 
 def create(objects: Objects, request: Request, route: Route, data: bytes) -> Written:

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from fairway.apis.machinery.kind import Kind
 from fairway.errors import BadRequest
-from fairway.kinds.kind import Kind
 from fairway.store.entries import Entry
 
 LabelTest = Callable[[Mapping[str, str]], bool]

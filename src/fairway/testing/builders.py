@@ -28,8 +28,8 @@ from fairway.admission.events import CheckVerdict
 from fairway.admission.instructions import Admit, Evict, Instruction
 from fairway.admission.reasons import Why
 from fairway.admission.records import Record, Stage
-from fairway.model.nodes import DEFAULT_SCHEDULER, NodeFacts
-from fairway.model.objects import (
+from fairway.apis.core.node_views import DEFAULT_SCHEDULER, NodeFacts
+from fairway.apis.kueue.objects import (
     AdmissionCheck,
     AdmissionCheckSpec,
     AdmissionChecksStrategy,
@@ -70,7 +70,7 @@ from fairway.model.objects import (
     Workload,
     WorkloadSpec,
 )
-from fairway.model.quantities import Quantity, amount_of
+from fairway.apis.machinery.quantities import Quantity, amount_of
 
 START = 1_700_000_000.0
 """When a bench's clock starts, in seconds since the epoch."""

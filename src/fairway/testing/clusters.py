@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.protocol import Client
-from fairway.kinds.kind import Manifest
 from fairway.runtime.clock import Clock
-from fairway.store.objects.reading import decoded
+from fairway.store.verbs.reading import decoded
 from fairway.testing.clock import VirtualClock
 from fairway.testing.stores import PATIENCE_SECONDS, LocalApi, OpenLog, local_api
 

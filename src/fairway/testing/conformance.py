@@ -24,9 +24,9 @@ from fairway.admission.config import Config, FairSharing
 from fairway.admission.engine import Engine
 from fairway.admission.instructions import Evict, Instruction
 from fairway.admission.records import Record, Stage
+from fairway.apis.kueue.manifests import load, load_as
+from fairway.apis.kueue.objects import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 from fairway.errors import FairwayError, ValidationError
-from fairway.model.manifests import load, load_as
-from fairway.model.objects import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 
 START = 1_700_000_000.0
 STEP_SECONDS = 10.0

@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.registry import Registry, default_registry
 from fairway.errors import StorageFailed
-from fairway.kinds.kind import Kind, Manifest
-from fairway.kinds.registry import Registry, default_registry
 from fairway.store.entries import Change
-from fairway.store.keeping import Collector, EventExpiry, NamespaceKeeper
+from fairway.store.gc import Collector, EventExpiry, NamespaceKeeper
 from fairway.store.log import Batch, Log, Row
 from fairway.store.memory import MemoryLog
-from fairway.store.objects import DeleteOptions, Objects, PatchType, WriteOptions, Written
-from fairway.store.objects.reading import decoded
 from fairway.store.sqlite import SqliteLog
 from fairway.store.store import History, Store
+from fairway.store.verbs import DeleteOptions, Objects, PatchType, WriteOptions, Written
+from fairway.store.verbs.reading import decoded
 from fairway.testing.clock import VirtualClock
 
 OpenLog = Callable[[], Log]

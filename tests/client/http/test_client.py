@@ -9,12 +9,12 @@ import pytest
 
 from client.http.test_transport import Waits, transport_to
 from client.rest.scripted import Scripted, answer, chunked
+from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.registry import default_registry
 from fairway.client.http import HttpClient, open_transport
 from fairway.client.informer import Informer
 from fairway.client.protocol import Scope
 from fairway.errors import AlreadyExists, ApiError, BadRequest, Conflict, Expired, NotFound
-from fairway.kinds.kind import Kind, Manifest
-from fairway.kinds.registry import default_registry
 from fairway.runtime.clock import SystemClock
 from fairway.testing.servers import Server
 

@@ -9,7 +9,7 @@ import pytest
 from client.rest.scripted import write_kubeconfig
 
 _HEAVY = (
-    "asyncio", "concurrent.futures", "email", "fairway.kinds", "fairway.model", "fairway.server", "fairway.store",
+    "asyncio", "concurrent.futures", "email", "fairway.apis", "fairway.apis", "fairway.server", "fairway.store",
     "http", "importlib.metadata", "logging", "subprocess", "tempfile", "urllib.request", "xml", "yaml",
 )  # fmt: skip
 

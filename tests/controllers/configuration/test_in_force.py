@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
+from fairway.apis.kueue.configuration import DEFAULT_TEXT, Configuration
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration.current import CurrentConfiguration
 from fairway.controllers.defaults import Defaults
-from fairway.model.configuration import DEFAULT_TEXT, Configuration
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 
 PLACE = {"name": "kueue-manager-config", "namespace": "kueue-system"}

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway.controllers.configuration.reading import read
-from fairway.errors import BadRequest, ValidationError
-from fairway.model.configuration import (
+from fairway.apis.kueue.configuration import (
     DEFAULT_TEXT,
     AdmissionFairSharing,
     Configuration,
@@ -14,8 +12,10 @@ from fairway.model.configuration import (
     ResourceTransformation,
     WaitForPodsReady,
 )
-from fairway.model.quantities import Quantity
-from fairway.model.selectors import LabelSelector, LabelSelectorRequirement
+from fairway.apis.machinery.quantities import Quantity
+from fairway.apis.machinery.selectors import LabelSelector, LabelSelectorRequirement
+from fairway.controllers.configuration.reading import read
+from fairway.errors import BadRequest, ValidationError
 
 OLD = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n"
 NEW = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"

@@ -12,10 +12,10 @@ from controllers.deciding import FollowingEngine
 from controllers.manifests import admission, cluster_queue, condition, flavor, local_queue, workload
 from fairway.admission.config import Config
 from fairway.admission.config import FairSharing as SharedFairly
+from fairway.apis.kueue.configuration import Configuration, FairSharing
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.metrics import QueueMetrics
 from fairway.controllers.metrics.families import COUNTERS, GAUGES, HISTOGRAMS
-from fairway.model.configuration import Configuration, FairSharing
 from fairway.server.metrics import Metrics
 from fairway.testing.clusters import LocalCluster, local_cluster
 

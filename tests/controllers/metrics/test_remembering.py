@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from controllers.deciding import FollowingEngine
 from controllers.manifests import admission, condition, workload
+from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.metrics import QueueMetrics, transitions
 from fairway.controllers.metrics.places import Place, Places
 from fairway.controllers.metrics.series import Histogram, Tally
 from fairway.controllers.metrics.transitions import Shown
-from fairway.kinds.kind import Manifest
 from fairway.testing.clusters import cluster_on, local_cluster
 
 SINCE = "2026-01-01T00:00:00Z"

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from controllers import timeline
 from controllers.deciding import FollowingEngine
 from controllers.manifests import admission, cluster_queue, condition, flavor, local_queue, workload
-from controllers.scheduling.things import node, pod
+from controllers.scheduler.things import node, pod
 from fairway.admission.events import EvictionRequested
 from fairway.admission.instructions import Evict
+from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration.fixed import FixedConfiguration
-from fairway.controllers.lifecycle import WorkloadLifecycle
 from fairway.controllers.placement import WaitingForNode
-from fairway.controllers.scheduling import Scheduler
-from fairway.kinds.kind import Manifest
-from fairway.model.configuration import Configuration
+from fairway.controllers.scheduler import Scheduler
+from fairway.controllers.workload import WorkloadLifecycle
 from fairway.testing.clusters import LocalCluster, local_cluster
 
 NOW = "2026-01-01T00:00:00Z"

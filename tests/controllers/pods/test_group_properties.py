@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.jobs import conditions, pod_groups, pods
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
+from fairway.integrations import conditions, pod_groups, pods
 from fairway.store.entries import Change
-from fairway.store.objects.reading import decoded
+from fairway.store.verbs.reading import decoded
 
 from .world import PodWorld, pod, pod_world
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import ValidationError
-from fairway.jobs.pods import is_gated
-from fairway.kinds.kind import Manifest
-from fairway.model.configuration import Configuration
+from fairway.integrations.pods import is_gated
 
 from .world import FINALIZER, GROUP, TOTAL, PodWorld, played, pod
 

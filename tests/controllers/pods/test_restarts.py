@@ -4,8 +4,8 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 
-from fairway.jobs import conditions, pods
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
+from fairway.integrations import conditions, pods
 
 from .world import PodWorld, pod, pod_world
 

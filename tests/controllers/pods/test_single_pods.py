@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairway.jobs.pods import is_gated
-from fairway.model.configuration import Configuration, WaitForPodsReady
+from fairway.apis.kueue.configuration import Configuration, WaitForPodsReady
+from fairway.integrations.pods import is_gated
 
 from .world import PodWorld, played, pod
 

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.pods import PodController
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
-from fairway.jobs import conditions
-from fairway.jobs.pods import is_gated
-from fairway.kinds.kind import Manifest
-from fairway.model.configuration import Configuration
+from fairway.integrations import conditions
+from fairway.integrations.pods import is_gated
 from fairway.store.entries import Change
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 from fairway.testing.stores import PATIENCE_SECONDS

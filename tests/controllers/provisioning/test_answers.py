@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.provisioning import answers, requests
-from fairway.kinds.kind import Manifest
 
 from .test_requests import spec_of, stored
 from .things import CLASS, condition, pod_set, state

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers import timeline
-from controllers.scheduling.things import node, pod, pod_spec
+from controllers.scheduler.things import node, pod, pod_spec
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
 from fairway.controllers.provisioning import CheckCapacity
 from fairway.controllers.provisioning.bookings import Booking
-from fairway.controllers.scheduling.capacity import Demand
+from fairway.controllers.scheduler.capacity import Demand
 from fairway.errors import Unavailable
-from fairway.kinds.kind import Kind, Manifest
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 
 from .things import events

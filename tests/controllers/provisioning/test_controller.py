@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from controllers import timeline
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
 from fairway.controllers.provisioning import ProvisioningController
-from fairway.jobs.conditions import find
-from fairway.jobs.workloads import controller_of, owner_reference
-from fairway.kinds.kind import Manifest
+from fairway.integrations.conditions import find
+from fairway.integrations.workloads import controller_of, owner_reference
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 
 from .things import (

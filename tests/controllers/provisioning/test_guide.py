@@ -6,18 +6,18 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from controllers import timeline
-from controllers.scheduling.things import node, pod
+from controllers.scheduler.things import node, pod
+from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
+from fairway.controllers.admission import QueueingController
 from fairway.controllers.configuration.fixed import FixedConfiguration
-from fairway.controllers.frameworks.eviction import release_patch
+from fairway.controllers.jobframework.eviction import release_patch
 from fairway.controllers.provisioning import CheckCapacity, ProvisioningController
-from fairway.controllers.queueing import QueueingController
-from fairway.controllers.scheduling import Scheduler
-from fairway.jobs.conditions import find, is_true, stamp
-from fairway.jobs.injection import infos_of
-from fairway.kinds.kind import Manifest
-from fairway.model.configuration import Configuration
-from fairway.store.objects import WriteOptions
+from fairway.controllers.scheduler import Scheduler
+from fairway.integrations.conditions import find, is_true, stamp
+from fairway.integrations.injection import infos_of
+from fairway.store.verbs import WriteOptions
 from fairway.testing.clusters import LocalCluster, local_cluster
 
 from .things import check_of, pod_set, workload

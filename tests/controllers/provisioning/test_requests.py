@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairway.apis.kueue.manifests import decode
+from fairway.apis.kueue.objects import ProvisioningRequestConfig, ProvisioningRequestConfigSpec
+from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.provisioning import requests
-from fairway.jobs.injection import InjectionConflict
-from fairway.kinds.kind import Manifest
-from fairway.model.manifests import decode
-from fairway.model.objects import ProvisioningRequestConfig, ProvisioningRequestConfigSpec
+from fairway.integrations.injection import InjectionConflict
 
 from .things import CLASS, config, pod_set, reserved, workload
 

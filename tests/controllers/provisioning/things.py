@@ -3,7 +3,7 @@
 from typing import Any
 
 from controllers import timeline
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.testing.clusters import LocalCluster
 
 CHECK = "prov"

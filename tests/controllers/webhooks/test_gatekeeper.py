@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.selectors import LabelSelector
 from fairway.client.gatekeeping import THIS_PROCESS
 from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
 from fairway.errors import ValidationError
-from fairway.jobs.workloads import owner_reference
-from fairway.kinds.kind import Manifest
-from fairway.model.configuration import Configuration
-from fairway.model.selectors import LabelSelector
+from fairway.integrations.workloads import owner_reference
 from fairway.testing.clock import settle
 from fairway.testing.clusters import LocalCluster, local_cluster
 

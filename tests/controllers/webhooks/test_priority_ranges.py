@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.gatekeeping import THIS_PROCESS, Author
 from fairway.controllers.webhooks.priority_ranges import PriorityGatekeeper
 from fairway.errors import ValidationError
-from fairway.jobs.priority_ranges import DEFAULT, PriorityRange, parse
-from fairway.kinds.kind import Manifest
+from fairway.integrations.priority_ranges import DEFAULT, PriorityRange, parse
 from fairway.testing.clock import settle
 from fairway.testing.clusters import LocalCluster, local_cluster
 

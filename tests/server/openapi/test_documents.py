@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fairway.kinds.kind import Kind
-from fairway.kinds.registry import default_registry
-from fairway.kinds.schemas.definitions import definition, names
-from fairway.kinds.schemas.schema import Schema
+from fairway.apis.machinery.kind import Kind
+from fairway.apis.machinery.schemas.definitions import definition, names
+from fairway.apis.machinery.schemas.schema import Schema
+from fairway.apis.registry import default_registry
 from fairway.server.openapi import documents, operations
 from fairway.server.openapi.descriptions import described
 from fairway.server.openapi.nodes import V2, V3, Definitions

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kinds.registry import default_registry
+from fairway.apis.registry import default_registry
 from fairway.server.openapi import documents, protobuf
 
 Fields = list[tuple[int, Any]]

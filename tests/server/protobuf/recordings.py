@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 
 DATA = Path(__file__).parent / "data"
 

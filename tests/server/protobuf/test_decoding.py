@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.server.protobuf import decode
 
 from .encoding import envelope, key, message, number

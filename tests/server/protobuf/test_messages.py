@@ -5,9 +5,9 @@ from graphlib import TopologicalSorter
 
 import pytest
 
-from fairway.kinds.kind import Kind
-from fairway.kinds.registry import default_registry
-from fairway.kinds.schemas.schema import Schema
+from fairway.apis.machinery.kind import Kind
+from fairway.apis.machinery.schemas.schema import Schema
+from fairway.apis.registry import default_registry
 from fairway.server.protobuf.messages import Field, Form, Message, Shown, is_list, message, message_of, names
 from fairway.server.protobuf.values import VALUES
 

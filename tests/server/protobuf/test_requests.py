@@ -5,7 +5,7 @@ import pytest
 from fairway.errors import UnsupportedMediaType
 from fairway.server import bodies
 from fairway.server.requests import Request
-from fairway.store.objects import DeleteOptions
+from fairway.store.verbs import DeleteOptions
 
 from .encoding import envelope, message, number
 from .recordings import created

@@ -18,7 +18,7 @@ from fairway.admission.preemption.search import Search, Target
 from fairway.admission.quota import Cohort, Leaf, Node
 from fairway.admission.records import Record
 from fairway.admission.shares import BELOW_ALL, Share, share_of
-from fairway.model.objects import PreemptionPolicy
+from fairway.apis.kueue.objects import PreemptionPolicy
 
 
 def find_targets(search: Search, strategies: tuple[PreemptionStrategy, ...]) -> list[Target]:

@@ -19,7 +19,7 @@ from fairway.admission.preemption.search import Search, Target
 from fairway.admission.quota import Cohort
 from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource
-from fairway.model.objects import PreemptionPolicy
+from fairway.apis.kueue.objects import PreemptionPolicy
 
 
 def applies(search: Search) -> bool:

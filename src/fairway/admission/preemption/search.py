@@ -9,7 +9,7 @@ from fairway.admission.forest import Tree
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.records import Record
 from fairway.admission.resources import Amounts, FlavorResource
-from fairway.model.objects import PreemptionPolicy
+from fairway.apis.kueue.objects import PreemptionPolicy
 
 
 class Target(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
+from fairway.apis.machinery.amounts import gi
 from fairway.cli import amounts
-from fairway.model.amounts import gi
 
 PENDING, STARTING, RUNNING, RECOVERING, CANCELLING = "PENDING", "STARTING", "RUNNING", "RECOVERING", "CANCELLING"
 LIVE: Final = frozenset({"", PENDING, STARTING, RUNNING, RECOVERING, CANCELLING})

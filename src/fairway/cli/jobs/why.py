@@ -113,7 +113,7 @@ def _with_numbers(waiting: "WaitingInDetail") -> dict[str, Any]:
     """The Workload with its amounts as numbers, memory in Gi."""
     import msgspec  # noqa: PLC0415
 
-    from fairway.model.amounts import of_quantity, unit  # noqa: PLC0415
+    from fairway.apis.machinery.amounts import of_quantity, unit  # noqa: PLC0415
 
     found: dict[str, Any] = msgspec.to_builtins(waiting)
     for shortage in found["shortages"]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from fairway.apis.machinery.amounts import of_quantity
 from fairway.cli.jobs.records import (
     CANCELLING,
     RECOVERING,
@@ -27,7 +28,6 @@ from fairway.cli.jobs.records import (
     requested,
 )
 from fairway.cli.tables import duration, plain
-from fairway.model.amounts import of_quantity
 
 _MOST_NAMES: Final = 8
 """Jobs ahead and holders to list by name; the others are counted."""

@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.http.transport import Transport
 from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
 from fairway.client.rest import paths
 from fairway.client.rest.errors import Unreachable
 from fairway.client.rest.wire import JSON, PATCHES, Query
 from fairway.errors import ApiError, BadRequest, Expired, NotFound
-from fairway.kinds.kind import Kind, Manifest
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock
 

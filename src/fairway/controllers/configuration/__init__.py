@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from fairway.model.configuration import Configuration
+from fairway.apis.kueue.configuration import Configuration
 
 
 class ConfigurationSource(Protocol):

@@ -10,12 +10,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from fairway.client.cluster import Cluster
-from fairway.client.recorder import Recorder
-from fairway.controllers.configuration import reading
-from fairway.errors import BadRequest, ValidationError
-from fairway.kinds.kind import Manifest
-from fairway.model.configuration import (
+from fairway.apis.kueue.configuration import (
     CONFIG_KEY,
     CONFIG_MAP,
     NAMESPACE,
@@ -23,6 +18,11 @@ from fairway.model.configuration import (
     OWN_CONFIG_MAP,
     Configuration,
 )
+from fairway.apis.machinery.kind import Manifest
+from fairway.client.cluster import Cluster
+from fairway.client.recorder import Recorder
+from fairway.controllers.configuration import reading
+from fairway.errors import BadRequest, ValidationError
 
 _log = logging.getLogger(__name__)
 _KEYS: Final = {CONFIG_MAP: CONFIG_KEY, OWN_CONFIG_MAP: OWN_CONFIG_KEY}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fairway.model.configuration import Configuration
+from fairway.apis.kueue.configuration import Configuration
 
 
 class FixedConfiguration:

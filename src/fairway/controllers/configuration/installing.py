@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
+from fairway.apis.components import NAME_LABEL
+from fairway.apis.kueue.configuration import CONFIG_KEY, CONFIG_MAP, DEFAULT_TEXT, NAMESPACE, Configuration
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.gatekeeping import Author
 from fairway.controllers.configuration import reading
 from fairway.errors import BadRequest, FieldError, ValidationError
-from fairway.kinds.components import NAME_LABEL
-from fairway.kinds.kind import Kind, Manifest
-from fairway.model.configuration import CONFIG_KEY, CONFIG_MAP, DEFAULT_TEXT, NAMESPACE, Configuration
 
 _LABEL: Final = "kueue"
 

@@ -10,10 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from fairway.errors import FieldError, ValidationError
-from fairway.kinds.documents import from_yaml
-from fairway.model import problems
-from fairway.model.configuration import (
+from fairway.apis.kueue.configuration import (
     ALLOW,
     DENY,
     AdmissionFairSharing,
@@ -22,9 +19,12 @@ from fairway.model.configuration import (
     ResourceTransformation,
     WaitForPodsReady,
 )
-from fairway.model.durations import parse_duration
-from fairway.model.quantities import Quantity
-from fairway.model.selectors import LabelSelector, LabelSelectorRequirement
+from fairway.apis.machinery import problems
+from fairway.apis.machinery.documents import from_yaml
+from fairway.apis.machinery.durations import parse_duration
+from fairway.apis.machinery.quantities import Quantity
+from fairway.apis.machinery.selectors import LabelSelector, LabelSelectorRequirement
+from fairway.errors import FieldError, ValidationError
 
 _GROUP: Final = "config.kueue.x-k8s.io"
 _VERSIONS: Final = (f"{_GROUP}/v1beta2", f"{_GROUP}/v1beta1")

@@ -11,15 +11,15 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.apis.components import DEPLOYMENT, NAME_LABEL
+from fairway.apis.core.accelerators import GPU
+from fairway.apis.core.accelerators import LABEL as ACCELERATOR
+from fairway.apis.fairway.teams import Share, left_by
+from fairway.apis.kueue.configuration import CONFIG_KEY, CONFIG_MAP, DEFAULT_TEXT, NAMESPACE
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.quantities import Quantity
 from fairway.client.cluster import Cluster
 from fairway.errors import AlreadyExists
-from fairway.kinds.components import DEPLOYMENT, NAME_LABEL
-from fairway.kinds.kind import Manifest
-from fairway.model.accelerators import GPU
-from fairway.model.accelerators import LABEL as ACCELERATOR
-from fairway.model.configuration import CONFIG_KEY, CONFIG_MAP, DEFAULT_TEXT, NAMESPACE
-from fairway.model.quantities import Quantity
-from fairway.model.teams import Share, left_by
 
 FLAVOR: Final = "default-flavor"
 CLUSTER_QUEUE: Final = "cluster-queue"

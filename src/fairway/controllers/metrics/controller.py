@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.deciding import Queueing
@@ -11,7 +12,6 @@ from fairway.controllers.metrics.families import COUNTERS, GAUGES, HISTOGRAMS, P
 from fairway.controllers.metrics.places import Place, Places
 from fairway.controllers.metrics.series import Labels, Tally
 from fairway.controllers.metrics.transitions import Shown
-from fairway.kinds.kind import Manifest
 
 _CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
 _LOCAL_QUEUES: Final = "localqueues.kueue.x-k8s.io"

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from fairway.admission import wording
 from fairway.admission.figures import CohortFigures, Figures, FlavorAmounts
+from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.quantities import UNLIMITED
 from fairway.controllers.metrics.series import Labels
-from fairway.model.configuration import Configuration
-from fairway.model.quantities import UNLIMITED
 
 
 class Sample(NamedTuple):

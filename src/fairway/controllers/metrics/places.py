@@ -7,9 +7,9 @@ for them. What happens seldom goes to them at once (`transitions.py`).
 
 from typing import Any, Final
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.metrics.series import Histogram, Labels, Tally
 from fairway.controllers.metrics.transitions import ADMITTED, ADMITTED_AFTER, FINISHED, RESERVED, RESERVED_AFTER
-from fairway.kinds.kind import Manifest
 
 _NOTHING: Final[dict[str, Any]] = {}
 

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.metrics.series import Labels, Tally
-from fairway.kinds.kind import Manifest
 
 _NOTHING: Final[dict[str, Any]] = {}
 _DEACTIVATED: Final = "Deactivated"

@@ -6,9 +6,9 @@ Workload and no quota. When a kind is run some day, its record loses `not_run` a
 
 from functools import partial
 
+from fairway.apis.machinery.kind import NOT_RUN, Kind, Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.kinds.kind import NOT_RUN, Kind, Manifest
 from fairway.runtime.worker import Worker
 
 Key = tuple[str, str, str]

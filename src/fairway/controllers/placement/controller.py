@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Key
-from fairway.jobs import conditions
-from fairway.jobs.conditions import WAITING_FOR_NODE
-from fairway.jobs.workloads import controller_of
-from fairway.kinds.kind import Manifest
+from fairway.integrations import conditions
+from fairway.integrations.conditions import WAITING_FOR_NODE
+from fairway.integrations.workloads import controller_of
 from fairway.runtime.worker import Worker
 
 UNSCHEDULABLE: Final = "Unschedulable"

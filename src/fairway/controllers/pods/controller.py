@@ -2,17 +2,17 @@
 
 from typing import Final, TypeAlias
 
+from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.pods.effects import Effects
 from fairway.controllers.pods.groups import PodGroups
 from fairway.controllers.pods.single import SinglePods
-from fairway.jobs import conditions, names, pods
-from fairway.jobs.webhooks import annotations_of, queue_name
-from fairway.jobs.workloads import controller_of
-from fairway.kinds.kind import Manifest
-from fairway.model.configuration import Configuration
+from fairway.integrations import conditions, names, pods
+from fairway.integrations.webhooks import annotations_of, queue_name
+from fairway.integrations.workloads import controller_of
 from fairway.runtime.worker import Worker
 
 _Key: TypeAlias = tuple[str, str, str]

@@ -3,18 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
 from fairway.client.recorder import Recorder
-from fairway.controllers.frameworks.readiness import Settling
+from fairway.controllers.jobframework.readiness import Settling
 from fairway.controllers.pods.statuses import StatusChange
 from fairway.errors import NotFound
-from fairway.jobs import conditions, following, pods, priorities
-from fairway.jobs.conditions import shortened
-from fairway.jobs.pods import MANAGED
-from fairway.jobs.webhooks import labels_of, queue_name
-from fairway.jobs.workloads import place_of
-from fairway.kinds.kind import Manifest
+from fairway.integrations import conditions, following, pods, priorities
+from fairway.integrations.conditions import shortened
+from fairway.integrations.pods import MANAGED
+from fairway.integrations.webhooks import labels_of, queue_name
+from fairway.integrations.workloads import place_of
 
 _LONGEST_MESSAGE = 1024
 _SPEC_FIELDS = ("podSets", "queueName", "priority", "priorityClassRef", "maximumExecutionTimeSeconds")

@@ -6,14 +6,14 @@ Every pod of a group has a finalizer, so that those that ended stay to be counte
 import math
 from collections.abc import Callable
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.pods.effects import Effects
 from fairway.controllers.pods.statuses import StatusChange
-from fairway.jobs import conditions, following, injection, names, pod_groups, pods
-from fairway.jobs.pod_groups import Stock, Uncomposable
-from fairway.jobs.webhooks import annotations_of, maximum_seconds
-from fairway.kinds.kind import Manifest
+from fairway.integrations import conditions, following, injection, names, pod_groups, pods
+from fairway.integrations.pod_groups import Stock, Uncomposable
+from fairway.integrations.webhooks import annotations_of, maximum_seconds
 
 
 class PodGroups:

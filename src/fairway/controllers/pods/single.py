@@ -4,12 +4,12 @@ Its workload goes with it: the pod is its only owner. So a pod that is evicted o
 and needs no finalizer: nothing that it did must be remembered once it is gone.
 """
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.pods.effects import Effects
 from fairway.controllers.pods.statuses import StatusChange
-from fairway.jobs import conditions, following, injection, pods
-from fairway.kinds.kind import Manifest
+from fairway.integrations import conditions, following, injection, pods
 
 
 class SinglePods:

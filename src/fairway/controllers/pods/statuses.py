@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from fairway.controllers.frameworks.eviction import release_patch
-from fairway.controllers.frameworks.readiness import WAITING
-from fairway.jobs import conditions
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
+from fairway.controllers.jobframework.eviction import release_patch
+from fairway.controllers.jobframework.readiness import WAITING
+from fairway.integrations import conditions
 
 
 class StatusChange:

@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from fairway.apis.kueue.objects import GROUP
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.jobs import conditions
-from fairway.kinds.kind import Manifest
-from fairway.model.objects import GROUP
+from fairway.integrations import conditions
 from fairway.runtime.worker import Worker
 
 CONTROLLER: Final = "kueue.x-k8s.io/provisioning-request"

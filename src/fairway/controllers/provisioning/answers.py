@@ -5,10 +5,10 @@ Entries of `status.admissionChecks` go in and come out; the one given is never c
 
 from typing import Final
 
+from fairway.apis.kueue.objects import CheckState, ProvisioningRequestConfigSpec, RetryStrategy
+from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.provisioning.requests import CHECK_CAPACITY, CLASS_NAME, CONSUMES, template_name
-from fairway.jobs import conditions
-from fairway.kinds.kind import Manifest
-from fairway.model.objects import CheckState, ProvisioningRequestConfigSpec, RetryStrategy
+from fairway.integrations import conditions
 
 ACCEPTED: Final = "Accepted"
 PROVISIONED: Final = "Provisioned"

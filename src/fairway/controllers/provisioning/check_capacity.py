@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from fairway.apis.core.node_views import facts_of
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
 from fairway.controllers.provisioning import answers
 from fairway.controllers.provisioning.bookings import Booking
 from fairway.controllers.provisioning.requests import CHECK_CAPACITY, CONSUMES
-from fairway.controllers.scheduling.capacity import Demand, Group, demand_of, shortage
-from fairway.controllers.scheduling.ledger import Ledger
-from fairway.jobs import conditions
-from fairway.kinds.kind import Manifest
-from fairway.model.nodes import facts_of
+from fairway.controllers.scheduler.capacity import Demand, Group, demand_of, shortage
+from fairway.controllers.scheduler.ledger import Ledger
+from fairway.integrations import conditions
 from fairway.runtime.worker import Worker
 
 BOOKED_FOR: Final = timedelta(minutes=10)

@@ -8,6 +8,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
+from fairway.apis.kueue import manifests
+from fairway.apis.kueue.objects import CheckState, ProvisioningRequestConfig, ProvisioningRequestConfigSpec
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
@@ -15,11 +18,8 @@ from fairway.controllers.provisioning import answers, requests
 from fairway.controllers.provisioning.active import CheckActivity, config_name, is_ours
 from fairway.controllers.provisioning.requests import Ask
 from fairway.errors import AlreadyExists, Conflict, FairwayError
-from fairway.jobs import conditions
-from fairway.jobs.workloads import controller_of, owner_reference
-from fairway.kinds.kind import Manifest
-from fairway.model import manifests
-from fairway.model.objects import CheckState, ProvisioningRequestConfig, ProvisioningRequestConfigSpec
+from fairway.integrations import conditions
+from fairway.integrations.workloads import controller_of, owner_reference
 from fairway.runtime.worker import Worker
 
 _LONGEST_EVENT: Final = 1024

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fairway.apis.core.resources import requests_from_limits
+from fairway.apis.kueue.objects import PodSetMergePolicy, ProvisioningRequestConfigSpec
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.quantities import Quantity
 from fairway.errors import FairwayError
-from fairway.jobs import names
-from fairway.jobs.injection import PodSetInfo, infos_of, inject
-from fairway.jobs.workloads import copied, owner_reference
-from fairway.kinds.core.resources import requests_from_limits
-from fairway.kinds.kind import Manifest
-from fairway.model.objects import PodSetMergePolicy, ProvisioningRequestConfigSpec
-from fairway.model.quantities import Quantity
+from fairway.integrations import names
+from fairway.integrations.injection import PodSetInfo, infos_of, inject
+from fairway.integrations.workloads import copied, owner_reference
 
 CHECK_CAPACITY: Final = "check-capacity.autoscaling.x-k8s.io"
 CONSUMES: Final = "autoscaling.x-k8s.io/consume-provisioning-request"

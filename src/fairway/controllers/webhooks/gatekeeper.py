@@ -1,16 +1,16 @@
 """The gatekeeper of the queue: which kinds it cares about, and whom it asks about each."""
 
+from fairway.apis.kueue.configuration import DENY
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.gatekeeping import Author
 from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.webhooks.pod_priorities import PodPriorities
 from fairway.controllers.webhooks.surroundings import CachedSurroundings
 from fairway.errors import FieldError
-from fairway.jobs import pod_webhook, pods, webhooks
-from fairway.jobs.framework import Framework
-from fairway.jobs.frameworks import FRAMEWORKS
-from fairway.kinds.kind import Kind, Manifest
-from fairway.model.configuration import DENY
+from fairway.integrations import pod_webhook, pods, webhooks
+from fairway.integrations.framework import Framework
+from fairway.integrations.frameworks import FRAMEWORKS
 
 
 class QueueGatekeeper:

@@ -1,10 +1,10 @@
 """The priority of a pod, by the class that it names or the default one: what Kubernetes' Priority admission does."""
 
+from fairway.apis.machinery import problems
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.errors import FieldError
-from fairway.jobs import priorities
-from fairway.kinds.kind import Manifest
-from fairway.model import problems
+from fairway.integrations import priorities
 
 _PREEMPTS = "PreemptLowerPriority"
 _NO_CLASS = ("", 0, _PREEMPTS)

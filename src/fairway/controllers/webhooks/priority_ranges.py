@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from fairway.admission.records import EARNED_PRIORITY, FIRST_SUBMITTED
+from fairway.apis.machinery import problems
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.gatekeeping import Author
 from fairway.errors import FieldError
-from fairway.jobs import names, priority_ranges
-from fairway.jobs.priority_ranges import ANNOTATION, SYSTEM_PREFIX, PriorityRange
-from fairway.jobs.webhooks import annotations_of, labels_of
-from fairway.kinds.kind import Kind, Manifest
-from fairway.managed.seeing import DEFAULT_CAP
-from fairway.managed.tasks.parse import stored_tasks, wrong_tasks
-from fairway.model import problems
+from fairway.integrations import names, priority_ranges
+from fairway.integrations.priority_ranges import ANNOTATION, SYSTEM_PREFIX, PriorityRange
+from fairway.integrations.webhooks import annotations_of, labels_of
+from fairway.managedjobs.seeing import DEFAULT_CAP
+from fairway.managedjobs.tasks.parse import stored_tasks, wrong_tasks
 
 _OURS: Final = (EARNED_PRIORITY, FIRST_SUBMITTED)
 """Annotations of Workloads that decide about their place in the queue."""

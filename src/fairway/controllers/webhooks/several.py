@@ -1,8 +1,8 @@
 """Several gatekeepers as one: each is asked about everything, in order."""
 
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.gatekeeping import Author, Gatekeeper
 from fairway.errors import FieldError
-from fairway.kinds.kind import Kind, Manifest
 
 
 class Gatekeepers:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
+from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.configuration import ConfigurationSource
-from fairway.controllers.frameworks.owners import NestedTooDeep, OwnerMissing, Owners
-from fairway.jobs import names, pods, webhooks
-from fairway.jobs.framework import Framework
-from fairway.kinds.kind import Manifest
-from fairway.model.configuration import Configuration
+from fairway.controllers.jobframework.owners import NestedTooDeep, OwnerMissing, Owners
+from fairway.integrations import names, pods, webhooks
+from fairway.integrations.framework import Framework
 
 _NONE: Mapping[str, str] = {}
 _MOST_REMEMBERED: Final = 1024

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner.processes import Ended, Process
 
 LOST: Final = "ContainerStatusUnknown"

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.installation import without_own
-from fairway.kinds.kind import Manifest
 from fairway.runner.pods.expansion import expanded
 from fairway.runner.pods.fields import field_value, resource_value
 from fairway.runner.pods.troubles import ConfigError

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairway.kinds.kind import Manifest
-from fairway.model.quantities import ZERO, Quantity
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.quantities import ZERO, Quantity
 from fairway.runner.pods.troubles import ConfigError
 
 ADDRESS: Final = "127.0.0.1"

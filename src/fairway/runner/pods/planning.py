@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner.pods.attempts import UNBORN, Life, read_stamp
 from fairway.runner.pods.restarts import delay_seconds, failures_after, is_restarted, is_sidecar
 from fairway.runner.pods.troubles import Trouble

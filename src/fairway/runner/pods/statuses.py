@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairway.kinds.kind import Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.runner.pods.attempts import LOST, Life, container_id, process_id, stamp
 from fairway.runner.pods.fields import ADDRESS
 from fairway.runner.pods.planning import (

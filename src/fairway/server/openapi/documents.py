@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fairway import __version__
-from fairway.kinds.kind import Kind
+from fairway.apis.machinery.kind import Kind
 from fairway.server.openapi import operations, protobuf
 from fairway.server.openapi.nodes import V2, V3, Definitions, Node
 from fairway.server.openapi.operations import Operation, Parameter

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fairway.kinds.schemas.schema import Schema
+from fairway.apis.machinery.schemas.schema import Schema
 from fairway.server.openapi.descriptions import description
 
 Node = dict[str, Any]

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.kinds.custom import definition_name
-from fairway.kinds.kind import Kind
-from fairway.kinds.schemas.definitions import definition
-from fairway.kinds.schemas.schema import Schema
+from fairway.apis.machinery.custom import definition_name
+from fairway.apis.machinery.kind import Kind
+from fairway.apis.machinery.schemas.definitions import definition
+from fairway.apis.machinery.schemas.schema import Schema
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 

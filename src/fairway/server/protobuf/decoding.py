@@ -8,8 +8,8 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import BadRequest, UnsupportedMediaType
-from fairway.kinds.kind import Manifest
 from fairway.server.protobuf.messages import Field, Form, Message, Shown, entry, is_list, message, message_of
 from fairway.server.protobuf.values import VALUES
 from fairway.server.protobuf.wire import LENGTH, VARINT, Malformed, Reader, WireField, signed

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from fairway.kinds.documents import from_json
+from fairway.apis.machinery.documents import from_json
 from fairway.server.protobuf.messages import Field, Form, Message, Shown
 from fairway.server.protobuf.wire import Malformed
 

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.schemas.schema import Schema
 from fairway.errors import BadRequest
-from fairway.kinds.kind import Manifest
-from fairway.kinds.schemas.schema import Schema
 from fairway.store.patching.comparing import check_configuration, configured_fields
 from fairway.store.patching.conflicts import ApplyConflict, FieldConflict
 from fairway.store.patching.fieldsets import FieldSet, contains, difference, intersection, paths, union
 from fairway.store.patching.jsonpatch import same_json
-from fairway.store.patching.managed import (
+from fairway.store.patching.managedfields import (
     UNTRACKED_METADATA,
     Comparisons,
     Entry,

@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from fairway.kinds.kind import Manifest
-from fairway.kinds.schemas.schema import Schema
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.schemas.schema import Schema
 from fairway.store.patching.comparing import child_schema, compare
 from fairway.store.patching.fieldsets import FieldSet, covers, difference, union
-from fairway.store.patching.managed import MAX_UPDATE_MANAGERS, Entry, identity, new_entry, order
+from fairway.store.patching.managedfields import MAX_UPDATE_MANAGERS, Entry, identity, new_entry, order
 
 _MOST_SHAPES: Final = 256
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})

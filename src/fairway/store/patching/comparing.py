@@ -14,8 +14,8 @@ Equal parts are skipped by `==` before anything is built, so that a small change
 from functools import lru_cache
 from typing import Any
 
+from fairway.apis.machinery.schemas.schema import Schema
 from fairway.errors import BadRequest
-from fairway.kinds.schemas.schema import Schema
 from fairway.store.patching.fieldsets import (
     FieldSet,
     Path,

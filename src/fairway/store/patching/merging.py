@@ -7,7 +7,7 @@ changed; results share parts with them.
 from operator import is_
 from typing import Any
 
-from fairway.kinds.schemas.schema import Schema
+from fairway.apis.machinery.schemas.schema import Schema
 from fairway.store.patching.comparing import ANYTHING, child_schema, element_of, elements
 from fairway.store.patching.fieldsets import FieldSet, is_member
 

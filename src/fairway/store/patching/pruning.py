@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from fairway.kinds.kind import Manifest
-from fairway.kinds.schemas.schema import Schema
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.schemas.schema import Schema
 from fairway.store.patching.comparing import configured_fields, with_named_fields
 from fairway.store.patching.fieldsets import FieldSet, difference, intersection, union
-from fairway.store.patching.managed import Entry, Versions
+from fairway.store.patching.managedfields import Entry, Versions
 from fairway.store.patching.merging import without_fields
 
 

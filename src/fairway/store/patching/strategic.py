@@ -17,8 +17,8 @@ not allow is `Invalid`.
 from collections.abc import Callable
 from typing import Any
 
+from fairway.apis.machinery.schemas.schema import Schema
 from fairway.errors import BadRequest, Invalid
-from fairway.kinds.schemas.schema import Schema
 from fairway.store.patching.comparing import ANYTHING, child_schema
 
 _PATCH = "$patch"

@@ -1,0 +1,337 @@
+"""Install manifests of components that are built in: Kueue, KubeRay and Fairway itself.
+
+Guides begin with `kubectl apply -f manifests.yaml`: definitions, roles, services, webhooks and a Deployment. All of
+this is part of the server, so these kinds are *acknowledged*: an object that belongs to a component is stored by its
+name and labels alone and has no effect, and any other object of these kinds is refused. How a write is acknowledged
+over HTTP is in `server/acknowledging.py`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from fairway.apis.kueue.configuration import CONFIG_MAP, NAMESPACE
+from fairway.apis.machinery import problems
+from fairway.apis.machinery.jsonpath import custom_column
+from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules
+from fairway.apis.machinery.manifest_metadata import wrong_metadata, wrong_metadata_update
+from fairway.apis.machinery.printing import AGE
+from fairway.apis.machinery.schemas.definitions import definition
+from fairway.apis.machinery.schemas.schema import Schema
+from fairway.errors import FieldError
+
+NAME_LABEL: Final = "app.kubernetes.io/name"
+BUILT_IN: Final = "fairway.dev/built-in"
+CRD_GROUP: Final = "apiextensions.k8s.io"
+DEPLOYMENT: Final = "kueue-controller-manager"
+LASTING: Final = frozenset(
+    {
+        ("namespaces", ("", NAMESPACE)),
+        ("namespaces", ("", "fairway-system")),
+        ("deployments.apps", (NAMESPACE, DEPLOYMENT)),
+    }
+)
+"""Resource and key of objects that outlast `kubectl delete -f manifests.yaml`: they belong to what goes on running."""
+
+STAYS: Final = (
+    "what is built into Fairway stays: its namespace, its Deployment and its definitions are not deleted, "
+    "nor are the objects of its kinds"
+)
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Component(NamedTuple):
+    """Something that a cluster installs and that is built in here."""
+
+    title: str
+    labels: frozenset[str]
+    """What its objects have as `app.kubernetes.io/name`: in the manifests of a release, and in a Helm chart."""
+
+    group: str
+    """The API group of its definitions."""
+
+    note: str
+    """What to know instead of installing it."""
+
+    runs: bool = True
+    """Whether it does its work here; its Deployment is available only then."""
+
+
+COMPONENTS: Final = (
+    Component(
+        "Kueue 0.19.2",
+        frozenset({"kueue"}),
+        "kueue.x-k8s.io",
+        f"it is configured by the ConfigMap {CONFIG_MAP} in {NAMESPACE}, which a release's own does not replace",
+    ),
+    Component(
+        "KubeRay",
+        frozenset({"kuberay", "kuberay-operator"}),
+        "ray.io",
+        "RayJobs and RayClusters are stored and validated, and nothing runs them yet",
+        runs=False,
+    ),
+    Component("Fairway", frozenset({"fairway"}), "fairway.dev", "this server is it"),
+)
+
+
+def component_of(manifest: Manifest) -> Component | None:
+    """The component whose install manifest an object belongs to, by its group or its label."""
+    if manifest.get("kind") == "CustomResourceDefinition":
+        return _of_group(_group_of(manifest))
+    labels = manifest["metadata"].get("labels")
+    label = str(labels.get(NAME_LABEL)) if isinstance(labels, dict) else ""  # it may not be validated yet
+    return next((one for one in COMPONENTS if label in one.labels), None)
+
+
+def is_definition_of_component(name: str) -> bool:
+    """Whether a CustomResourceDefinition of this name comes with a component, served or not."""
+    return _of_group(name.partition(".")[2]) is not None
+
+
+def warning(manifest: Manifest) -> tuple[str, ...]:
+    """What to say about an acknowledged object; the same for all of a component, since clients print it once."""
+    component = component_of(manifest)
+    if component is None:  # a definition that is served and comes with no component
+        return ("this definition is built into Fairway: it is acknowledged and changes nothing",)
+    known = f"{component.title} is built into Fairway: installing or restarting it is acknowledged and changes nothing"
+    return (f"{known}; {component.note}",)
+
+
+def _of_group(group: str) -> Component | None:
+    return next((one for one in COMPONENTS if group == one.group), None)
+
+
+def _group_of(manifest: Manifest) -> str:
+    return str(manifest["metadata"].get("name") or "").partition(".")[2]
+
+
+def _acknowledge(manifest: Manifest) -> None:
+    """Keep the identity of an object and nothing else: nothing here reads the rest."""
+    for field in [name for name in manifest if name not in {"apiVersion", "kind", "metadata"}]:
+        del manifest[field]
+    for field in ("finalizers", "ownerReferences"):  # no later write could take them away
+        manifest["metadata"].pop(field, None)
+    component = component_of(manifest)
+    if component is not None:
+        # An empty last-applied configuration: without one, kubectl complains about each object that it applies again.
+        manifest["metadata"]["annotations"] = {BUILT_IN: component.title, _LAST_APPLIED: "{}\n"}
+
+
+def _acknowledge_deployment(manifest: Manifest) -> None:
+    """A Deployment also says how it stands, for `kubectl rollout status` and `kubectl wait`; it has no pods."""
+    _acknowledge(manifest)
+    component, labels = component_of(manifest), manifest["metadata"].get("labels") or {}
+    if component is None:
+        return
+    manifest["spec"] = {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "manager", "image": "fairway.dev/built-in"}]},
+        },
+    }
+    available = "True" if component.runs else "False"
+    since = manifest["metadata"].get("creationTimestamp")
+    message = f"{component.title} is built in: {component.note}"
+    ready = {"readyReplicas": 1, "availableReplicas": 1} if component.runs else {"unavailableReplicas": 1}
+    manifest["status"] = {
+        "observedGeneration": 1,
+        "replicas": 1,
+        "updatedReplicas": 1,
+        **ready,
+        "conditions": [
+            _condition("Available", available, "BuiltIn", message, since),
+            _condition("Progressing", "True", "NewReplicaSetAvailable", message, since),
+        ],
+    }
+
+
+def _condition(kind: str, status: str, reason: str, message: str, since: str | None) -> dict[str, Any]:
+    times = {"lastUpdateTime": since, "lastTransitionTime": since}
+    return {"type": kind, "status": status, "reason": reason, "message": message, **times}
+
+
+def _refuses(instead: str) -> Callable[[Manifest], list[FieldError]]:
+    """The rule of an acknowledged kind: objects of components only."""
+
+    def validate(manifest: Manifest) -> list[FieldError]:
+        errors = wrong_metadata(manifest)
+        if component_of(manifest) is None:
+            label = (manifest["metadata"].get("labels") or {}).get(NAME_LABEL)
+            known = ", ".join(sorted(name for one in COMPONENTS for name in one.labels))
+            rule = (
+                f"a {manifest['kind']} has no effect here, so only those in the install manifests of components that "
+                f"are built in are acknowledged (this label is one of {known}); {instead}"
+            )
+            errors.append(problems.forbidden(f"metadata.labels[{NAME_LABEL}]", label, rule))
+        return errors
+
+    return validate
+
+
+def _rules(
+    validate: Callable[[Manifest], list[FieldError]], default: Callable[[Manifest], None] = _acknowledge
+) -> Rules:
+    def validate_update(old: Manifest, new: Manifest) -> list[FieldError]:
+        return [*wrong_metadata_update(old, new), *validate(new)]
+
+    return Rules(default=default, validate=validate, validate_update=validate_update)
+
+
+def _schema(package: str, version: str, kind: str) -> Schema:
+    """Anything with metadata, under the name that an API server publishes it by."""
+    text = Schema(type="string")
+    properties = {
+        "apiVersion": text,
+        "kind": text,
+        "metadata": definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"),
+    }
+    return Schema(type="object", name=f"{package}.{version}.{kind}", properties=properties, open=True)
+
+
+def _acknowledged(
+    group: str,
+    kind: str,
+    package: str,
+    rules: Rules,
+    *,
+    namespaced: bool = False,
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    columns: Sequence[Column] = (AGE,),
+) -> Kind:
+    schema = _schema(package, "v1", kind)
+    return Kind(
+        group=group,
+        kind=kind,
+        plural=f"{kind.lower()}s",
+        versions=("v1",),
+        stored="v1",
+        namespaced=namespaced,
+        short_names=short_names,
+        categories=categories,
+        acknowledged=True,
+        schemas={"v1": lambda: schema},
+        columns={"v1": tuple(columns)},
+        rules=rules,
+        warn=warning,
+    )
+
+
+def _count(field: str) -> Callable[[Manifest, datetime], Any]:
+    return lambda manifest, _now: (manifest.get("status") or {}).get(field, 0)
+
+
+def _ready(manifest: Manifest, _now: datetime) -> str:
+    return f"{(manifest.get('status') or {}).get('readyReplicas', 0)}/{(manifest.get('spec') or {}).get('replicas', 0)}"
+
+
+_DEPLOYMENT_COLUMNS: Final = (
+    Column(name="Ready", value=_ready, description="How many of its replicas are ready."),
+    Column(name="Up-to-date", type="integer", value=_count("updatedReplicas"), description="Replicas as declared."),
+    Column(name="Available", type="integer", value=_count("availableReplicas"), description="Replicas that serve."),
+    AGE,
+)
+_RBAC: Final = "rbac.authorization.k8s.io"
+_WEBHOOKS: Final = "admissionregistration.k8s.io"
+_ROLES: Final = _rules(_refuses("roles are given to people by `fairway users`"))
+_EXTENSIONS: Final = _rules(_refuses("this server calls no webhooks and no other API servers"))
+_FLOW: Final = _rules(_refuses("the limits of this server are its own"))
+
+
+def _acknowledged_kinds() -> tuple[Kind, ...]:
+    rbac, webhooks = "io.k8s.api.rbac", "io.k8s.api.admissionregistration"
+    deployments = _rules(_refuses("run a Job, a Pod or `fairway jobs launch` instead"), _acknowledge_deployment)
+    services = _rules(_refuses("pods are processes of this machine, and their ports are open on it as they are"))
+    return (
+        _acknowledged(
+            "", "Service", "io.k8s.api.core", services, namespaced=True, short_names=("svc",)
+        ),
+        _acknowledged(
+            "apps", "Deployment", "io.k8s.api.apps", deployments,
+            namespaced=True, short_names=("deploy",), columns=_DEPLOYMENT_COLUMNS,
+        ),
+        _acknowledged(_RBAC, "Role", rbac, _ROLES, namespaced=True),
+        _acknowledged(_RBAC, "RoleBinding", rbac, _ROLES, namespaced=True),
+        _acknowledged(_RBAC, "ClusterRole", rbac, _ROLES),
+        _acknowledged(_RBAC, "ClusterRoleBinding", rbac, _ROLES),
+        _acknowledged(_WEBHOOKS, "MutatingWebhookConfiguration", webhooks, _EXTENSIONS),
+        _acknowledged(_WEBHOOKS, "ValidatingWebhookConfiguration", webhooks, _EXTENSIONS),
+        _acknowledged(
+            "apiregistration.k8s.io", "APIService", "io.k8s.kube-aggregator.pkg.apis.apiregistration", _EXTENSIONS
+        ),
+        _acknowledged("flowcontrol.apiserver.k8s.io", "FlowSchema", "io.k8s.api.flowcontrol", _FLOW),
+        _acknowledged("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration", "io.k8s.api.flowcontrol", _FLOW),
+    )  # fmt: skip
+
+
+def kinds(served: Iterable[Kind]) -> tuple[Kind, ...]:
+    """The acknowledged kinds, and definitions of the custom kinds among those that are served."""
+    names = sorted(kind.resource for kind in served if is_custom(kind))
+
+    def validate(manifest: Manifest) -> list[FieldError]:
+        errors, name = wrong_metadata(manifest), str(manifest["metadata"].get("name") or "")
+        if name not in names and not is_definition_of_component(name):
+            rule = f"definitions of your own are not served; this server has {', '.join(names)}"
+            errors.append(problems.forbidden("metadata.name", name, rule))
+        return errors
+
+    created = custom_column("Created At", ".metadata.creationTimestamp")
+    definitions = _acknowledged(
+        CRD_GROUP,
+        "CustomResourceDefinition",
+        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+        _rules(validate, lambda _manifest: None),
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+        columns=(created,),
+    )
+    return (*_acknowledged_kinds(), definitions)
+
+
+def is_custom(kind: Kind) -> bool:
+    """Whether a cluster would serve this kind by a CustomResourceDefinition."""
+    return not kind.builtin and not kind.acknowledged
+
+
+def crd(kind: Kind, since: str) -> Manifest:
+    """The CustomResourceDefinition of a served kind, in short: its full schema is what `/openapi/v3` has."""
+    names: dict[str, Any] = {
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+        "plural": kind.plural,
+        "singular": kind.singular_name,
+    }
+    if kind.short_names:
+        names["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        names["categories"] = list(kind.categories)
+    subresources: dict[str, Any] = {"subresources": {"status": {}}} if kind.status else {}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [
+        {"name": version, "served": True, "storage": version == kind.stored, "schema": schema, **subresources}
+        for version in kind.versions
+    ]
+    conditions = [
+        {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found"},
+        {"type": "Established", "status": "True", "reason": "BuiltIn", "message": "this kind is built into Fairway"},
+    ]
+    return {
+        "apiVersion": f"{CRD_GROUP}/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.resource, "annotations": {BUILT_IN: "Fairway", _LAST_APPLIED: "{}\n"}},
+        "spec": {
+            "group": kind.group,
+            "names": names,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": versions,
+            "conversion": {"strategy": "None"},
+        },
+        "status": {
+            "acceptedNames": names,
+            "storedVersions": [kind.stored],
+            "conditions": [{**one, "lastTransitionTime": since} for one in conditions],
+        },
+    }

@@ -1,0 +1,1 @@
+"""Fairway's own group: ManagedJob, and teams, which are made of other kinds."""

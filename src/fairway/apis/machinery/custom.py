@@ -1,0 +1,40 @@
+"""What the custom kinds beside Kueue's share: how their schemas are called, and rules around those of their own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from fairway.apis.machinery.kind import Manifest, Rules
+from fairway.apis.machinery.manifest_metadata import SUBDOMAIN, NameRule, wrong_metadata, wrong_metadata_update
+from fairway.apis.machinery.schemas.definitions import definition
+from fairway.apis.machinery.schemas.schema import Schema
+from fairway.errors import FieldError
+
+_NO_RULES = Rules()
+
+
+def definition_name(group: str, version: str, kind: str) -> str:
+    """The name of a custom kind's OpenAPI definition: the parts of the group from last to first, version and kind."""
+    return ".".join([*reversed(group.split(".")), version, kind])
+
+
+def custom_schemas(group: str, versions: Sequence[str], kind: str) -> Mapping[str, Callable[[], Schema]]:
+    """A loader for each version."""
+    return {version: partial(definition, definition_name(group, version, kind)) for version in versions}
+
+
+def custom_rules(
+    *,
+    name_rule: NameRule = SUBDOMAIN,
+    wrong: Callable[[Manifest], list[FieldError]] = _NO_RULES.validate,
+    changed: Callable[[Manifest, Manifest], list[FieldError]] = _NO_RULES.validate_update,
+    convert: Callable[[Manifest, str], Manifest] = _NO_RULES.convert,
+) -> Rules:
+    """The rules about metadata, then the kind's own: what is wrong with an object, and with a change to one."""
+
+    def validate(manifest: Manifest) -> list[FieldError]:
+        return [*wrong_metadata(manifest, name_rule), *wrong(manifest)]
+
+    def validate_update(old: Manifest, new: Manifest) -> list[FieldError]:
+        return [*validate(new), *wrong_metadata_update(old, new), *changed(old, new)]
+
+    return Rules(validate=validate, validate_update=validate_update, convert=convert)

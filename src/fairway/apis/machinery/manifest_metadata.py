@@ -1,0 +1,128 @@
+"""Rules about `metadata` that hold for every kind of Kubernetes itself, on plain manifests.
+
+The model has the same rules for its typed kinds; these give the paths that an API server gives for its own kinds.
+What only the store can know (whether a name is taken, whether a revision is current) is not asked here.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from fairway.apis.machinery import names, problems
+from fairway.apis.machinery.immutability import changed
+from fairway.apis.machinery.kind import Manifest
+from fairway.errors import FieldError
+
+NameRule: TypeAlias = Callable[[str], Sequence[str]]
+"""Why a name is none, as sentences; nothing if it is one."""
+
+SUBDOMAIN: Final[NameRule] = names.subdomain_faults
+LABEL: Final[NameRule] = names.label_faults
+
+_PLAIN_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_FIXED: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def wrong_metadata(manifest: Manifest, name_rule: NameRule = SUBDOMAIN) -> list[FieldError]:
+    """What is wrong with the metadata of an object that is about to be stored."""
+    metadata = manifest.get("metadata") or {}
+    errors = _wrong_name(metadata, name_rule)
+    namespace = metadata.get("namespace")
+    if namespace:
+        errors += [problems.invalid("metadata.namespace", namespace, fault) for fault in LABEL(namespace)]
+    generation = metadata.get("generation") or 0
+    if generation < 0:
+        errors.append(problems.invalid("metadata.generation", generation, "must be greater than or equal to 0"))
+    errors += wrong_labels_and_annotations(metadata, "metadata")
+    if owners := metadata.get("ownerReferences"):
+        errors += _wrong_owners(owners)
+    if finalizers := metadata.get("finalizers"):
+        errors += _wrong_finalizers(finalizers)
+    return errors
+
+
+def wrong_metadata_update(old: Manifest, new: Manifest) -> list[FieldError]:
+    """What may not have changed. A field that the new object leaves out is not a change: the store keeps the old."""
+    before, after = old.get("metadata") or {}, new.get("metadata") or {}
+    errors: list[FieldError] = []
+    for field in _FIXED:
+        value = after.get(field)
+        if value:
+            errors += changed(before.get(field), value, problems.child("metadata", field))
+    generation = after.get("generation") or 0
+    if generation and generation < (before.get("generation") or 0):
+        errors.append(problems.invalid("metadata.generation", generation, "must not be decremented"))
+    if before.get("deletionTimestamp"):
+        known = frozenset(before.get("finalizers") or ())
+        added = [finalizer for finalizer in after.get("finalizers") or () if finalizer not in known]
+        if added:
+            rule = f"no new finalizers can be added if the object is being deleted, found new finalizers {added[:20]}"
+            errors.append(problems.forbidden("metadata.finalizers", added, rule))
+    return errors
+
+
+def wrong_labels_and_annotations(metadata: dict[str, Any], path: str) -> list[FieldError]:
+    """Also for the metadata of a pod template."""
+    errors: list[FieldError] = []
+    if labels := metadata.get("labels"):
+        errors += names.wrong_labels(labels, problems.child(path, "labels"))
+    if annotations := metadata.get("annotations"):
+        errors += names.wrong_annotations(annotations, problems.child(path, "annotations"))
+    return errors
+
+
+def is_finalizer(name: str) -> bool:
+    """Whether this is somebody's finalizer: a name with a domain, or one of Kubernetes' own."""
+    return "/" in name or name in _PLAIN_FINALIZERS
+
+
+def _wrong_name(metadata: dict[str, Any], name_rule: NameRule) -> list[FieldError]:
+    errors = []
+    stem = metadata.get("generateName")
+    if stem:
+        # Random characters follow it, so a dash at its end is fine.
+        whole = stem[:-2] + "a" if len(stem) > 1 and stem.endswith("-") else stem
+        errors += [problems.invalid("metadata.generateName", stem, fault) for fault in name_rule(whole)]
+    name = metadata.get("name")
+    if name:
+        errors += [problems.invalid("metadata.name", name, fault) for fault in name_rule(name)]
+    elif not stem:
+        errors.append(problems.required("metadata.name", "name or generateName is required"))
+    return errors
+
+
+def _wrong_owners(owners: list[dict[str, Any]]) -> list[FieldError]:
+    path = "metadata.ownerReferences"
+    errors = []
+    controllers = []
+    for owner in owners:
+        version = owner.get("apiVersion") or ""
+        if not version.rpartition("/")[2]:
+            errors.append(problems.invalid(f"{path}.apiVersion", version, "version must not be empty"))
+        errors += [
+            problems.invalid(f"{path}.{field}", owner.get(field), "must not be empty")
+            for field in ("kind", "name", "uid")
+            if not owner.get(field)
+        ]
+        if version == "v1" and owner.get("kind") == "Event":
+            errors.append(problems.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        if owner.get("controller"):
+            controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
+    if len(controllers) > 1:
+        rule = 'Only one reference can have Controller set to true. Found "true" in references for'
+        errors.append(problems.invalid(path, controllers, f"{rule} {controllers[0]} and {controllers[1]}"))
+    return errors
+
+
+def _wrong_finalizers(finalizers: list[str]) -> list[FieldError]:
+    path = "metadata.finalizers"
+    errors = [error for finalizer in finalizers for error in names.wrong_key(finalizer, path)]
+    rule = "name is neither a standard finalizer name nor is it fully qualified"
+    errors += [
+        problems.invalid(problems.index(path, position), finalizer, rule)
+        for position, finalizer in enumerate(finalizers)
+        if not is_finalizer(finalizer)
+    ]
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        rule = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors.append(problems.invalid(path, finalizers, rule))
+    return errors

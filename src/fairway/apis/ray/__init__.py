@@ -1,0 +1,1 @@
+"""KubeRay's group: RayJob and RayCluster."""

@@ -1,0 +1,99 @@
+"""Which kinds the API serves: one list, looked up by what requests and manifests call them.
+
+To serve another kind is to write its record and to put it on the list; nothing else knows the kinds one by one. A list
+that cannot be served (two kinds of one name, a version without a schema) is refused when it is made.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from fairway.apis import components
+from fairway.apis.autoscaling import records as autoscaling
+from fairway.apis.batch import records as batch
+from fairway.apis.coordination import records as coordination
+from fairway.apis.core import records as core
+from fairway.apis.fairway import records as fairway
+from fairway.apis.kueue import records as kueue
+from fairway.apis.machinery.kind import Kind
+from fairway.apis.ray import records as ray
+from fairway.apis.scheduling import records as scheduling
+
+
+class Registry:
+    """The kinds that are served, and ways to find one."""
+
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        self.kinds = tuple(kinds)
+        self._by_resource: dict[tuple[str, str, str], Kind] = {}
+        self._by_kind: dict[tuple[str, str], Kind] = {}
+        self._versions: dict[str, tuple[str, ...]] = {}
+        for kind in self.kinds:
+            self._add(kind)
+
+    def by_resource(self, group: str, version: str, plural: str) -> Kind | None:
+        """The kind behind a path such as `/apis/batch/v1/jobs`."""
+        return self._by_resource.get((group, version, plural))
+
+    def by_kind(self, group: str, kind: str) -> Kind | None:
+        """The kind that a manifest names, whatever version it is written in."""
+        return self._by_kind.get((group, kind))
+
+    def by_api_version(self, api_version: str, kind: str) -> Kind | None:
+        """The kind of a manifest with this `apiVersion` and `kind`, if that version is served."""
+        group, _, version = api_version.rpartition("/")
+        found = self._by_kind.get((group, kind))
+        return found if found is not None and version in found.versions else None
+
+    def by_name(self, name: str) -> Kind | None:
+        """The kind that somebody types: `pods`, `pod`, `po`, `Pod`, `jobs.batch`; the first on the list if several."""
+        plain, _, group = name.lower().partition(".")
+        for kind in self.kinds:
+            if group and group != kind.group:
+                continue
+            if plain in {kind.plural, kind.singular_name, *kind.short_names}:
+                return kind
+        return None
+
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """The versions of each group, the preferred one first; the groups in the order of the list."""
+        return MappingProxyType(self._versions)
+
+    def of_group(self, group: str, version: str) -> Sequence[Kind]:
+        """The kinds that this version of a group has."""
+        return [kind for kind in self.kinds if kind.group == group and version in kind.versions]
+
+    def _add(self, kind: Kind) -> None:
+        if not kind.versions or kind.stored not in kind.versions:
+            raise ValueError(f"{kind.resource} is stored as {kind.stored!r}, which is not among {kind.versions}")
+        missing = [version for version in kind.versions if version not in kind.schemas]
+        if missing:
+            raise ValueError(f"{kind.resource} has no schema for {', '.join(missing)}")
+        unknown = [version for version in kind.columns if version not in kind.versions]
+        if unknown:
+            raise ValueError(f"{kind.resource} has columns for {', '.join(unknown)}, which it does not serve")
+        if (kind.group, kind.kind) in self._by_kind:
+            raise ValueError(f"there are two kinds called {kind.kind} in {kind.group or 'the core group'}")
+        self._refuse_taken_names(kind)
+        self._by_kind[kind.group, kind.kind] = kind
+        for version in kind.versions:
+            self._by_resource[kind.group, version, kind.plural] = kind
+        known = self._versions.get(kind.group, ())
+        self._versions[kind.group] = (*known, *(version for version in kind.versions if version not in known))
+
+    def _refuse_taken_names(self, kind: Kind) -> None:
+        """Within a group, a name that people type may mean one kind only."""
+        names = {kind.plural, kind.singular_name, *kind.short_names}
+        for other in self._by_kind.values():
+            taken = names & {other.plural, other.singular_name, *other.short_names}
+            if other.group == kind.group and taken:
+                raise ValueError(f"{kind.resource} and {other.resource} are both called {', '.join(sorted(taken))}")
+
+
+def default_registry() -> Registry:
+    """Every kind that one machine serves."""
+    kinds = [
+        kind
+        for module in (core, batch, scheduling, coordination, kueue, autoscaling, ray, fairway)
+        for kind in module.KINDS
+    ]
+    return Registry([*kinds, *components.kinds(kinds)])

@@ -1,0 +1,179 @@
+"""The controller around the engine: one turn takes in all that happened, decides, and hands on what to write."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from fairway.admission import events
+from fairway.admission.config import Config
+from fairway.admission.engine import Engine
+from fairway.admission.events import Event, QueueChanged, TimePassed
+from fairway.admission.instructions import Instruction
+from fairway.admission.records import Stage
+from fairway.apis.kueue.configuration import Configuration
+from fairway.client.cluster import Cluster
+from fairway.client.recorder import Recorder
+from fairway.controllers.admission.intake import Intake
+from fairway.controllers.admission.pacing import Pace
+from fairway.controllers.admission.settings import engine_config
+from fairway.controllers.admission.surroundings import Surroundings
+from fairway.controllers.admission.writing import Writes
+from fairway.controllers.configuration import ConfigurationSource
+from fairway.runtime.clock import Timer
+
+_SHORTEST_WAIT_SECONDS: Final = 0.0005
+"""Times of day are kept in microseconds, so a timer may ring a moment too early."""
+
+Listener = Callable[[list[Instruction]], None]
+
+
+class QueueingController:
+    """Drives an engine with what is stored, and stores what it decides."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        configuration: ConfigurationSource,
+        recorder: Recorder,
+        *,
+        requeue_batch_seconds: float | None = None,
+        pace: Pace | None = None,
+        schedulers: frozenset[str] | None = None,
+    ) -> None:
+        """Freed quota is given on after `requeue_batch_seconds`; where that is not said, with the next decision, and
+        decisions are made at a `pace` that goes with the load.
+
+        `schedulers` are those that place pods here. Where they are given, the nodes of the API are all there will be,
+        and what none of them can ever run is not admitted; else quota alone decides, as in Kueue.
+        """
+        self._clock = cluster.clock
+        self._configuration = configuration
+        self._batch_seconds = requeue_batch_seconds or 0.0
+        self._pace = (pace or Pace()) if requeue_batch_seconds is None else None
+        self._wake = asyncio.Event()
+        self._surroundings = Surroundings(cluster, self._wake.set, schedulers)
+        self._intake = Intake(cluster, self._wake.set)
+        self._writes = Writes(cluster, recorder, self._intake, self._wake.set)
+        self._told: list[Event] = []
+        self._listeners: list[Listener] = []
+        self._asked_checks: dict[str, object] = {}
+        self._timer: Timer | None = None
+        self._outdated = False
+        """The engine was made for another configuration."""
+        self.engine = Engine(self._config())
+        """The engine of now; another one after the configuration changed."""
+        configuration.on_change(self._configured)
+
+    def tell(self, *happened: Event) -> None:
+        """Let the engine know, with the next turn."""
+        if happened:
+            self._told += happened
+            self._wake.set()
+
+    def on_decided(self, listener: Listener) -> None:
+        """Call this with what the engine decided, after every turn in which it decided something."""
+        self._listeners.append(listener)
+
+    async def run(self) -> None:
+        """Take in, decide and write until cancelled."""
+        await self._surroundings.synced()
+        await self._intake.synced()
+        self._begin()
+        try:
+            while True:
+                await self._wake.wait()
+                if self._pace is not None and (seconds := self._pace.left(self._clock.monotonic())):
+                    await self._clock.sleep(seconds)
+                self._wake.clear()
+                self._turn()
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            await self._writes.stop()
+
+    def _config(self) -> Config:
+        return engine_config(self._configuration.value, requeue_batch_seconds=self._batch_seconds)
+
+    def _configured(self, _: Configuration) -> None:
+        self._outdated = self._config() != self.engine.config
+        self._wake.set()
+
+    # One turn
+
+    def _turn(self) -> None:
+        if self._outdated:
+            # What is being written counts for the next engine, too, so it begins when that has ended.
+            self._writes.resting = bool(self._writes.busy)
+            if self._writes.resting:
+                return
+            self._begin()
+        at = self._clock.now().timestamp()
+        happened = self._writes.outcomes()
+        happened += self._surroundings.news(at)
+        checks_changed = self._checks_changed(happened)
+        news, changed = self._intake.news(at, self.engine)
+        happened += news
+        told, self._told = self._told, []
+        happened += told
+        due = self.engine.next_wakeup
+        if due is not None and due <= at:
+            happened.append(TimePassed(at=at))
+        if happened:
+            self._decide(happened)
+        if checks_changed:
+            changed += [record.key for record in self.engine.records() if record.stage is not Stage.FINISHED]
+        self._writes.look_at(changed)
+        self._writes.begin()
+        self._wind()
+
+    def _begin(self) -> None:
+        """Start with an engine that has heard of everything that is stored before it decides anything."""
+        self._outdated = False
+        self._writes.resting = False
+        self.engine = Engine(self._config())
+        asked = self._writes.serve(self.engine)
+        at = self._clock.now().timestamp()
+        happened = self._surroundings.everything(at)
+        self._checks_changed(happened)
+        happened += self._intake.everything(at)
+        self._decide([*happened, TimePassed(at=at)])
+        self.tell(*asked)
+        self._writes.look_at([record.key for record in self.engine.records()])
+        self._writes.begin()
+        self._wind()
+
+    def _decide(self, happened: list[Event]) -> None:
+        began = self._clock.monotonic()
+        said = self.engine.handle(*happened)
+        if self._pace is not None:
+            self._pace.took(began, self._clock.monotonic())
+        if said:
+            self._writes.take(said)
+            for listener in self._listeners:
+                listener(said)
+
+    def _wind(self) -> None:
+        """See to the next turn when time alone will change something."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self.engine.next_wakeup
+        if due is not None:
+            seconds = max(_SHORTEST_WAIT_SECONDS, due - self._clock.now().timestamp())
+            self._timer = self._clock.call_later(seconds, self._wake.set)
+
+    # Checks that a ClusterQueue asks for
+
+    def _checks_changed(self, happened: list[Event]) -> bool:
+        """Whether a ClusterQueue asks for other checks than before; then all its workloads are to be looked at."""
+        changed = False
+        for event in happened:
+            if isinstance(event, QueueChanged):
+                spec, name = event.queue.spec, event.queue.metadata.name
+                strategy = spec.admission_checks_strategy
+                asked = None if strategy is None else (strategy, spec.resource_groups)
+                changed |= self._asked_checks.get(name) != asked
+                self._asked_checks[name] = asked
+            elif isinstance(event, events.QueueDeleted):
+                self._asked_checks.pop(event.name, None)
+        return changed

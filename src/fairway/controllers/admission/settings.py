@@ -1,0 +1,71 @@
+"""What the configuration means to the engine."""
+
+from fairway.admission.config import (
+    AdmissionFairSharing,
+    Config,
+    FairSharing,
+    PodsReady,
+    PreemptionStrategy,
+    RequeueTimestamp,
+    Resources,
+    Transformation,
+)
+from fairway.apis.kueue.configuration import Configuration
+
+_REPLACE = "Replace"
+
+
+def engine_config(configuration: Configuration, *, requeue_batch_seconds: float) -> Config:
+    """The engine's part of the configuration; equal for configurations that make no difference to it."""
+    return Config(
+        fair_sharing=_fair_sharing(configuration),
+        admission_fair_sharing=_admission_fair_sharing(configuration),
+        pods_ready=_pods_ready(configuration),
+        resources=_resources(configuration),
+        requeue_batch_seconds=requeue_batch_seconds,
+        keep_first_submit_time=True,  # by an annotation of Workloads, which only those have that Fairway made anew
+    )
+
+
+def _fair_sharing(configuration: Configuration) -> FairSharing | None:
+    sharing = configuration.fair_sharing
+    if sharing is None:
+        return None
+    return FairSharing(strategies=tuple(map(PreemptionStrategy, sharing.preemption_strategies)))
+
+
+def _admission_fair_sharing(configuration: Configuration) -> AdmissionFairSharing | None:
+    sharing = configuration.admission_fair_sharing
+    if sharing is None:
+        return None
+    return AdmissionFairSharing(
+        half_life_seconds=sharing.usage_half_life_seconds,
+        sampling_seconds=sharing.usage_sampling_seconds,
+        resource_weights=sharing.resource_weights,
+    )
+
+
+def _pods_ready(configuration: Configuration) -> PodsReady:
+    rules = configuration.wait_for_pods_ready
+    if rules is None:
+        return PodsReady()
+    return PodsReady(
+        block_admission=rules.block_admission,
+        requeue_timestamp=RequeueTimestamp(rules.requeue_timestamp),
+        backoff_limit=rules.backoff_limit,
+        backoff_base_seconds=rules.backoff_base_seconds,
+        backoff_max_seconds=rules.backoff_max_seconds,
+    )
+
+
+def _resources(configuration: Configuration) -> Resources:
+    return Resources(
+        excluded_prefixes=configuration.excluded_resource_prefixes,
+        transformations={
+            one.input: Transformation(
+                outputs=one.outputs, replace=one.strategy == _REPLACE, multiply_by=one.multiply_by
+            )
+            for one in configuration.transformations
+        },
+        ignore_undeclared=configuration.ignore_undeclared_resources,
+    )

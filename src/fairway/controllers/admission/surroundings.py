@@ -1,0 +1,207 @@
+"""Everything but Workloads that the engine hears of: flavors, queues, cohorts, checks, namespaces and nodes.
+
+Most changes of these objects are of their status, which says nothing new to the engine and would only wake everybody
+up. So each kind has a part that matters, and only a change of that part is told.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from fairway.admission import events
+from fairway.apis.core.node_views import NodeFacts, facts_of
+from fairway.apis.kueue.manifests import decode
+from fairway.apis.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from fairway.apis.machinery.kind import Manifest
+from fairway.client.cluster import Cluster
+from fairway.client.informer import Informer, Key
+from fairway.errors import ValidationError
+from fairway.integrations import conditions
+
+_log = logging.getLogger(__name__)
+
+
+class Topic(NamedTuple):
+    """One kind: the part of its objects that matters, and the events that tell of it."""
+
+    resource: str
+    part: Callable[[Manifest], object]
+    changed: Callable[[Manifest, float], events.Event]
+    deleted: Callable[[Key, float], events.Event]
+
+
+def _spec(manifest: Manifest) -> object:
+    return manifest.get("spec")
+
+
+def _spec_and_end(manifest: Manifest) -> object:
+    return manifest.get("spec"), "deletionTimestamp" in manifest["metadata"]
+
+
+def _labels(manifest: Manifest) -> dict[str, str]:
+    labels: dict[str, str] = manifest["metadata"].get("labels") or {}
+    return labels
+
+
+def _typed(manifest: Manifest, expected: type[Any]) -> Any:
+    value = decode(manifest)
+    if not isinstance(value, expected):
+        raise TypeError(f"a {value.KIND} came where a {expected.__name__} was asked for")
+    return value
+
+
+TOPICS: Final = (
+    Topic(
+        "namespaces",
+        _labels,
+        lambda made, at: events.NamespaceChanged(at=at, name=made["metadata"]["name"], labels=_labels(made)),
+        lambda key, at: events.NamespaceDeleted(at=at, name=key[1]),
+    ),
+    Topic(
+        "resourceflavors",
+        _spec,
+        lambda made, at: events.FlavorChanged(at=at, flavor=_typed(made, ResourceFlavor)),
+        lambda key, at: events.FlavorDeleted(at=at, name=key[1]),
+    ),
+    Topic(
+        "admissionchecks",
+        lambda made: conditions.is_true(made, "Active"),
+        lambda made, at: events.CheckChanged(at=at, check=_typed(made, AdmissionCheck)),
+        lambda key, at: events.CheckDeleted(at=at, name=key[1]),
+    ),
+    Topic(
+        "cohorts",
+        _spec,
+        lambda made, at: events.CohortChanged(at=at, cohort=_typed(made, Cohort)),
+        lambda key, at: events.CohortDeleted(at=at, name=key[1]),
+    ),
+    Topic(
+        "clusterqueues",
+        _spec_and_end,
+        lambda made, at: events.QueueChanged(at=at, queue=_typed(made, ClusterQueue)),
+        lambda key, at: events.QueueDeleted(at=at, name=key[1]),
+    ),
+    Topic(
+        "localqueues",
+        _spec,
+        lambda made, at: events.LocalQueueChanged(at=at, queue=_typed(made, LocalQueue)),
+        lambda key, at: events.LocalQueueDeleted(at=at, namespace=key[0], name=key[1]),
+    ),
+)
+"""In the order in which an engine wants to hear of them: what others refer to comes first."""
+
+
+class _Watched:
+    """One kind, and how it was told last."""
+
+    __slots__ = ("cache", "dirty", "told", "topic")
+
+    def __init__(self, topic: Topic, cache: Informer) -> None:
+        self.topic = topic
+        self.cache = cache
+        self.told: dict[Key, object] = {}
+        self.dirty: dict[Key, None] = {}
+
+    def news(self, keys: Iterable[Key], at: float) -> Iterable[events.Event]:
+        for key in keys:
+            manifest = self.cache.get(*key)
+            if manifest is None:
+                if self.told.pop(key, None) is not None:
+                    yield self.topic.deleted(key, at)
+                continue
+            part = (manifest["metadata"]["uid"], self.topic.part(manifest))
+            known = self.told.get(key)
+            if known == part:
+                continue
+            self.told[key] = part
+            try:
+                yield self.topic.changed(manifest, at)
+            except ValidationError as error:
+                _log.warning("left out of the queue's decisions: %s", error)
+
+
+class _Nodes:
+    """The nodes, told as a whole: there are few, and most changes of them say nothing new."""
+
+    def __init__(self, cache: Informer, schedulers: frozenset[str], wake: Callable[[], None]) -> None:
+        self.cache = cache
+        self._schedulers = schedulers
+        self._wake = wake
+        self._told: tuple[NodeFacts, ...] = ()
+        self._dirty = True
+        cache.on_change(self._note)
+
+    def news(self, at: float) -> list[events.Event]:
+        if not self._dirty:
+            return []
+        self._dirty = False
+        facts = tuple(sorted(map(_lasting, self.cache.items()), key=lambda one: one.name))
+        if facts == self._told:
+            return []
+        self._told = facts
+        return [events.NodesChanged(at=at, nodes=facts, schedulers=self._schedulers)]
+
+    def everything(self, at: float) -> list[events.Event]:
+        self._told, self._dirty = (), True
+        return self.news(at)
+
+    def _note(self, old: Manifest | None, new: Manifest | None) -> None:
+        if old is None or new is None or _lasting(old) != _lasting(new):
+            self._dirty = True
+            self._wake()
+
+
+def _lasting(node: Manifest) -> NodeFacts:
+    """What counts of a node for good: a cordon and a node that is not ready pass."""
+    return replace(facts_of(node), unschedulable=False, condition=())
+
+
+class Surroundings:
+    """The caches of these kinds, and what of them the engine has not heard yet."""
+
+    def __init__(self, cluster: Cluster, wake: Callable[[], None], schedulers: frozenset[str] | None = None) -> None:
+        """`schedulers` place pods on nodes that are all known here; without them the engine hears of no node."""
+        self._wake = wake
+        self._nodes = None if schedulers is None else _Nodes(cluster.cache("nodes"), schedulers, wake)
+        self._watched = [_Watched(topic, cluster.cache(topic.resource)) for topic in TOPICS]
+        for watched in self._watched:
+            watched.cache.on_change(self._note(watched))
+
+    async def synced(self) -> None:
+        for watched in self._watched:
+            await watched.cache.synced.wait()
+        if self._nodes is not None:
+            await self._nodes.cache.synced.wait()
+
+    def everything(self, at: float) -> list[events.Event]:
+        """All that is there, for an engine that knows nothing."""
+        told: list[events.Event] = [] if self._nodes is None else self._nodes.everything(at)
+        for watched in self._watched:
+            watched.told.clear()
+            watched.dirty.clear()
+            told += watched.news([_key(manifest) for manifest in watched.cache.items()], at)
+        return told
+
+    def news(self, at: float) -> list[events.Event]:
+        """All that changed since it was last asked for."""
+        told: list[events.Event] = [] if self._nodes is None else self._nodes.news(at)
+        for watched in self._watched:
+            if watched.dirty:
+                keys, watched.dirty = watched.dirty, {}
+                told += watched.news(keys, at)
+        return told
+
+    def _note(self, watched: _Watched) -> Callable[[Manifest | None, Manifest | None], None]:
+        def note(old: Manifest | None, new: Manifest | None) -> None:
+            changed = new if new is not None else old
+            if changed is not None:
+                watched.dirty[_key(changed)] = None
+                self._wake()
+
+        return note
+
+
+def _key(manifest: Manifest) -> Key:
+    metadata = manifest["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]

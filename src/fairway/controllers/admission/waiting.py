@@ -1,0 +1,259 @@
+"""Why Workloads wait, as the API tells it: the engine's answers with the names that people know.
+
+What is asked and who may see whom is the API's business; what the answers mean, the engine's.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from fairway.admission import advice, wording
+from fairway.admission.explain import Standing
+from fairway.admission.reasons import Explanation, Outcome, Reason, Shortage, Why
+from fairway.admission.records import Record
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.quantities import format_amount
+from fairway.client.cluster import Cluster
+from fairway.controllers.admission.controller import QueueingController
+from fairway.integrations import checks, conditions, priority_ranges
+
+MayRead = Callable[[str], bool]
+"""Whether whoever asks may see the workloads of a namespace."""
+
+WAITS_FOR_NODE: Final = "WaitingForNode"
+"""The outcome of one that was admitted and whose pods fit on no node now."""
+
+WAITS_FOR_CHECKS: Final = "WaitingForChecks"
+"""The outcome of one that has its quota and whose admission checks are not all ready."""
+
+_ROOM_ON_A_NODE: Final = (
+    "starts when a node has room: `fairway get pods -A -o wide` shows what is on the nodes; if nothing of it runs in "
+    "time, its quota is released and it is retried after a backoff"
+)
+_SOMEBODY: Final = "a job of another team"
+_CALLED: Final = {"ManagedJob": "job", "Job": "Job", "Pod": "pod"}
+
+
+class WaitingWorkloads:
+    """The workloads that wait, as the engine of a controller knows them."""
+
+    def __init__(self, cluster: Cluster, queueing: QueueingController) -> None:
+        self._queueing = queueing
+        self._workloads = cluster.cache("workloads")
+        self._jobs = cluster.cache("managedjobs")
+        self._with_quota: dict[str, None] = {}
+        """The workloads that have their quota and wait: for an admission check, or for a node."""
+        self._workloads.on_change(self._workload_changed)
+        self._cluster_queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
+        self._checks = cluster.cache("admissionchecks.kueue.x-k8s.io")
+
+    def all(self, namespace: str = "") -> list[Manifest]:
+        """Everyone who waits in a namespace, or anywhere: queue by queue, in their order."""
+        engine = self._queueing.engine
+        messages: dict[int, str] = {}
+        items = []
+        for standing in engine.standings():
+            if namespace and standing.record.namespace != namespace:
+                continue
+            explanation = standing.explanation
+            if explanation.pod_sets:
+                message = messages.get(id(explanation)) or advice.message(explanation, standing.cluster_queue)
+                messages[id(explanation)] = message
+            else:
+                strict = standing.strict
+                message = advice.message(explanation, standing.cluster_queue, standing.position, strict=strict)
+            items.append(self._item(standing, message))
+        for key in self._with_quota:
+            item = self._waiting_with_quota(key) if not namespace or key.startswith(f"{namespace}/") else None
+            if item is not None:
+                items.append(item)
+        return items
+
+    def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        metadata = (new or old or {})["metadata"]
+        key = f"{metadata['namespace']}/{metadata['name']}"
+        if new is not None and (conditions.is_true(new, conditions.WAITING_FOR_NODE) or checks.waits_for_checks(new)):
+            self._with_quota[key] = None
+        else:
+            self._with_quota.pop(key, None)
+
+    def _waiting_with_quota(self, key: str) -> Manifest | None:
+        """A workload that has its quota and waits for an admission check or a node; `None` if it does not."""
+        record = self._queueing.engine.record(key)
+        workload = self._workloads.get(*key.split("/", 1))
+        if record is None or not record.holding or workload is None:
+            return None
+        standing = Standing(record, record.cluster_queue, None, None, Explanation(Outcome.NOT_TRIED))
+        if checks.waits_for_checks(workload):
+            item = self._item(standing, checks.message(workload))
+            return {**item, "outcome": WAITS_FOR_CHECKS, "canEverRun": True}
+        condition = conditions.find(workload, conditions.WAITING_FOR_NODE)
+        if condition is None or condition["status"] != "True":
+            return None
+        partly = "part of it waits" if condition["reason"] == "PartlyUnschedulable" else "waits"
+        item = self._item(standing, f"has its quota and {partly} for a node: {condition['message']}")
+        return {**item, "outcome": WAITS_FOR_NODE, "canEverRun": True}
+
+    def _hints_with_quota(self, found: Manifest, key: str) -> list[str]:
+        workload = self._workloads.get(*key.split("/", 1))
+        if found["outcome"] == WAITS_FOR_CHECKS and workload is not None:
+            return checks.hints(workload, lambda name: self._checks.get("", name))
+        return [_ROOM_ON_A_NODE]
+
+    def one(
+        self, namespace: str, name: str, may_read: MayRead, *, may_change: bool = True, any_priority: bool = True
+    ) -> Manifest | None:
+        """All about one that waits, for a user who may read these namespaces; `None` if it does not wait.
+
+        `may_change` says whether the user may give it another priority, `any_priority` whether that may be any.
+        """
+        engine = self._queueing.engine
+        key = f"{namespace}/{name}"
+        why, remedies, record = engine.why(key), engine.remedies(key), engine.record(key)
+        if why is None or remedies is None or record is None:
+            found = self._waiting_with_quota(key) if key in self._with_quota else None
+            return None if found is None else {**found, "hints": self._hints_with_quota(found, key)}
+        explanation = why.explanation
+        standing = Standing(record, why.cluster_queue, why.position, why.local_position, explanation)
+        message = advice.message(explanation, why.cluster_queue, why.position, strict=remedies.strict)
+        highest = self._highest_priority(why.cluster_queue, may_change=may_change, any_priority=any_priority)
+        known = self._circumstances(record, why, may_read, highest)
+        return {
+            **self._item(standing, message),
+            "canEverRun": why.can_ever_fit and explanation.can_ever_fit,
+            "shortages": [self._shortage(why, shortage, may_read) for shortage in why.shortages],
+            "ahead": [self._ahead(other, may_read) for other in why.ahead],
+            "obstacles": [
+                _obstacle(pod_set.name, reason, why.cluster_queue)
+                for pod_set in why.obstacles
+                for reason in pod_set.reasons
+            ],
+            "hints": [*advice.hints(why, remedies, known), *checks.last_verdict(self._workloads.get(namespace, name))],
+        }
+
+    def _item(self, standing: Standing, message: str) -> Manifest:
+        record = standing.record
+        workload = self._workloads.get(record.namespace, record.name)
+        metadata = {"name": record.name, "namespace": record.namespace}
+        if workload is not None:
+            metadata["creationTimestamp"] = workload["metadata"]["creationTimestamp"]
+        return {
+            "metadata": metadata,
+            "owner": _owner(workload),
+            "clusterQueue": standing.cluster_queue,
+            "localQueue": record.local_queue_name,
+            "position": _from_one(standing.position),
+            "localPosition": _from_one(standing.local_position),
+            "priority": record.priority,
+            "outcome": standing.explanation.outcome.value,
+            "message": message,
+            "canEverRun": standing.explanation.can_ever_fit,
+        }
+
+    def _shortage(self, why: Why, shortage: Shortage, may_read: MayRead) -> Manifest:
+        resource = shortage.resource
+        return {
+            "podSet": shortage.pod_set,
+            "flavor": shortage.flavor,
+            "resource": resource,
+            "missing": format_amount(resource, shortage.missing),
+            "requested": format_amount(resource, _requested(why, shortage)),
+            "holders": [
+                {
+                    **self._somebody(holder.workload, may_read),
+                    "clusterQueue": holder.cluster_queue,
+                    "priority": holder.priority,
+                    "amount": format_amount(resource, holder.amount),
+                    "evicting": holder.evicting,
+                }
+                for holder in shortage.holders
+            ],
+        }
+
+    def _ahead(self, key: str, may_read: MayRead) -> Manifest:
+        record = self._queueing.engine.record(key)
+        return {**self._somebody(key, may_read), "priority": record.priority if record is not None else 0}
+
+    def _somebody(self, key: str, may_read: MayRead) -> Manifest:
+        """Another workload; one that is none of the reader's business is told of without its name."""
+        namespace, _, name = key.partition("/")
+        if not may_read(namespace):
+            return {"workload": None, "owner": None, "shown": _SOMEBODY}
+        return {"workload": key, "owner": _owner(self._workloads.get(namespace, name)), "shown": self._called(key)}
+
+    def _called(self, key: str) -> str:
+        namespace, _, name = key.partition("/")
+        owner = _owner(self._workloads.get(namespace, name))
+        return f"{_CALLED.get(owner['kind'], owner['kind'])} {owner['name']}" if owner else f"workload {name}"
+
+    def _highest_priority(self, cluster_queue: str, *, may_change: bool, any_priority: bool) -> int:
+        if not may_change:
+            return priority_ranges.LOWEST
+        if any_priority:
+            return priority_ranges.HIGHEST
+        return priority_ranges.of_queue(self._cluster_queues.get("", cluster_queue)).highest
+
+    def _circumstances(
+        self, record: Record, why: Why, may_read: MayRead, highest_priority: int
+    ) -> advice.Circumstances:
+        own = record.namespace
+
+        def named(key: str) -> str:
+            namespace = key.partition("/")[0]
+            if not may_read(namespace):
+                return _SOMEBODY
+            return self._called(key) if namespace == own else f"{self._called(key)} of namespace {namespace}"
+
+        owner = _owner(self._workloads.get(own, record.name))
+        job = self._jobs.get(own, owner["name"]) if owner and owner["kind"] == "ManagedJob" else None
+        inactive = ""
+        if why.explanation.outcome is Outcome.QUEUE_INACTIVE:
+            activity = self._queueing.engine.figures.activity(why.cluster_queue)
+            inactive = wording.readiness(activity).message if activity is not None else ""
+        return advice.Circumstances(
+            named,
+            managed_job=job["metadata"]["name"] if job is not None else "",
+            held=bool(job is not None and job["spec"].get("hold")),
+            inactive=inactive,
+            retry_at=_time(record.requeue_at),
+            highest_priority=highest_priority,
+        )
+
+
+def _owner(workload: Manifest | None) -> Manifest | None:
+    """The job that a Workload is of."""
+    owners = workload["metadata"].get("ownerReferences") if workload is not None else None
+    if not owners:
+        return None
+    owner = next((one for one in owners if one.get("controller")), owners[0])
+    return {"kind": owner["kind"], "name": owner["name"]}
+
+
+def _requested(why: Why, shortage: Shortage) -> int:
+    return next(
+        (
+            reason.requested
+            for pod_set in why.obstacles
+            for reason in pod_set.reasons
+            if (pod_set.name, reason.flavor, reason.resource) == (shortage.pod_set, shortage.flavor, shortage.resource)
+        ),
+        0,
+    )
+
+
+def _obstacle(pod_set: str, reason: Reason, cluster_queue: str) -> Manifest:
+    return {
+        "podSet": pod_set,
+        "flavor": reason.flavor,
+        "resource": reason.resource,
+        "code": reason.code.value,
+        "message": advice.obstacle(reason, cluster_queue),
+    }
+
+
+def _from_one(position: int | None) -> int | None:
+    return None if position is None else position + 1
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

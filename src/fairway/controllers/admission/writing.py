@@ -1,0 +1,341 @@
+"""Decisions on their way into the store.
+
+Each Workload with something to write has a desk, on which decisions wait in order. A write is made of what the engine
+has heard of the Workload, under a lock on exactly that state; so where somebody else wrote first, the engine hears of
+it before the decision is looked at again. Many Workloads are written at the same time, none of them twice.
+
+What the engine has given away it may assume at once, but others must not: while a write is under way that frees quota,
+no admission is written, lest a crash between the two leaves both in the store.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from fairway.admission import events
+from fairway.admission.engine import Engine
+from fairway.admission.instructions import Admit, Deactivate, Evict, EvictionReason, Explain, Instruction, Unreserve
+from fairway.admission.reasons import Explanation
+from fairway.admission.records import Record
+from fairway.apis.machinery.kind import Manifest
+from fairway.client.cluster import Cluster
+from fairway.client.recorder import Recorder
+from fairway.controllers.admission.explaining import Explanations
+from fairway.controllers.admission.intake import Intake
+from fairway.controllers.admission.observing import Seen
+from fairway.controllers.admission.planning import Case, Step, has_chores, holds, next_step
+from fairway.errors import ApiError, Conflict, FairwayError, NotFound, ValidationError
+from fairway.integrations.conditions import stamp
+from fairway.runtime.backoff import Backoff
+from fairway.runtime.clock import Timer
+
+_log = logging.getLogger(__name__)
+
+_MOST_AT_ONCE: Final = 256
+_BACKOFF: Final = Backoff(first=0.02, cap=5.0)
+_REFUSED: Final = Backoff(first=1.0, cap=300.0)
+_REFUSALS: Final = frozenset({400, 403, 413, 422})
+
+
+class Desk:
+    """What is still to be written of one Workload."""
+
+    __slots__ = ("explanation", "failures", "retry", "todo")
+
+    def __init__(self) -> None:
+        self.todo: list[Instruction] = []
+        self.explanation: Explanation | None = None
+        self.failures = 0
+        self.retry: Timer | None = None
+
+
+class Writes:
+    """All desks, and the writes under way."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        recorder: Recorder,
+        intake: Intake,
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` asks for a turn of the controller."""
+        self._clock = cluster.clock
+        self._writer = cluster.writer("kueue-admission")
+        self._recorder = recorder
+        self._intake = intake
+        self._wake = wake
+        self._outcomes: list[events.Event] = []
+        self._engine = Engine()
+        self._explanations = Explanations(cluster.clock, wake)
+        self._desks: dict[str, Desk] = {}
+        self._ready: deque[str] = deque()
+        self._held: deque[str] = deque()
+        """Admissions that wait until freed quota is free in the store, too."""
+        self._freeing: set[str] = set()
+        self._refusals: dict[str, int] = {}
+        self._busy: dict[str, asyncio.Future[Any]] = {}
+        intake.busy = self._busy
+        self.resting = False
+        """Set while no write may begin."""
+
+    @property
+    def busy(self) -> Collection[str]:
+        """The Workloads that are being written."""
+        return self._busy
+
+    def serve(self, engine: Engine) -> list[events.Event]:
+        """Write for another engine from now on; what others had asked of the old one and was not written."""
+        unwritten = [
+            events.EvictionRequested(at=one.at, key=one.key, reason=one.reason, cause=one.cause, message=one.message)
+            for desk in self._desks.values()
+            for one in desk.todo
+            if isinstance(one, Evict) and _was_asked_for(one)
+        ]
+        for desk in self._desks.values():
+            _cancel(desk)
+        self._desks.clear()
+        self._ready.clear()
+        self._held.clear()
+        self._freeing.clear()
+        self._explanations.clear()
+        self._outcomes.clear()
+        self._engine = engine
+        return list(unwritten)
+
+    async def stop(self) -> None:
+        """Let go of everything; what was not written is decided again by whoever comes next."""
+        self.serve(Engine())
+        under_way = list(self._busy.values())
+        self._busy.clear()
+        for write in under_way:
+            write.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+    def outcomes(self) -> list[events.Event]:
+        """What the engine has to hear of how writes ended, before anything else."""
+        happened, self._outcomes = self._outcomes, []
+        return happened
+
+    # What is to be written
+
+    def take(self, decisions: Iterable[Instruction]) -> None:
+        """Write these, in this order where they are about the same Workload."""
+        for decision in decisions:
+            key = decision.key
+            if isinstance(decision, Explain):
+                self._explanations.put(key, decision.explanation)
+                continue
+            self._desk(key).todo.append(decision)
+            if isinstance(decision, Admit):
+                self._explanations.drop(key)
+            elif isinstance(decision, Unreserve | Deactivate):
+                seen = self._intake.seen(key)
+                if seen is not None and seen.counts:
+                    self._freeing.add(key)
+
+    def look_at(self, keys: Iterable[str]) -> None:
+        """The engine has heard of the newest state of these: go on with them, and see to what they ask for."""
+        engine = self._engine
+        for key in keys:
+            desk = self._desks.get(key)
+            if desk is not None:
+                self._resume(key, desk)
+                continue
+            seen, record = self._intake.seen(key), engine.record(key)
+            if seen is None or record is None:
+                self._explanations.drop(key)
+                self._refusals.pop(key, None)
+            elif has_chores(seen, record, engine.required_checks(record)):
+                if seen.reserved or not seen.active or seen.deactivating:
+                    self._desk(key)
+                else:
+                    self._explanations.put(key, None)
+
+    def begin(self) -> None:
+        """Begin as many writes as there is room for."""
+        for key, explanation in self._explanations.due(idle=not self._ready and not self._busy):
+            self._desk(key).explanation = explanation
+        if not self._ready:
+            return
+        now = self._clock.now()
+        now_text = stamp(now)
+        while self._ready and len(self._busy) < _MOST_AT_ONCE and not self.resting:
+            self._begin(self._ready.popleft(), now, now_text)
+
+    def _desk(self, key: str) -> Desk:
+        desk = self._desks.get(key)
+        if desk is None:
+            desk = self._desks[key] = Desk()
+            self._ready.append(key)
+        return desk
+
+    def _resume(self, key: str, desk: Desk) -> None:
+        _cancel(desk)
+        if key not in self._busy:
+            self._ready.append(key)
+
+    # Writing
+
+    def _begin(self, key: str, now: datetime, now_text: str) -> None:
+        desk = self._desks.get(key)
+        if desk is None or desk.retry is not None or key in self._busy or self._intake.is_behind(key):
+            return
+        case = self._case(key, now, now_text)
+        if case is None:
+            self._close(key)
+            return
+        self._drop_overtaken(desk, case.record, case.seen)
+        step = next_step(case, desk.todo, desk.explanation)
+        if step is None:
+            self._close(key)
+        elif self._freeing and self._freeing - {key} and any(isinstance(one, Admit) for one in step.done):
+            self._held.append(key)
+        else:
+            ended = partial(self._ended, key, desk, case, step)
+            self._busy[key] = self._writer.begin_patch(
+                "workloads", case.manifest, step.patch, ended, subresource=step.subresource
+            )
+
+    def _case(self, key: str, now: datetime, now_text: str) -> Case | None:
+        manifest, seen, record = self._intake.manifest(key), self._intake.seen(key), self._engine.record(key)
+        if manifest is None or seen is None or record is None or seen.finished:
+            return None
+        required = self._engine.required_checks(record)
+        return Case(manifest, seen, record, required, now, now_text, self._engine.record)
+
+    def _drop_overtaken(self, desk: Desk, record: Record, seen: Seen) -> None:
+        kept = [one for one in desk.todo if holds(one, record, seen)]
+        if len(kept) == len(desk.todo):
+            return
+        for one in desk.todo:
+            if isinstance(one, Evict) and one not in kept and record.active and record.evicted is not None:
+                # It was deactivated and activated again before anybody could see it.
+                self._tell(events.WriteFailed(at=self._now(), key=record.key))
+        desk.todo = kept
+
+    def _ended(self, key: str, desk: Desk, case: Case, step: Step, result: Callable[[], Manifest]) -> None:
+        if key not in self._busy:
+            return  # it was let go of
+        try:
+            written = result()
+        except NotFound:
+            self._tell(*self._intake.gone(key, self._now()))
+            desk.todo.clear()
+        except Conflict:
+            self._try_later(key, desk)  # at the latest; sooner when the engine has heard of the newer state
+        except FairwayError as error:
+            if _is_refusal(error):
+                self._refused(key, desk, error)
+            else:
+                _log.warning("workload %s: %s; trying again", key, error)
+                self._try_later(key, desk)
+        except Exception:  # noqa: BLE001 - a mistake in one object's case must not stop the work on all others
+            _log.exception("workload %s: writing failed; trying again", key)
+            self._try_later(key, desk)
+        else:
+            self._wrote(key, desk, case, step, written)
+        finally:
+            del self._busy[key]
+            if self._desks.get(key) is desk and desk.retry is None:
+                if self._is_done(key, desk):
+                    self._close(key)
+                else:
+                    self._ready.append(key)
+            if self._ready or self._intake.is_behind(key) or self.resting:
+                self._wake()
+
+    def _is_done(self, key: str, desk: Desk) -> bool:
+        if desk.todo or desk.explanation is not None:
+            return False
+        seen, record = self._intake.seen(key), self._engine.record(key)
+        return seen is None or record is None or not has_chores(seen, record, self._engine.required_checks(record))
+
+    def _wrote(self, key: str, desk: Desk, case: Case, step: Step, written: Manifest) -> None:
+        self._intake.wrote(key, written)
+        desk.failures = 0
+        desk.explanation = None
+        self._refusals.pop(key, None)
+        if step.done:
+            desk.todo = [one for one in desk.todo if not any(one is done for done in step.done)]
+        seen = self._intake.seen(key)
+        if seen is not None and not seen.counts:
+            self._freed(key)
+        if not step.subresource and case.record.active:
+            self._tell(events.ActiveChanged(at=self._now(), key=key, active=False))
+        if step.read_again:
+            self._tell(*self._intake.gone(key, self._now()))
+            self._intake.read_again([key])
+        for reason, message, warning, about in step.notices:
+            subject = self._intake.manifest(about) if about else written
+            if subject is not None:
+                tell = self._recorder.warning if warning else self._recorder.normal
+                tell(subject, reason, message)
+
+    def _try_later(self, key: str, desk: Desk, seconds: float | None = None) -> None:
+        """After these seconds, or after longer and longer ones."""
+
+        def again() -> None:
+            desk.retry = None
+            if self._desks.get(key) is desk:
+                self._ready.append(key)
+                self._wake()
+
+        if seconds is None:
+            seconds = _BACKOFF.delay(desk.failures)
+            desk.failures += 1
+        desk.retry = self._clock.call_later(seconds, again)
+
+    def _refused(self, key: str, desk: Desk, error: FairwayError) -> None:
+        """The API does not take it. One that was to be admitted is left out for a while, so that others get on."""
+        refusals = self._refusals[key] = self._refusals.get(key, 0) + 1
+        seconds = _REFUSED.delay(refusals - 1)
+        _log.error("workload %s: %s; trying again in %d seconds", key, error, seconds)
+        if any(isinstance(one, Admit) for one in desk.todo):
+            self._tell(*self._intake.gone(key, self._now()))
+            desk.todo.clear()
+            self._clock.call_later(seconds, lambda: self._intake.read_again([key]))
+        else:
+            self._try_later(key, desk, seconds)
+
+    def _close(self, key: str) -> None:
+        desk = self._desks.pop(key, None)
+        if desk is not None:
+            _cancel(desk)
+        self._freed(key)
+
+    def _freed(self, key: str) -> None:
+        self._freeing.discard(key)
+        if not self._freeing and self._held:
+            self._ready.extend(self._held)
+            self._held.clear()
+            self._wake()
+
+    def _tell(self, *happened: events.Event) -> None:
+        if happened:
+            self._outcomes += happened
+            self._wake()
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+
+def _was_asked_for(said: Evict) -> bool:
+    """Whether an eviction was somebody else's wish, which the engine would not come to by itself."""
+    if said.reason is EvictionReason.DEACTIVATED:
+        return bool(said.cause)
+    return said.reason in (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.NODE_FAILURES)
+
+
+def _is_refusal(error: FairwayError) -> bool:
+    return isinstance(error, ValidationError) or (isinstance(error, ApiError) and error.code in _REFUSALS)
+
+
+def _cancel(desk: Desk) -> None:
+    if desk.retry is not None:
+        desk.retry.cancel()
+        desk.retry = None

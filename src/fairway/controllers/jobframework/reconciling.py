@@ -1,0 +1,367 @@
+"""One job and its workload, brought in line.
+
+The steps are in the order in which Kueue takes them. Each of them is right whatever was done before it and whatever was
+left undone, so that work that was cut off anywhere goes on from the objects.
+"""
+
+from typing import Any, Final
+
+from fairway.apis.machinery.kind import Manifest
+from fairway.controllers.jobframework import eviction
+from fairway.controllers.jobframework.making import Maker
+from fairway.controllers.jobframework.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
+from fairway.controllers.jobframework.readiness import Settling
+from fairway.controllers.jobframework.stopping import LONGEST_EVENT, stop
+from fairway.controllers.jobframework.tools import WORKLOADS, Tools
+from fairway.integrations import conditions, equivalence, following, injection, names, webhooks
+from fairway.integrations.conditions import shortened
+from fairway.integrations.framework import CanBeOnHold, Framework, Reclaims
+from fairway.integrations.workloads import controller_of, place_of
+
+_TOO_DEEP: Final = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {LONGEST_CHAIN}"
+_OUT_OF_SYNC: Final = "The prebuilt workload is out of sync with its user job"
+
+
+class Reconciler:
+    """All jobs of one kind, one at a time."""
+
+    def __init__(self, tools: Tools, framework: Framework) -> None:
+        self._tools = tools
+        self.framework = framework
+        self._jobs = tools.cluster.cache(framework.resource)
+        self._maker = Maker(tools, framework)
+        self._reclaims = framework if isinstance(framework, Reclaims) else None
+        self._holds = framework if isinstance(framework, CanBeOnHold) else None
+        self._settling = Settling(tools.cluster.clock)
+        self._departed: dict[str, Manifest] = {}
+        """By the uid of the job, workloads that were deleted under it: the only place that knows its templates."""
+        self._told_checks: dict[str, str] = {}
+        self._matched: dict[str, tuple[Any, ...]] = {}
+        """By the uid of the workload, the state in which it was found to stand for its job."""
+        self._selected: dict[str, tuple[Any, Any, bool]] = {}
+        self._provided: set[str] = set()
+        self._started: set[str] = set()
+        """The uids of jobs whose workload is being made, and of those that are being started, by this very hand."""
+
+    def note_departed(self, workload: Manifest) -> None:
+        """A workload of this kind was deleted."""
+        reference = controller_of(workload)
+        if reference is None:
+            return
+        self._settling.forget(workload["metadata"]["uid"])
+        self._matched.pop(workload["metadata"]["uid"], None)
+        job = self._jobs.get(workload["metadata"]["namespace"], reference["name"])
+        unfinished = not conditions.is_true(workload, conditions.FINISHED)
+        if job is not None and job["metadata"]["uid"] == reference["uid"] and unfinished:
+            self._departed[reference["uid"]] = workload
+
+    def note_gone(self, job: Manifest) -> None:
+        """A job was deleted."""
+        self._departed.pop(job["metadata"]["uid"], None)
+        self._told_checks.pop(job["metadata"]["uid"], None)
+
+    def has_started(self, old: Manifest, new: Manifest) -> bool:
+        """Whether a change of a job is that it was started here, after which there is nothing more to do for it."""
+        return (
+            new["metadata"]["uid"] in self._started
+            and self.framework.is_suspended(old)
+            and not self.framework.is_suspended(new)
+        )
+
+    def needs_no_look(self, old: Manifest | None, new: Manifest, job: Manifest) -> bool:
+        """Whether a workload that came or changed is nothing new to the job that it is controlled by: it was just made
+        here for the job, or both are over.
+        """
+        if old is None:
+            return job["uid"] in self._provided
+        if not conditions.is_true(new, conditions.FINISHED):
+            return False
+        known = self._jobs.get(new["metadata"]["namespace"], job["name"])
+        return known is not None and self.framework.finished(known) is not None and self._is_settled(known)
+
+    async def reconcile(self, namespace: str, name: str) -> float | None:
+        """Bring a job and its workload in line; in how many seconds to look again, if at all."""
+        job = self._jobs.get(namespace, name)
+        if job is None or "deletionTimestamp" in job["metadata"] or not self._is_selected(namespace):
+            return None
+        try:
+            ancestor = self._tools.owners.ancestor(job)
+        except NestedTooDeep:
+            self._tools.recorder.warning(job, "JobNestingTooDeep", _TOO_DEEP)
+            return None
+        except OwnerMissing:
+            return None  # the collector takes the job away
+        if ancestor is not None:
+            await self._follow(job, ancestor)
+            return None
+        if not webhooks.queue_name(job) and not self._tools.configuration.value.manage_jobs_without_queue_name:
+            return None
+        return await self._queue(job)
+
+    def _is_selected(self, namespace: str) -> bool:
+        """Whether jobs of this kind in a namespace are the queue's business; worked out once for each state of both."""
+        configuration = self._tools.configuration.value
+        found = self._tools.namespaces.get("", namespace)
+        known = self._selected.get(namespace)
+        if known is None or known[0] is not configuration or known[1] is not found:
+            selected = (
+                found is not None
+                and self.framework.name in configuration.frameworks
+                and configuration.namespace_selector.matches(found["metadata"].get("labels") or {})
+            )
+            known = self._selected[namespace] = configuration, found, selected
+        return known[2]
+
+    async def _follow(self, job: Manifest, ancestor: Manifest) -> None:
+        """A job of a job runs only while the workload of the uppermost one is admitted."""
+        if self.framework.finished(job) is not None or self.framework.is_suspended(job):
+            return
+        waiting = [
+            workload
+            for workload in self._tools.workloads_of(ancestor["metadata"]["uid"])
+            if not conditions.is_true(workload, conditions.FINISHED)
+        ]
+        if waiting and conditions.is_true(waiting[-1], conditions.ADMITTED):
+            return
+        await self._tools.writer.patch(self.framework.resource, job, self.framework.suspension(), locked=True)
+        self._tools.recorder.normal(job, "Suspended", "Kueue managed child job suspended")
+
+    async def _queue(self, job: Manifest) -> float | None:
+        """A job of its own."""
+        end = self.framework.finished(job)
+        if end is not None and self._is_settled(job):
+            return None
+        prebuilt = webhooks.prebuilt_workload(job)
+        go_on, workload = await (self._prebuilt(job, prebuilt) if prebuilt else self._one_workload(job))
+        if not go_on or (workload is not None and conditions.is_true(workload, conditions.FINISHED)):
+            return None
+        if workload is not None and "deletionTimestamp" in workload["metadata"]:
+            await self._stop(job, workload, "Workload is deleted")
+            return None
+        if self._holds is not None and self._holds.is_on_hold(job):
+            await self._hold(workload)
+            return None
+        if end is not None:
+            if workload is not None:
+                await self._finish(job, workload, "Succeeded" if end[0] else "Failed", end[1])
+            return None
+        if workload is None:
+            await self._do_without(job, prebuilt)
+            return None
+        workload, again = await self._report(job, workload)
+        evicted = conditions.find(workload, conditions.EVICTED)
+        if evicted is not None and evicted["status"] == "True":
+            return await self._evict(job, workload, evicted)
+        if not self.framework.is_suspended(job):
+            if not conditions.is_true(workload, conditions.ADMITTED):
+                await self._stop(job, workload, "Not admitted by cluster queue")
+        elif conditions.is_true(workload, conditions.ADMITTED):
+            await self._start(job, workload)
+        elif conditions.is_true(workload, conditions.QUOTA_RESERVED):
+            self._tell_checks(job, workload)
+        return again
+
+    def _is_settled(self, job: Manifest) -> bool:
+        """Whether a finished job has a workload that says so."""
+        workloads = self._tools.workloads_of(job["metadata"]["uid"])
+        return bool(workloads) and all(conditions.is_true(one, conditions.FINISHED) for one in workloads)
+
+    # The workload of a job
+
+    async def _one_workload(self, job: Manifest) -> tuple[bool, Manifest | None]:
+        """The one workload that matches a job; first whether to go on with it now."""
+        framework = self.framework
+        suspended = framework.is_suspended(job)
+        match, others = None, []
+        for workload in self._tools.workloads_of(job["metadata"]["uid"]):
+            if match is None and self._matches(job, workload, suspended=suspended):
+                match = workload
+            else:
+                others.append(workload)
+        if match is None and not suspended and framework.finished(job) is None:
+            if not await self._stop_unmatched(job, others) or not others:
+                return False, None
+        elif match is None and others and not conditions.is_true(others[0], conditions.QUOTA_RESERVED) and suspended:
+            await self._delete(job, others[1:])
+            return True, await self._maker.update(job, others[0])
+        if others:
+            await self._delete(job, others)
+            return False, None
+        if match is not None:
+            match = await self._maker.keep_in_step(job, match, suspended=suspended)
+        return True, match
+
+    def _matches(self, job: Manifest, workload: Manifest, *, suspended: bool) -> bool:
+        """Whether a workload stands for a job; most of the time neither has changed in a way that matters."""
+        state = _state(job, workload, suspended=suspended)
+        uid = workload["metadata"]["uid"]
+        if self._matched.get(uid) == state:
+            return True
+        pod_sets = self.framework.pod_sets(job)
+        if not equivalence.is_equivalent(job, pod_sets, workload, self._tools.flavor, suspended=suspended):
+            return False
+        self._matched[uid] = state
+        return True
+
+    async def _stop_unmatched(self, job: Manifest, others: list[Manifest]) -> bool:
+        """Stop a job that runs without a workload that stands for it."""
+        departed = self._departed.get(job["metadata"]["uid"])
+        if len(others) == 1:
+            why = "No matching Workload; restoring pod templates according to existent Workload"
+            return await self._stop(job, others[0], why)
+        if departed is not None and not others:
+            return await self._stop(job, departed, "Workload is deleted")
+        return await self._stop(job, None, "Missing Workload; unable to restore pod templates")
+
+    async def _delete(self, job: Manifest, workloads: list[Manifest]) -> None:
+        for workload in workloads:
+            if "deletionTimestamp" in workload["metadata"]:
+                continue
+            await self._tools.writer.delete(WORKLOADS, workload)
+            self._tools.recorder.normal(job, "DeletedWorkload", f"Deleted not matching Workload: {place_of(workload)}")
+
+    async def _prebuilt(self, job: Manifest, name: str) -> tuple[bool, Manifest | None]:
+        """The workload that was made beforehand for a job, if it can be used."""
+        workload = self._tools.workloads.get(job["metadata"]["namespace"], name)
+        if workload is None:
+            return True, None
+        reference = controller_of(workload)
+        if reference is not None and reference["uid"] != job["metadata"]["uid"]:
+            return True, None
+        if reference is None:
+            workload = await self._maker.take_over(job, workload)
+        if self._matches(job, workload, suspended=self.framework.is_suspended(job)):
+            return True, workload
+        if not conditions.is_true(workload, conditions.FINISHED):
+            await self._tools.finish(workload, "OutOfSync", _OUT_OF_SYNC)
+        return True, None
+
+    async def _do_without(self, job: Manifest, prebuilt: str) -> None:
+        """There is no workload: make one, once nothing of the job runs any more."""
+        if prebuilt:
+            await self._stop(job, None, "missing workload")
+        elif not self.framework.is_active(job):
+            uid = job["metadata"]["uid"]
+            self._provided.add(uid)
+            try:
+                await self._maker.create(job)
+            finally:
+                self._provided.discard(uid)
+            self._departed.pop(uid, None)
+
+    # What is told of a running job
+
+    async def _report(self, job: Manifest, workload: Manifest) -> tuple[Manifest, float | None]:
+        """Write what changed about the pods of a job, all in one; and when to look again."""
+        status: Manifest = {}
+        reclaimable = self._reclaimable(job, workload)
+        if reclaimable is not None:
+            status["reclaimablePods"] = reclaimable
+        found, again = self._readiness(job, workload)
+        if found is not None:
+            status["conditions"] = found
+        if status:
+            workload = await self._tools.patch_status(workload, {"status": status})
+        return workload, again
+
+    def _reclaimable(self, job: Manifest, workload: Manifest) -> list[Manifest] | None:
+        """The pods whose quota is free again, if they are others than before."""
+        if self._reclaims is None:
+            return None
+        counts = self._reclaims.reclaimable_pods(job)
+        held = {one["name"]: one["count"] for one in workload.get("status", {}).get("reclaimablePods") or ()}
+        sizes = {one["name"]: one["count"] for one in workload["spec"]["podSets"]}
+        counts = {name: min(count, sizes.get(name, 0)) for name, count in counts.items()}
+        if counts == held:
+            return None
+        return [{"name": name, "count": count} for name, count in counts.items()]
+
+    def _readiness(self, job: Manifest, workload: Manifest) -> tuple[list[Manifest] | None, float | None]:
+        """The conditions with another `PodsReady`, or in how many seconds they may need one."""
+        waiting = self._tools.configuration.value.wait_for_pods_ready
+        wanted, left = self._settling.due(workload, waiting, ready=self.framework.pods_ready(job))
+        if wanted is None:
+            return None, left
+        generation = workload["metadata"].get("generation")
+        found = conditions.with_condition(
+            conditions.of(workload), conditions.PODS_READY, *wanted, self._tools.now_text(), generation
+        )
+        return found, None
+
+    def _tell_checks(self, job: Manifest, workload: Manifest) -> None:
+        """Say on the job what its admission checks are waiting for."""
+        message = following.waited_for_checks(workload)
+        uid = job["metadata"]["uid"]
+        if message and self._told_checks.get(uid) != message:
+            self._told_checks[uid] = message
+            self._tools.recorder.normal(job, "UpdatedAdmissionCheck", shortened(message, LONGEST_EVENT))
+
+    # Start, stop, end
+
+    async def _start(self, job: Manifest, workload: Manifest) -> None:
+        try:
+            patch = self.framework.start(job, injection.infos_of(workload, self._tools.flavor))
+        except injection.InjectionConflict as conflict:
+            await self._finish(job, workload, "FailedToStart", str(conflict))
+            return
+        uid = job["metadata"]["uid"]
+        self._started.add(uid)
+        try:
+            started = await self._tools.writer.patch(self.framework.resource, job, patch, locked=True)
+        finally:
+            self._started.discard(uid)
+        if all(pod_set.get("minCount") is None for pod_set in workload["spec"]["podSets"]):
+            # It had the pods of its workload before, and nothing is added to them that counts.
+            self._matched[workload["metadata"]["uid"]] = _state(started, workload, suspended=False)
+        queue = workload["status"]["admission"]["clusterQueue"]
+        self._tools.recorder.normal(job, "Started", f"Admitted by clusterQueue {queue}")
+
+    async def _stop(self, job: Manifest, workload: Manifest | None, why: str) -> bool:
+        return await stop(self._tools, self.framework, job, workload, why)
+
+    async def _evict(self, job: Manifest, workload: Manifest, evicted: dict[str, Any]) -> float | None:
+        """Stop a job that has to go, then give back its quota."""
+        if not await self._stop(job, workload, evicted["message"]):
+            return None
+        current = self._jobs.get(job["metadata"]["namespace"], job["metadata"]["name"])
+        if current is None:
+            return None
+        if conditions.is_true(workload, conditions.QUOTA_RESERVED):
+            if self.framework.is_active(current):
+                return None
+            patch = eviction.release_patch(workload, self._tools.now_text(), single_pod=False)
+            workload = await self._tools.patch_status(workload, patch)
+        return await self._drop_deactivated(current, workload)
+
+    async def _drop_deactivated(self, job: Manifest, workload: Manifest) -> float | None:
+        """Delete a job that the queue itself gave up, once it was kept for as long as is configured."""
+        kept = self._tools.configuration.value.deactivated_retention_seconds
+        left = following.seconds_to_expiry(workload, kept, self._tools.now())
+        if left is None or left > 0:
+            return left
+        await self._tools.writer.delete(self.framework.resource, job, propagation="Background")
+        self._tools.recorder.normal(job, "Deleted", "Deleted job: deactivation retention period expired")
+        return None
+
+    async def _hold(self, workload: Manifest | None) -> None:
+        """A job that does not want to run needs no quota."""
+        if workload is not None and conditions.is_true(workload, conditions.QUOTA_RESERVED):
+            patch = eviction.unreserved_patch(workload, self._tools.now_text(), "OnHold", "Job is on hold")
+            await self._tools.patch_status(workload, patch)
+
+    async def _finish(self, job: Manifest, workload: Manifest, reason: str, message: str) -> None:
+        await self._tools.finish(workload, reason, message)
+        self._settling.forget(workload["metadata"]["uid"])
+        self._tools.recorder.normal(job, "FinishedWorkload", f"Workload '{place_of(workload)}' is declared finished")
+
+
+def _state(job: Manifest, workload: Manifest, *, suspended: bool) -> tuple[Any, ...]:
+    """All that decides whether a workload stands for a job, as far as it can change."""
+    return (
+        job["metadata"].get("generation"),
+        webhooks.labels_of(job).get(names.MAXIMUM_SECONDS),
+        workload["metadata"].get("generation"),
+        conditions.is_true(workload, conditions.QUOTA_RESERVED),
+        conditions.is_true(workload, conditions.ADMITTED),
+        suspended,
+    )

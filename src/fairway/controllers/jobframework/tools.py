@@ -1,0 +1,63 @@
+"""What the parts of this controller share: the caches they look into, and the hand they write with."""
+
+from datetime import datetime
+
+from fairway.apis.machinery.kind import Manifest
+from fairway.client.cluster import Cluster
+from fairway.client.recorder import Recorder
+from fairway.controllers.configuration import ConfigurationSource
+from fairway.controllers.jobframework.indexes import Controlled
+from fairway.controllers.jobframework.owners import Owners
+from fairway.integrations import conditions
+from fairway.integrations.framework import Framework
+
+WORKLOADS = "workloads.kueue.x-k8s.io"
+
+
+class Tools:
+    """One set for all job kinds."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        configuration: ConfigurationSource,
+        recorder: Recorder,
+        frameworks: tuple[Framework, ...],
+    ) -> None:
+        self.cluster = cluster
+        self.configuration = configuration
+        self.recorder = recorder
+        self.writer = cluster.writer("kueue")
+        self.owners = Owners(cluster, configuration, frameworks)
+        self.workloads = cluster.cache(WORKLOADS)
+        self.workloads_of = Controlled(self.workloads).of
+        self.namespaces = cluster.cache("namespaces")
+        self.workload_classes = cluster.cache("workloadpriorityclasses.kueue.x-k8s.io")
+        self.priority_classes = cluster.cache("priorityclasses.scheduling.k8s.io")
+        self._flavors = cluster.cache("resourceflavors.kueue.x-k8s.io")
+
+    def flavor(self, name: str) -> Manifest | None:
+        return self._flavors.get("", name)
+
+    def now(self) -> datetime:
+        return self.cluster.clock.now()
+
+    def now_text(self) -> str:
+        return conditions.stamp(self.now())
+
+    async def patch_status(self, workload: Manifest, patch: Manifest) -> Manifest:
+        """Change the status of a workload, if it still is as it was given."""
+        return await self.writer.patch(WORKLOADS, workload, patch, subresource="status", locked=True)
+
+    async def finish(self, workload: Manifest, reason: str, message: str) -> None:
+        """Declare a workload finished."""
+        found = conditions.with_condition(
+            conditions.of(workload),
+            conditions.FINISHED,
+            "True",
+            reason,
+            message,
+            self.now_text(),
+            workload["metadata"].get("generation"),
+        )
+        await self.patch_status(workload, {"status": {"conditions": found}})

@@ -1,0 +1,253 @@
+"""What the state machine wants, done. Each step may have been done before: whoever was killed goes over it again."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable
+from typing import Any, Final
+
+from fairway.admission.records import EARNED_PRIORITY
+from fairway.apis.machinery.kind import Manifest
+from fairway.client.cluster import Cluster
+from fairway.controllers.jobframework.eviction import release_patch
+from fairway.controllers.managedjob.handing import remote_manifest
+from fairway.controllers.managedjob.observation import JOBS, WORKLOADS, Look
+from fairway.controllers.managedjob.remoting import Remotes
+from fairway.errors import AlreadyExists, BadRequest, FairwayError, Forbidden, Invalid, NotFound, ValidationError
+from fairway.integrations import conditions, injection
+from fairway.integrations.priorities import Priority
+from fairway.integrations.workloads import MAIN, controller_of
+from fairway.managedjobs import asking, pods
+from fairway.managedjobs import instructions as told
+from fairway.managedjobs.observing import FINALIZER
+from fairway.managedjobs.pods import Places
+
+ELSEWHERE: Final = "fairway.dev/elsewhere"
+"""Keeps a job from going before it is gone from other servers, too."""
+
+_log = logging.getLogger(__name__)
+
+_LASTING: Final = (ValidationError, Invalid, BadRequest, Forbidden, injection.InjectionConflict)
+"""Trying again does not help."""
+
+
+class Refused(FairwayError):
+    """What a job asks for is not possible, now or later."""
+
+
+class Effects:
+    """Writes for the controller."""
+
+    def __init__(self, cluster: Cluster, places: Places, remotes: Remotes | None) -> None:
+        self._clock = cluster.clock
+        self._places = places
+        self._remotes = remotes
+        self._writer = cluster.writer("fairway-managed-jobs")
+        self._pods = cluster.cache("pods")
+        self._workloads = cluster.cache(WORKLOADS)
+        self._flavors = cluster.cache("resourceflavors.kueue.x-k8s.io")
+        self._secrets = cluster.cache("secrets")
+
+    async def carry_out(self, look: Look, instruction: told.Instruction) -> None:
+        """Do what is said; `Refused` if it cannot be done."""
+        match instruction:
+            case told.MakeWorkload():
+                await self._make_workload(look, instruction)
+            case told.SetPriority():
+                await self._set_priority(look, instruction)
+            case told.SetActive(active=active):
+                await self._patch_workload(look, {"spec": {"active": active}})
+            case told.ReleaseQuota():
+                await self._release(look)
+            case told.FinishWorkload():
+                await self._finish(look, instruction)
+            case told.DeleteWorkload(name=name):
+                await self._delete_workload(look, name)
+            case told.StartPods():
+                await self._start(look)
+            case told.StopPods(names=names):
+                await _all(self._writer.delete("pods", look.pods[name]) for name in names if name in look.pods)
+            case told.LetGoOfPods(names=names):
+                await self.let_go([look.pods[name] for name in names if name in look.pods])
+            case told.Delegate():
+                await self._delegate(look, instruction)
+            case told.ChangeRemote():
+                await self._change_remote(instruction)
+
+    # Workloads
+
+    async def _make_workload(self, look: Look, wanted: told.MakeWorkload) -> None:
+        priority = Priority(wanted.priority, look.base.class_ref)
+        try:
+            workload = asking.workload_for(look.manifest, look.job, look.life, look.seen.queue, priority, wanted.earned)
+            await self._writer.create(WORKLOADS, workload)
+        except AlreadyExists:
+            if look.life.workload in look.workloads:
+                return
+            if self._workloads.get(look.manifest["metadata"]["namespace"], look.life.workload) is None:
+                raise  # the caches will show it
+            name = look.life.workload
+            raise Refused(f"there is a Workload {name} that is not the job's; delete it, then retry") from None
+        except _LASTING as error:
+            raise Refused(str(error)) from error
+
+    async def _set_priority(self, look: Look, wanted: told.SetPriority) -> None:
+        if look.workload is None or look.seen.workload is None:
+            return
+        spec: dict[str, Any] = {"priority": wanted.priority}
+        held, named = look.seen.workload.priority_class, look.base.class_name
+        if held != named and not (look.seen.workload.reserved and "" in {held, named}):
+            spec["priorityClassRef"] = look.base.class_ref
+        patch: Manifest = {"spec": spec}
+        if wanted.earned != look.seen.workload.earned:
+            patch["metadata"] = {"annotations": {EARNED_PRIORITY: str(wanted.earned) if wanted.earned else None}}
+        await self._patch_workload(look, patch)
+
+    async def _patch_workload(self, look: Look, patch: Manifest, *, status: bool = False) -> None:
+        if look.workload is not None:
+            subresource = "status" if status else ""
+            await self._writer.patch(WORKLOADS, look.workload, patch, subresource=subresource, locked=True)
+
+    async def _release(self, look: Look) -> None:
+        if look.workload is not None:
+            patch = release_patch(look.workload, conditions.stamp(self._clock.now()), single_pod=False)
+            await self._patch_workload(look, patch, status=True)
+
+    async def set_condition(self, workload: Manifest, kind: str, status: str, reason: str, message: str) -> None:
+        found = conditions.with_condition(
+            conditions.of(workload),
+            kind,
+            status,
+            reason,
+            message,
+            conditions.stamp(self._clock.now()),
+            workload["metadata"].get("generation"),
+        )
+        await self._writer.patch(
+            WORKLOADS, workload, {"status": {"conditions": found}}, subresource="status", locked=True
+        )
+
+    async def _finish(self, look: Look, end: told.FinishWorkload) -> None:
+        workload = look.workloads.get(end.name)
+        if workload is not None:
+            reason = "Succeeded" if end.succeeded else "Failed"
+            await self.set_condition(workload, conditions.FINISHED, "True", reason, end.message)
+
+    async def _delete_workload(self, look: Look, name: str) -> None:
+        workload = look.workloads.get(name)
+        if workload is not None:
+            await self._writer.delete(WORKLOADS, workload)
+
+    # Pods
+
+    async def _start(self, look: Look) -> None:
+        attempt, workload = look.life.live_attempt, look.workload
+        if attempt is None or workload is None:
+            return
+        task = look.job.task(attempt.task)
+        try:
+            infos = injection.infos_of(workload, lambda name: self._flavors.get("", name))
+            made = pods.attempt_pods(
+                look.manifest,
+                pods.pod_template(
+                    look.manifest, task, attempt.task, look.job.candidate(attempt.task, look.life.candidate)
+                ),
+                task=task,
+                task_index=attempt.task,
+                attempt=attempt.attempt,
+                cause=attempt.cause,
+                info=next((info for info in infos if info.name == MAIN), None),
+                places=self._places,
+            )
+        except _LASTING as error:
+            raise Refused(str(error)) from error
+        await _all(self._make_pod(pod, look) for pod in made if pod["metadata"]["name"] not in look.pods)
+
+    async def _make_pod(self, pod: Manifest, look: Look) -> None:
+        metadata = pod["metadata"]
+        metadata["finalizers"] = [FINALIZER]
+        try:
+            await self._writer.create("pods", pod)
+        except AlreadyExists:
+            there = self._pods.get(metadata["namespace"], metadata["name"])
+            owner = None if there is None else controller_of(there)
+            if there is None or (owner is not None and owner["uid"] == look.job.uid):
+                raise  # the caches will show it
+            raise Refused(f"there is a pod {metadata['name']} that is not the job's; delete it, then retry") from None
+        except _LASTING as error:
+            raise Refused(str(error)) from error
+
+    async def let_go(self, gone: Iterable[Manifest]) -> None:
+        """Let pods go whose end is written down, or of which nobody wants to know it."""
+        await _all(self._let_one_go(pod) for pod in gone)
+
+    async def _let_one_go(self, pod: Manifest) -> None:
+        try:
+            pod = await self.unbind(pod)
+            if "deletionTimestamp" not in pod["metadata"]:
+                await self._writer.delete("pods", pod)
+        except NotFound:
+            return
+
+    async def unbind(self, pod: Manifest) -> Manifest:
+        """A pod no longer waits for us when it is to go."""
+        kept = pod["metadata"].get("finalizers") or ()
+        if FINALIZER not in kept:
+            return pod
+        left = [one for one in kept if one != FINALIZER]
+        return await self._writer.patch("pods", pod, {"metadata": {"finalizers": left or None}}, locked=True)
+
+    async def stop_all(self, look: Look) -> None:
+        """Everything of a job that is here is to go."""
+        for resource, owned in (("pods", look.pods), (WORKLOADS, look.workloads)):
+            living = [one for one in owned.values() if "deletionTimestamp" not in one["metadata"]]
+            await _all(self._writer.delete(resource, one) for one in living)
+
+    # Other servers
+
+    async def _delegate(self, look: Look, instruction: told.Delegate) -> None:
+        if self._remotes is None:
+            return
+        await self.hold_on_to(look.manifest)
+        manifest = remote_manifest(look.manifest, look.job, look.life, look.base)
+        namespace = look.manifest["metadata"]["namespace"]
+        secret = self._secrets.get(namespace, look.manifest["spec"].get("secretName") or "")
+        try:
+            await self._remotes.submit(instruction.context, manifest, namespace=namespace, secret=secret)
+        except (*_LASTING, AlreadyExists, NotFound) as error:
+            raise Refused(str(error)) from error
+
+    async def withdraw(self, context: str, name: str) -> bool:
+        """Take a job away from another server; whether it is gone, or nobody knows that server any more."""
+        if self._remotes is None or not self._remotes.knows(context):
+            return True
+        try:
+            await self._remotes.delete(context, name)
+        except FairwayError as error:
+            _log.warning("%s cannot be told that %s is to go: %s; trying again", context, name, error)
+            return False
+        return True
+
+    async def hold_on_to(self, job: Manifest) -> Manifest:
+        """Keep a job from going before what it has elsewhere is gone."""
+        kept = job["metadata"].get("finalizers") or []
+        if ELSEWHERE in kept:
+            return job
+        return await self._writer.patch(JOBS, job, {"metadata": {"finalizers": [*kept, ELSEWHERE]}}, locked=True)
+
+    async def let_job_go(self, job: Manifest) -> None:
+        left = [one for one in job["metadata"].get("finalizers") or () if one != ELSEWHERE]
+        await self._writer.patch(JOBS, job, {"metadata": {"finalizers": left or None}}, locked=True)
+
+    async def _change_remote(self, change: told.ChangeRemote) -> None:
+        if self._remotes is None:
+            return
+        wanted = {"hold": change.hold, "cancel": change.cancel, "priority": change.priority}
+        spec = {name: value for name, value in wanted.items() if value is not None}
+        await self._remotes.change(change.context, change.name, spec)
+
+
+async def _all(steps: Iterable[Awaitable[None]]) -> None:
+    """Do all of them, then raise the first failure, so that nothing goes on behind the back of the caller."""
+    for result in await asyncio.gather(*steps, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result

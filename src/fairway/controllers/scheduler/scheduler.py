@@ -1,0 +1,226 @@
+"""The scheduler as a controller: hears of pods and nodes, decides who goes where, writes that down.
+
+What it decides counts at once, before it is written; when the write fails, it is taken back and the pod waits again.
+Deciding never waits for anything, so two decisions never count on the same room.
+
+Whoever makes pods in this process may ask for a node beforehand (`reserve`): a pod that would be bound at once is then
+made with its node, which saves a write and the wait for it.
+"""
+
+import asyncio
+from itertools import count
+from typing import Final
+
+from fairway.apis.core.node_views import DEFAULT_SCHEDULER, facts_of
+from fairway.apis.machinery.kind import Manifest
+from fairway.client.cluster import Cluster
+from fairway.client.informer import Key
+from fairway.client.recorder import Recorder
+from fairway.controllers.scheduler.capacity import Demand, best_node, demand_of, demand_of_new, explained
+from fairway.controllers.scheduler.ledger import Ledger, has_ended
+from fairway.controllers.scheduler.waiting import Rank, WaitingPod, WaitingPods
+from fairway.integrations.conditions import find, of, stamp, with_condition
+from fairway.integrations.workloads import controller_of
+from fairway.runtime.worker import Worker
+
+NAME: Final = DEFAULT_SCHEDULER
+"""The pods that ask for a scheduler of this name, which is what a pod does that asks for none, are ours."""
+
+_SCHEDULED: Final = "PodScheduled"
+_UNSCHEDULABLE: Final = "Unschedulable"
+_WRITES_AT_ONCE: Final = 64
+
+
+class Scheduler:
+    """Gives waiting pods to nodes."""
+
+    def __init__(self, cluster: Cluster, recorder: Recorder) -> None:
+        self._clock = cluster.clock
+        self._recorder = recorder
+        self._writer = cluster.writer(NAME)
+        self._ledger = Ledger()
+        self._waiting = WaitingPods()
+        self._arrivals = count()
+        self._bindings: dict[Key, tuple[str, str]] = {}
+        """Which pod, by its UID, goes to which node: what is decided and not written yet."""
+        self._unborn: dict[tuple[str, str], list[str]] = {}
+        """By the UID of an owner and a node, the places that are kept there for pods that it is making."""
+        self._born: set[str] = set()
+        """The UIDs of pods that have taken such a place and whose maker has not said so yet."""
+        self._stirred = asyncio.Event()
+        self._worker: Worker[Key] = Worker("scheduling", cluster.clock, self._carry_out, parallel=_WRITES_AT_ONCE)
+        self._pods = cluster.cache("pods")
+        self._nodes = cluster.cache("nodes")
+        self._pods.on_change(self._hear_pod)
+        self._nodes.on_change(self._hear_node)
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        await self._pods.synced.wait()
+        await self._nodes.synced.wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._worker.run())
+            group.create_task(self._decide_when_stirred())
+
+    def reserve(self, owner: str, pod: Manifest) -> str | None:
+        """The node for a pod that its owner is about to make, if it would get one at once.
+
+        It has to be followed by `settle`. Nobody is overtaken: whoever waits has been tried and fits nowhere.
+        """
+        if not self._waiting.are_settled or not _waits(pod):
+            return None
+        demand = demand_of_new(pod["spec"])
+        node = best_node(self._ledger.rooms(), demand)
+        if node is not None:
+            place = f"unborn-{next(self._arrivals)}"
+            self._ledger.place(place, node, demand)
+            self._unborn.setdefault((owner, node), []).append(place)
+        return node
+
+    def settle(self, owner: str, node: str, pod: Manifest | None) -> None:
+        """What became of a pod that got a place by `reserve`: it was made, or not."""
+        if pod is not None:
+            metadata = pod["metadata"]
+            place = f"{metadata['namespace']}/{metadata['name']}"
+            self._recorder.normal(pod, "Scheduled", f"Successfully assigned {place} to {node}")
+            if metadata["uid"] in self._born:
+                self._born.discard(metadata["uid"])
+                return
+        if self._ledger.release(self._taken_place(owner, node)):
+            self._there_is_more_room()
+
+    def _taken_place(self, owner: str, node: str) -> str:
+        """One of the places that are kept, kept no more; empty if there is none."""
+        places = self._unborn.get((owner, node))
+        if not places:
+            return ""
+        place = places.pop()
+        if not places:
+            del self._unborn[owner, node]
+        return place
+
+    def _hear_of_birth(self, pod: Manifest) -> None:
+        """A pod that comes with a node has the place that was kept for it, if one was."""
+        if self._unborn and pod["spec"].get("nodeName"):
+            owner = controller_of(pod)
+            place = "" if owner is None else self._taken_place(owner["uid"], pod["spec"]["nodeName"])
+            if place:
+                self._ledger.rename(place, pod["metadata"]["uid"])
+                self._born.add(pod["metadata"]["uid"])
+
+    def _hear_node(self, old: Manifest | None, new: Manifest | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        if self._ledger.set_node(name, facts_of(new) if new is not None else None):
+            self._there_is_more_room()
+
+    def _hear_pod(self, old: Manifest | None, new: Manifest | None) -> None:
+        pod = new or old or {}
+        uid = pod["metadata"]["uid"]
+        if old is None and new is not None:
+            self._hear_of_birth(new)
+        if self._ledger.release(uid) if new is None else self._ledger.hear(new):
+            self._there_is_more_room()
+        if new is None or not _waits(new):
+            self._waiting.remove(uid)
+        elif uid not in self._ledger:  # one that is there is being bound just now
+            self._line_up(new)
+
+    def _line_up(self, pod: Manifest) -> None:
+        metadata, spec = pod["metadata"], pod["spec"]
+        uid, generation = metadata["uid"], metadata.get("generation", 0)
+        known = self._waiting.get(uid)
+        if known is not None and known.generation == generation:
+            return
+        rank = Rank(-(spec.get("priority") or 0), metadata["creationTimestamp"], next(self._arrivals))
+        waiting = WaitingPod(uid, metadata["namespace"], metadata["name"], generation, rank, _told(pod))
+        self._waiting.add(waiting, demand_of(spec))
+        self._stirred.set()
+
+    def _there_is_more_room(self) -> None:
+        if len(self._waiting):
+            self._waiting.stir()
+            self._stirred.set()
+
+    async def _decide_when_stirred(self) -> None:
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            self._decide()
+
+    def _decide(self) -> None:
+        """Place whoever can be placed; note for the others why not."""
+        for line, pod in self._waiting.turns():
+            if line.blocked:
+                why = line.why
+            else:
+                node = best_node(self._ledger.rooms(), line.demand)
+                if node is not None:
+                    self._give(pod, node, line.demand)
+                    continue
+                why = explained(self._ledger.rooms(), line.demand)
+            for one in self._waiting.block(line, why):
+                self._worker.add((one.namespace, one.name))
+
+    def _give(self, pod: WaitingPod, node: str, demand: Demand) -> None:
+        key = pod.namespace, pod.name
+        self._waiting.remove(pod.uid)
+        self._ledger.place(pod.uid, node, demand)
+        self._bindings[key] = pod.uid, node
+        self._worker.add(key)
+
+    async def _carry_out(self, key: Key) -> None:
+        """Write down what is decided about a pod."""
+        binding = self._bindings.pop(key, None)
+        if binding is not None:
+            await self._bind(key, *binding)
+            return
+        pod = self._pods.get(*key)
+        if pod is None or not _waits(pod) or pod["metadata"]["uid"] in self._ledger:
+            return
+        waiting = self._waiting.get(pod["metadata"]["uid"])
+        if waiting is None:  # its binding failed
+            self._line_up(pod)
+        elif waiting.why != _told(pod):
+            await self._explain(pod, waiting.why)
+
+    async def _bind(self, key: Key, uid: str, node: str) -> None:
+        pod = self._pods.get(*key)
+        try:
+            if pod is not None and pod["metadata"]["uid"] == uid and _waits(pod):
+                await self._writer.bind(pod, node)
+                self._recorder.normal(pod, "Scheduled", f"Successfully assigned {key[0]}/{key[1]} to {node}")
+        finally:
+            self._take_back_unless_bound(key, uid)
+
+    def _take_back_unless_bound(self, key: Key, uid: str) -> None:
+        pod = self._pods.get(*key)
+        bound = pod is not None and pod["metadata"]["uid"] == uid and pod["spec"].get("nodeName")
+        if not bound and self._ledger.release(uid):
+            self._there_is_more_room()
+
+    async def _explain(self, pod: Manifest, why: str) -> None:
+        now = stamp(self._clock.now())
+        conditions = with_condition(of(pod), _SCHEDULED, "False", _UNSCHEDULABLE, why, now)
+        status = {"conditions": [{"lastProbeTime": None, **condition} for condition in conditions]}
+        await self._writer.patch("pods", pod, {"status": status}, subresource="status", locked=True)
+        self._recorder.warning(pod, "FailedScheduling", why)
+
+
+def _waits(pod: Manifest) -> bool:
+    """Whether a pod is to be given to a node by this scheduler."""
+    spec = pod["spec"]
+    return (
+        not spec.get("nodeName")
+        and spec.get("schedulerName", NAME) == NAME
+        and not spec.get("schedulingGates")
+        and "deletionTimestamp" not in pod["metadata"]
+        and not has_ended(pod)
+    )
+
+
+def _told(pod: Manifest) -> str:
+    """Why it waits, as its condition says."""
+    condition = find(pod, _SCHEDULED)
+    if condition is None or condition["status"] != "False" or condition.get("reason") != _UNSCHEDULABLE:
+        return ""
+    return str(condition.get("message") or "")

@@ -1,0 +1,132 @@
+"""Carries out what is due for Workloads, when it is due: one timer a Workload, none where time brings nothing."""
+
+import asyncio
+from typing import Final
+
+from fairway.admission.events import EvictionRequested
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.metadata import IN_USE_FINALIZER
+from fairway.client.cluster import Cluster
+from fairway.client.recorder import Recorder
+from fairway.controllers.configuration import ConfigurationSource
+from fairway.controllers.deciding import Queueing
+from fairway.controllers.workload.priorities import WORKLOADS, PriorityClasses
+from fairway.controllers.workload.steps import (
+    NOTHING,
+    Case,
+    Delete,
+    Finish,
+    Later,
+    LetGo,
+    Outcome,
+    RequestEviction,
+    at_a_glance,
+    decide,
+)
+from fairway.integrations.conditions import FINISHED, of, stamp, with_condition
+from fairway.runtime.worker import Worker
+
+_UNTIL_EVICTED_SECONDS: Final = 5.0
+"""When to ask again for an eviction that does not show: somebody else may have written first, and it was taken back."""
+
+Key = tuple[str, str]
+
+
+class WorkloadLifecycle:
+    """Watches over all Workloads."""
+
+    def __init__(
+        self, cluster: Cluster, queueing: Queueing, configuration: ConfigurationSource, recorder: Recorder
+    ) -> None:
+        self._clock = cluster.clock
+        self._queueing = queueing
+        self._configuration = configuration
+        self._recorder = recorder
+        self._writer = cluster.writer("fairway-lifecycle")
+        self._worker: Worker[Key] = Worker("workload lifecycle", self._clock, self._reconcile, parallel=8)
+        self._priorities = PriorityClasses(cluster)
+        self._workloads = cluster.cache(WORKLOADS)
+        self._workloads.on_change(self._changed)
+        configuration.on_change(lambda _: self._look_at_all())
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._worker.run())
+            group.create_task(self._priorities.run())
+
+    def _changed(self, _old: Manifest | None, new: Manifest | None) -> None:
+        """Most changes bring nothing to do, so that is found out here and now."""
+        if new is None:
+            return
+        found = at_a_glance(new, self._clock.now, self._configuration.value) or self._due(new)
+        if found is NOTHING:
+            return
+        key = (new["metadata"]["namespace"], new["metadata"]["name"])
+        if not isinstance(found, Later):
+            self._worker.add(key)
+        elif found.seconds is not None:
+            self._worker.add_after(key, found.seconds)
+
+    def _look_at_all(self) -> None:
+        for workload in self._workloads.items():
+            self._changed(None, workload)
+
+    def _due(self, workload: Manifest) -> Outcome:
+        return decide(Case(workload, self._clock.now(), self._configuration.value))
+
+    async def _reconcile(self, key: Key) -> float | None:
+        workload = self._workloads.get(*key)
+        if workload is None:
+            return None
+        match self._due(workload):
+            case Later(seconds=seconds):
+                return seconds
+            case Finish() as end:
+                await self._finish(workload, end)
+            case LetGo():
+                await self._let_go(workload)
+            case Delete(message=message):
+                await self._delete(workload, message)
+            case RequestEviction() as request:
+                self._request(workload, request)
+                return _UNTIL_EVICTED_SECONDS
+        return None
+
+    async def _finish(self, workload: Manifest, end: Finish) -> None:
+        ended = with_condition(
+            of(workload),
+            FINISHED,
+            "True",
+            end.reason,
+            end.message,
+            stamp(self._clock.now()),
+            workload["metadata"].get("generation"),
+        )
+        await self._writer.patch(
+            WORKLOADS, workload, {"status": {"conditions": ended}}, subresource="status", locked=True
+        )
+
+    async def _let_go(self, workload: Manifest) -> Manifest:
+        left = [one for one in workload["metadata"].get("finalizers") or () if one != IN_USE_FINALIZER]
+        return await self._writer.patch(WORKLOADS, workload, {"metadata": {"finalizers": left}}, locked=True)
+
+    async def _delete(self, workload: Manifest, message: str) -> None:
+        if IN_USE_FINALIZER in (workload["metadata"].get("finalizers") or ()):
+            workload = await self._let_go(workload)
+        await self._writer.delete(WORKLOADS, workload)
+        self._recorder.normal(workload, "Deleted", message)
+
+    def _request(self, workload: Manifest, request: RequestEviction) -> None:
+        if request.warning is not None:
+            self._recorder.warning(workload, *request.warning)
+        metadata = workload["metadata"]
+        self._queueing.tell(
+            EvictionRequested(
+                at=self._clock.now().timestamp(),
+                key=f"{metadata['namespace']}/{metadata['name']}",
+                reason=request.reason,
+                cause=request.cause,
+                message=request.message,
+            )
+        )

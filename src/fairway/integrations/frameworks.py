@@ -1,0 +1,8 @@
+"""Every job kind that the queue knows."""
+
+from typing import Final
+
+from fairway.integrations.batch_job import BatchJob
+from fairway.integrations.framework import Framework
+
+FRAMEWORKS: Final[tuple[Framework, ...]] = (BatchJob(),)

@@ -1,1 +1,0 @@
-"""What the API serves: every kind with its names, versions, schema, columns and rules, declared once."""

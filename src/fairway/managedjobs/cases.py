@@ -1,0 +1,118 @@
+"""One look at one job: what is asked for, what is remembered, what is seen, and when. The rules work on this."""
+
+import hashlib
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from fairway.managedjobs import recovery
+from fairway.managedjobs.instructions import Instruction, Notice, Plan, SetPriority
+from fairway.managedjobs.life import Attempt, Life, stamp
+from fairway.managedjobs.seeing import Job, Seen, SeenPod
+from fairway.managedjobs.states import FAILURES, Phase
+from fairway.managedjobs.tasks.task import Candidate, Task
+
+_HASH_LENGTH = 6
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    job: Job
+    life: Life
+    seen: Seen
+    now: datetime
+
+    @property
+    def stamp(self) -> datetime:
+        """Now, as a status keeps it."""
+        return stamp(self.now)
+
+    @property
+    def task(self) -> Task:
+        return self.job.task(self.life.task)
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.job.candidate(self.life.task, self.life.candidate)
+
+    @property
+    def base_priority(self) -> int | None:
+        """The Workload's `spec.priority`: without aging. It stays as it is while the class that it comes from is
+        missing; `None` if it was never known.
+        """
+        if self.seen.base_priority is not None:
+            return self.seen.base_priority
+        if self.seen.workload is not None:
+            return self.seen.workload.priority
+        if self.life.priority is None:
+            return None
+        return self.life.priority - recovery.earned_priority(self.job, 0, self.life.preemptions)
+
+    @property
+    def earned(self) -> int:
+        """What aging adds to it."""
+        return self.earned_after(self.life.preemptions)
+
+    def earned_after(self, preemptions: int) -> int:
+        return recovery.earned_priority(self.job, self.base_priority or 0, preemptions)
+
+    @property
+    def priority(self) -> int | None:
+        """The priority by which the job queues and is protected, as its status shows it."""
+        base = self.base_priority
+        return None if base is None else base + self.earned
+
+    def pods_of(self, attempt: Attempt) -> list[SeenPod]:
+        """Head first."""
+        found = [pod for pod in self.seen.pods if (pod.task, pod.attempt) == (attempt.task, attempt.attempt)]
+        return sorted(found, key=lambda pod: pod.rank)
+
+    def strays(self) -> list[SeenPod]:
+        """Pods that belong to no live attempt."""
+        live = self.life.live_attempt
+        mine = (None, None) if live is None else (live.task, live.attempt)
+        return [pod for pod in self.seen.pods if (pod.task, pod.attempt) != mine]
+
+    def set_priority(self) -> tuple[Instruction, ...]:
+        """What makes the Workload follow the priority; nothing if it does."""
+        workload, wanted = self.seen.workload, self.base_priority
+        if workload is None or workload.finished or wanted is None:
+            return ()
+        named, held = self.seen.priority_class, workload.priority_class
+        # A class cannot be given to who holds quota, nor taken away; it can be another one.
+        renamed = (
+            self.seen.base_priority is not None and named != held and not (workload.reserved and "" in {named, held})
+        )
+        if renamed or (workload.priority, workload.earned) != (wanted, self.earned):
+            return (SetPriority(priority=wanted, earned=self.earned),)
+        return ()
+
+
+def seconds_between(since: datetime | None, until: datetime) -> int:
+    """Whole seconds, never below zero: clocks are set back now and then."""
+    return 0 if since is None else max(0, int((until - since).total_seconds()))
+
+
+def later(since: datetime, seconds: float) -> datetime:
+    return since + timedelta(seconds=seconds)
+
+
+def ended(case: Case, life: Life, phase: Phase, reason: str, message: str) -> Plan:
+    """The job is over."""
+    life = life.moved(phase, reason, message).having(ended_at=case.stamp, running_since=None, queued_at=None)
+    text = message or {Phase.SUCCEEDED: "all tasks are done"}.get(phase, reason)
+    return Plan(
+        life=life, tell=(Notice(reason=phase.title().replace("_", ""), message=text, warning=phase in FAILURES),)
+    )
+
+
+def suffix_of(life: Life) -> str:
+    """What tells the Workloads of one job apart: task, candidate and round, where they are not the first."""
+    parts = (("t", life.task), ("c", life.candidate), ("r", life.observed_retry))
+    return "".join(f"-{letter}{number}" for letter, number in parts if number)
+
+
+def remote_name(job: Job, life: Life) -> str:
+    """What the job is called at another server: always the same for the same task, candidate and round."""
+    full = f"{job.name}{suffix_of(life)}"
+    digest = hashlib.sha1(f"{job.uid}{full}".encode(), usedforsecurity=False).hexdigest()[:_HASH_LENGTH]
+    return f"{full[: 63 - 1 - _HASH_LENGTH].rstrip('-')}-{digest}"

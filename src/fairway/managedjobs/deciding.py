@@ -1,0 +1,150 @@
+"""The state machine of a managed job: what is seen in, what comes next out.
+
+    plan = step(job, life, seen, now)
+
+The rules are asked in order; the first that has something to say decides. Whoever carries the plan out asks again until
+there is nothing left to do. A rule that answers with an empty plan says: wait, something will happen by itself.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from fairway.managedjobs import elsewhere, running, waiting
+from fairway.managedjobs.cases import Case, ended
+from fairway.managedjobs.instructions import (
+    DeleteWorkload,
+    FinishWorkload,
+    Instruction,
+    LetGoOfPods,
+    Notice,
+    Plan,
+    StopPods,
+)
+from fairway.managedjobs.life import QUEUED, Life
+from fairway.managedjobs.seeing import Job, Seen
+from fairway.managedjobs.states import FINAL, Cause, Outcome, Phase
+
+Rule = Callable[[Case], Plan | None]
+
+
+def step(job: Job, life: Life, seen: Seen, now: datetime) -> Plan:
+    """What comes next."""
+    case = Case(job=job, life=life, seen=seen, now=now)
+    for rule in RULES:
+        plan = rule(case)
+        if plan is not None:
+            return _noted(case, plan)
+    return _noted(case, Plan())
+
+
+def _noted(case: Case, plan: Plan) -> Plan:
+    """The same, with what was heard of the job's user."""
+    job, life = case.job, plan.life or case.life
+    # A live job has nothing to retry, and what is asked of it now does not count when it has ended.
+    retry = max(job.retry, life.observed_retry) if _is_going(life) else life.observed_retry
+    noted = life.having(observed_generation=job.generation, observed_retry=retry)
+    return msgspec.structs.replace(plan, life=None if noted == case.life else noted)
+
+
+def _is_going(life: Life) -> bool:
+    return life.phase not in FINAL and life.phase is not Phase.CANCELLING
+
+
+def beginning_again(case: Case) -> Plan | None:
+    """An ended job whose user asks for it goes back to the task at which it ended."""
+    job, life = case.job, case.life
+    if not life.is_final or job.retry <= life.observed_retry or job.cancel:
+        return None
+    task = 0 if life.phase is Phase.SUCCEEDED else life.task
+    life = life.moved(Phase.PENDING, QUEUED, "").having(
+        task=task,
+        attempt=life.attempt if task == life.task else life.last_attempt(task),
+        candidate=0,
+        infra=job.candidate(task, 0).infra,
+        cause=Cause.RETRY.value,
+        workload="",
+        held=False,
+        submitted_at=case.stamp,
+        queued_at=None,
+        ended_at=None,
+        restarts_on_errors=0,
+        task_ran_seconds=0,
+        passed=(),
+        remote=None,
+        observed_retry=job.retry,
+    )
+    return Plan(life=life, tell=(Notice(reason="Retried", message="begins again, as its user asked"),))
+
+
+def tidying(case: Case) -> Plan | None:
+    """An ended job leaves no pods and no quota behind; there is nothing else to do for it."""
+    life, workload = case.life, case.seen.workload
+    if not life.is_final:
+        return None
+    do: list[Instruction] = list(_cleared(case))
+    if workload is not None and not workload.finished and not workload.deleting:
+        if life.phase is Phase.CANCELLED and not workload.reserved:
+            do.append(DeleteWorkload(name=workload.name))
+        elif all(pod.is_over for pod in case.seen.pods):
+            done = life.phase is Phase.SUCCEEDED
+            message = life.message or ("Job finished successfully" if done else life.reason)
+            do.append(FinishWorkload(name=workload.name, succeeded=done, message=message))
+    return Plan(do=tuple(do))
+
+
+def clearing(case: Case) -> Plan | None:
+    """Nothing is left of attempts and candidates that are over."""
+    do = _cleared(case)
+    return Plan(do=do) if do else None
+
+
+def _cleared(case: Case) -> tuple[Instruction, ...]:
+    do: list[Instruction] = []
+    strays = case.strays()
+    told = tuple(pod.name for pod in strays if not pod.deleting and not pod.is_over)
+    over = tuple(pod.name for pod in strays if pod.is_over and (pod.kept or not pod.deleting))
+    if told:
+        do.append(StopPods(names=told, message="its attempt is over"))
+    if over:
+        do.append(LetGoOfPods(names=over))
+    do += [DeleteWorkload(name=name) for name in case.seen.others]
+    return tuple(do)
+
+
+def cancelling(case: Case) -> Plan | None:
+    """A job that waits is cancelled at once; one that has pods, or is elsewhere, once they have ended."""
+    life = case.life
+    attempt, asked = life.live_attempt, life.phase is Phase.CANCELLING
+    if not case.job.cancel and not asked:
+        return None
+    if attempt is None and life.remote is None:
+        return ended(case, life, Phase.CANCELLED, Outcome.CANCELLED, "cancelled by its user")
+    if asked:
+        return None
+    life = life.moved(Phase.CANCELLING, "Cancelling", "cancelled by its user; waits for its pods to end")
+    if attempt is not None and not attempt.stopping:
+        life = life.with_attempt(stopping=Outcome.CANCELLED.value, message="cancelled by its user")
+    return Plan(life=life, tell=(Notice(reason="Cancelling", message="cancelled by its user"),))
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    beginning_again,
+    tidying,
+    clearing,
+    cancelling,
+    running.stopping,
+    running.living,
+    waiting.unreadable,
+    waiting.refused,
+    waiting.placed,
+    elsewhere.delegated,
+    waiting.releasing,
+    waiting.prioritised,
+    waiting.held,
+    waiting.queueing,
+    waiting.beginning,
+    waiting.moving_on,
+)

@@ -1,0 +1,188 @@
+"""The rules of a job that another server does the work of: it is made there, followed, and what comes of it is shown
+here as if it had happened here.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from fairway.managedjobs import waiting
+from fairway.managedjobs.cases import Case, ended, remote_name
+from fairway.managedjobs.instructions import ChangeRemote, Delegate, Notice, Plan
+from fairway.managedjobs.life import HELD, MOST_ATTEMPTS, Attempt, Life, Remote
+from fairway.managedjobs.running import next_task
+from fairway.managedjobs.seeing import SeenRemote
+from fairway.managedjobs.states import FAILURES, Cause, Outcome, Phase
+
+DELEGATED: Final = "Delegated"
+_WAITS: Final = frozenset({Phase.PENDING, Phase.RECOVERING})
+
+
+def delegated(case: Case) -> Plan | None:
+    """Everything about a job whose candidate is elsewhere."""
+    life, remote = case.life, case.seen.remote
+    if not life.infra:
+        return None
+    if remote is None or not remote.context_known:
+        return waiting.passed_over(
+            case, waiting.UNKNOWN_CONTEXT, f"the server's kubeconfig has no context {life.infra!r}"
+        )
+    if case.seen.refused and life.remote is not None and not life.remote.uid:
+        return waiting.passed_over(case, waiting.REFUSED, case.seen.refused)
+    if life.remote is None:
+        return _handed_over(case)
+    if not life.remote.uid or (remote.known and not remote.uid):
+        return _unanswered(case, remote)
+    if not remote.known:
+        return Plan()
+    return _passed_on(case, remote) or _mirrored(case, remote)
+
+
+def _handed_over(case: Case) -> Plan:
+    life = case.life
+    if life.phase is Phase.CANCELLING:
+        return ended(case, life, Phase.CANCELLED, Outcome.CANCELLED, "cancelled by its user")
+    if case.job.hold:
+        return waiting.held(case) or Plan()
+    name = remote_name(case.job, life)
+    remote = Remote(
+        name=name,
+        attempt=life.attempt,
+        recoveries=life.recoveries,
+        preemptions=life.preemptions,
+        restarts_on_errors=life.restarts_on_errors,
+        ran_seconds=life.ran_seconds,
+    )
+    said = f"handed to {life.infra} as {name}"
+    life = life.having(
+        remote=remote,
+        reason=DELEGATED,
+        message=said,
+        priority=case.priority,
+        submitted_at=life.submitted_at or case.job.created_at,
+        queued_at=life.queued_at or case.stamp,
+    )
+    do = Delegate(context=life.infra, name=name)
+    return Plan(life=life, do=(do,), tell=(Notice(reason=DELEGATED, message=said),))
+
+
+def _unanswered(case: Case, seen: SeenRemote) -> Plan:
+    """The other server has not said that it has the job, or says that it has it no more."""
+    life = case.life
+    if life.remote is None:
+        raise ValueError("only a job that was handed over can be waited for")
+    if seen.uid:
+        return Plan(life=life.having(remote=msgspec.structs.replace(life.remote, uid=seen.uid)))
+    if life.phase is Phase.CANCELLING:
+        return ended(case, life.withdrawn(), Phase.CANCELLED, Outcome.CANCELLED, "cancelled by its user")
+    if not life.remote.uid:
+        waited = None if waiting.is_settled(case) else waiting.timed_out(case)
+        if waited is not None and not waited.is_empty:
+            return waited
+        do = Delegate(context=life.infra, name=life.remote.name)
+        return Plan(do=(do,), again_at=None if waited is None else waited.again_at)
+    said = f"the job is gone from {life.infra}"
+    if not case.job.recover:
+        return ended(case, life.having(remote=None), Phase.FAILED, Outcome.LOST, said)
+    back = Phase.RECOVERING if life.phase in {Phase.RUNNING, Phase.RECOVERING} else Phase.PENDING
+    life = life.moved(back, Outcome.LOST, said).having(
+        remote=None, recoveries=life.recoveries + 1, cause=Cause.LOST.value, queued_at=case.stamp, running_since=None
+    )
+    return Plan(life=_all_ended(case, life), tell=(Notice(reason=Outcome.LOST, message=said, warning=True),))
+
+
+def _passed_on(case: Case, remote: SeenRemote) -> Plan | None:
+    """What its user says here is said there."""
+    life, job = case.life, case.job
+    if life.remote is None:
+        return None
+    cancel = True if life.phase is Phase.CANCELLING and not remote.cancel else None
+    hold = job.hold if job.hold != remote.hold else None
+    base = case.seen.base_priority
+    priority = base if base is not None and base != remote.priority else None
+    if cancel is None and hold is None and priority is None:
+        return None
+    change = ChangeRemote(context=life.infra, name=life.remote.name, cancel=cancel, hold=hold, priority=priority)
+    return Plan(do=(change,))
+
+
+def _mirrored(case: Case, remote: SeenRemote) -> Plan:
+    """The job there, as the job here shows it."""
+    try:
+        there = msgspec.convert(remote.status, Life)
+    except msgspec.ValidationError as error:
+        life = case.life.having(message=f"what {case.life.infra} says of it cannot be read: {error}")
+        return Plan(life=None if life == case.life else life)
+    life = _counted(case, there)
+    if there.is_final:
+        return _ended_there(case, life, there)
+    if life.phase is Phase.CANCELLING:
+        return Plan(life=None if life == case.life else life)
+    phase = there.phase
+    if phase is Phase.PENDING and life.phase in _WAITS:
+        phase = life.phase
+    if phase in {Phase.STARTING, Phase.PENDING} and life.phase in {Phase.RUNNING, Phase.RECOVERING}:
+        phase = Phase.RECOVERING
+    if phase is Phase.RECOVERING and life.phase in {Phase.PENDING, Phase.STARTING}:
+        life = life.moved(Phase.RUNNING)
+    elif phase is Phase.CANCELLING:
+        phase = life.phase  # cancelled there by somebody: how it ends will show
+    reason = there.reason or (DELEGATED if there.attempt == 0 else "")
+    life = life.moved(phase, HELD if case.job.hold else reason, there.message or life.message)
+    if there.attempt == 0 and not case.job.hold and not waiting.is_settled(case):
+        waited = waiting.timed_out(case)
+        if waited is not None and not waited.is_empty:
+            return waited
+        again = None if waited is None else waited.again_at
+        return Plan(life=None if life == case.life else life, again_at=again)
+    return Plan(life=None if life == case.life else life)
+
+
+def _counted(case: Case, there: Life) -> Life:
+    """The counts and attempts of before, and those of there."""
+    life, before = case.life, case.life.remote
+    if before is None:
+        raise ValueError("only a job that was handed over is mirrored")
+    own = tuple(one for one in life.attempts if one.task != life.task or one.attempt <= before.attempt)
+    theirs = tuple(_as_ours(one, before.attempt, life) for one in there.attempts)
+    ran = max(life.ran_seconds, before.ran_seconds + there.ran_seconds)
+    return life.having(
+        attempt=max(life.attempt, before.attempt + there.attempt),
+        attempts=(*own, *theirs)[-MOST_ATTEMPTS:],
+        recoveries=max(life.recoveries, before.recoveries + there.recoveries),
+        preemptions=max(life.preemptions, before.preemptions + there.preemptions),
+        restarts_on_errors=before.restarts_on_errors + there.restarts_on_errors,
+        ran_seconds=ran,
+        task_ran_seconds=there.task_ran_seconds,
+        started_at=life.started_at or there.started_at,
+        running_since=there.running_since,
+        queued_at=life.queued_at if there.attempt == 0 else None,
+        priority=there.priority if there.priority is not None else life.priority,
+        cause=there.cause or life.cause,
+    )
+
+
+def _as_ours(attempt: Attempt, before: int, life: Life) -> Attempt:
+    changes: dict[str, Any] = {"task": life.task, "attempt": before + attempt.attempt, "infra": life.infra}
+    if before and attempt.attempt == 1:
+        changes["cause"] = life.cause
+    return msgspec.structs.replace(attempt, **changes)
+
+
+def _ended_there(case: Case, life: Life, there: Life) -> Plan:
+    if life.phase is Phase.CANCELLING:
+        return ended(case, life, Phase.CANCELLED, Outcome.CANCELLED, "cancelled by its user")
+    if there.phase is Phase.SUCCEEDED and life.task + 1 < len(case.job.tasks):
+        return next_task(case, life.moved(Phase.RUNNING))
+    if there.phase in FAILURES and life.phase is Phase.PENDING and there.attempt:
+        life = life.moved(Phase.STARTING)
+    return ended(case, life, there.phase, there.reason, there.message)
+
+
+def _all_ended(case: Case, life: Life) -> Life:
+    """Attempts that were under way there are over."""
+    over = tuple(
+        msgspec.structs.replace(one, ended_at=case.stamp, outcome=Outcome.LOST.value) if one.is_live else one
+        for one in life.attempts
+    )
+    return life.having(attempts=over)

@@ -1,0 +1,101 @@
+"""What the state machine wants done. Each can be done twice, and is safe to be left undone: whoever was killed in
+between looks again and comes to the same.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from fairway.managedjobs.life import Life
+
+
+class Instruction(Struct, frozen=True, kw_only=True):
+    """Something to be done, in the order in which it is said."""
+
+
+class MakeWorkload(Instruction, frozen=True, kw_only=True):
+    """Queue for the job's task and candidate, under the name that the status has."""
+
+    priority: int
+    earned: int = 0
+
+
+class SetPriority(Instruction, frozen=True, kw_only=True):
+    """Give the Workload its base priority and what aging earned on top of it."""
+
+    priority: int
+    earned: int = 0
+
+
+class SetActive(Instruction, frozen=True, kw_only=True):
+    active: bool
+
+
+class ReleaseQuota(Instruction, frozen=True, kw_only=True):
+    """Nothing runs any more: the evicted Workload goes back to its queue."""
+
+
+class FinishWorkload(Instruction, frozen=True, kw_only=True):
+    name: str
+    succeeded: bool
+    message: str
+
+
+class DeleteWorkload(Instruction, frozen=True, kw_only=True):
+    name: str
+
+
+class StartPods(Instruction, frozen=True, kw_only=True):
+    """Make those pods of the live attempt that are not there."""
+
+
+class StopPods(Instruction, frozen=True, kw_only=True):
+    """Tell these pods to end."""
+
+    names: tuple[str, ...]
+    message: str
+
+
+class LetGoOfPods(Instruction, frozen=True, kw_only=True):
+    """Nothing of these pods runs, and how they ended is written down: they may go."""
+
+    names: tuple[str, ...]
+
+
+class Delegate(Instruction, frozen=True, kw_only=True):
+    """Make the job that the status names at another server."""
+
+    context: str
+    name: str
+
+
+class ChangeRemote(Instruction, frozen=True, kw_only=True):
+    context: str
+    name: str
+    hold: bool | None = None
+    cancel: bool | None = None
+    priority: int | None = None
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """Something to tell people, as an Event."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What comes next: first the status, then what it stands for."""
+
+    life: Life | None = None
+    """The status to be written; nothing if it stays as it is."""
+
+    do: tuple[Instruction, ...] = ()
+    tell: tuple[Notice, ...] = ()
+    again_at: datetime | None = None
+    """When time alone may change something."""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.life is None and not self.do

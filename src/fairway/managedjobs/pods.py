@@ -1,0 +1,274 @@
+"""The pods of a managed job: the template that is queued, and the pods of one attempt.
+
+The template says what admission and placement need to know, and no more: jobs wait by the thousand, and what they will
+run is in the job itself. Scripts, variables and names come with the attempt. Results share nothing with what they are
+made from.
+"""
+
+import hashlib
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from fairway.apis.machinery.kind import Manifest
+from fairway.errors import ValidationError
+from fairway.integrations import injection
+from fairway.integrations.injection import PodSetInfo
+from fairway.integrations.workloads import copied, owner_reference
+from fairway.managedjobs import environment, scripts
+from fairway.managedjobs.environment import Attempt
+from fairway.managedjobs.podconfig import RUN, layered, required_terms, wrong_part
+from fairway.managedjobs.tasks.task import Candidate, Files, Task
+
+JOB: Final = "fairway.dev/job"
+JOB_ID: Final = "fairway.dev/job-id"
+TASK: Final = "fairway.dev/task"
+ATTEMPT: Final = "fairway.dev/attempt"
+RANK: Final = "fairway.dev/rank"
+KEEP_LOGS: Final = "fairway.dev/keep-logs"
+
+FILES: Final = "files"
+SETUP: Final = "setup"
+
+GPU: Final = "nvidia.com/gpu"
+ACCELERATOR: Final = "skypilot.co/accelerator"
+"""The label by which SkyPilot knows what GPUs a node has."""
+
+GRACE_SECONDS: Final = 30
+
+_NO_IMAGE: Final = "local"
+"""A container must have an image; none is used here."""
+
+_FRAME: Final[Manifest] = {"spec": {"containers": [{"name": RUN}]}}
+"""Below everything: the main container comes first, whatever a `pod_config` calls it."""
+
+_QUEUE_PREFIX: Final = "kueue.x-k8s.io/"
+_TOPOLOGY_PREFIX: Final = "kueue.x-k8s.io/podset-"
+_LONGEST_NAME: Final = 63
+_HASH_LENGTH: Final = 8
+_LIKE_A_PIPELINE: Final = re.compile(r"-t\d+$")
+
+_FOR_FILES: Final = ("image", "imagePullPolicy", "securityContext", "volumeMounts", "workingDir")
+_FOR_SETUP: Final = (*_FOR_FILES, "env", "envFrom", "resources", "volumeDevices")
+"""What the containers before have of the main one: to the task it is one place."""
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    """Directories of the machine where pods find what outlives them."""
+
+    archives: str
+    """`<namespace>/<sha256>.tar.gz` below it."""
+
+    checkpoints: str
+    """`<uid of the job>/<task index>/` below it."""
+
+
+def pod_template(job: Manifest, task: Task, task_index: int, candidate: Candidate) -> Manifest:
+    """What the pods of a task ask for, for the pod set of its Workload; `ValidationError` if a `pod_config` is wrong.
+
+    Labels of the queue are left out: not these pods but their job is in the queue.
+    """
+    _check_pod_configs(job, task, task_index)
+    template = layered((_FRAME, job["spec"].get("podConfig") or {}, task.pod_config, _wanted(task, candidate)))
+    metadata, spec = template.get("metadata") or {}, template["spec"]
+    spec.setdefault("terminationGracePeriodSeconds", GRACE_SECONDS)
+    main = _main_of(spec)
+    main.setdefault("image", _NO_IMAGE)
+    for field in ("command", "args", "restartPolicy", "restartPolicyRules"):
+        main.pop(field, None)
+    if candidate.accelerators:
+        _require_accelerator(spec, candidate)
+    before = [_beside(main, FILES, _FOR_FILES)] if task.files else []
+    before += [_beside(main, SETUP, _FOR_SETUP)] if task.setup else []
+    if before:
+        spec["initContainers"] = [*(spec.get("initContainers") or ()), *before]
+    kept = {
+        "labels": {k: v for k, v in (metadata.get("labels") or {}).items() if not k.startswith(_QUEUE_PREFIX)},
+        "annotations": {
+            k: v
+            for k, v in (metadata.get("annotations") or {}).items()
+            if k.startswith(_TOPOLOGY_PREFIX) or not k.startswith(_QUEUE_PREFIX)
+        },
+    }
+    return {"metadata": {field: values for field, values in kept.items() if values}, "spec": spec}
+
+
+def attempt_pods(
+    job: Manifest,
+    template: Manifest,
+    *,
+    task: Task,
+    task_index: int,
+    attempt: int,
+    cause: str,
+    info: PodSetInfo | None,
+    places: Places,
+) -> list[Manifest]:
+    """The pods of one attempt, head first; `info` is what admission adds, and `InjectionConflict` if it cannot."""
+    template = copied(template)
+    if info is not None:
+        injection.inject(template, info)
+    told = Attempt(
+        job=job,
+        task=task,
+        task_index=task_index,
+        number=attempt,
+        cause=cause,
+        cluster=group_name(job, task_index, attempt),
+        gpus=_gpus(template),
+        checkpoints=checkpoint_directory(job, task_index, places),
+    )
+    return [_pod(told, template, rank, places) for rank in range(task.num_nodes)]
+
+
+def checkpoint_directory(job: Manifest, task_index: int, places: Places) -> str:
+    """Where a task keeps what its next attempt goes on from."""
+    return f"{places.checkpoints}/{job['metadata']['uid']}/{task_index}"
+
+
+def group_name(job: Manifest, task_index: int, attempt: int) -> str:
+    """What the pods of an attempt are called in common: `train-7-1`, in a pipeline `train-7-t0-1`."""
+    return _shortened(job, _attempt_suffix(job, task_index, attempt))
+
+
+def pod_name(job: Manifest, task_index: int, attempt: int, rank: int) -> str:
+    """`train-7-1-head`, `train-7-1-worker1` …"""
+    role = f"worker{rank}" if rank else "head"
+    return _shortened(job, f"{_attempt_suffix(job, task_index, attempt)}-{role}")
+
+
+def _check_pod_configs(job: Manifest, task: Task, task_index: int) -> None:
+    wrong = []
+    if job["spec"].get("podConfig"):
+        wrong += wrong_part(job["spec"]["podConfig"], "spec.podConfig")
+    if task.pod_config:
+        wrong += wrong_part(task.pod_config, f"spec.tasks[{task_index}].config.kubernetes.pod_config")
+    if wrong:
+        raise ValidationError("ManagedJob", job["metadata"]["name"], wrong)
+
+
+def _main_of(spec: Manifest) -> Manifest:
+    main: Manifest = next(container for container in spec["containers"] if container["name"] == RUN)
+    return main
+
+
+def _wanted(task: Task, candidate: Candidate) -> Manifest:
+    """What the task says, and a `pod_config` cannot change."""
+    main: Manifest = {"name": RUN, "resources": _resources(candidate)}
+    if candidate.image:
+        main["image"] = candidate.image
+    spec: Manifest = {"restartPolicy": "Never", "containers": [main]}
+    if task.service_account:
+        spec["serviceAccountName"] = task.service_account
+    return {"metadata": {"labels": candidate.labels}, "spec": spec}
+
+
+def _resources(candidate: Candidate) -> Manifest:
+    """Requests, as SkyPilot has them; limits only for GPUs, which Kubernetes gives in no other way."""
+    gpus = {GPU: str(candidate.gpus)} if candidate.gpus else {}
+    requests = {"cpu": candidate.cpus, "memory": candidate.memory}
+    resources: Manifest = {"requests": {name: amount for name, amount in requests.items() if amount} | gpus}
+    if gpus:
+        resources["limits"] = dict(gpus)
+    return resources
+
+
+def _require_accelerator(spec: Manifest, candidate: Candidate) -> None:
+    """A node with one of the models, or one of which nobody has said what it has; in place."""
+    models = list(dict.fromkeys(name.lower() for name in candidate.accelerators))
+    terms: list[Manifest] = [
+        {"matchExpressions": [{"key": ACCELERATOR, "operator": "In", "values": models}]},
+        {"matchExpressions": [{"key": ACCELERATOR, "operator": "DoesNotExist"}]},
+    ]
+    required = (
+        spec.setdefault("affinity", {})
+        .setdefault("nodeAffinity", {})
+        .setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    )
+    required["nodeSelectorTerms"] = required_terms(required.get("nodeSelectorTerms") or [], terms)
+
+
+def _beside(main: Manifest, name: str, fields: tuple[str, ...]) -> Manifest:
+    shared: Manifest = copied({field: main[field] for field in fields if field in main})
+    return {"name": name} | shared
+
+
+def _gpus(template: Manifest) -> int:
+    resources = _main_of(template["spec"]).get("resources") or {}
+    return int((resources.get("limits") or {}).get(GPU) or 0)
+
+
+def _pod(told: Attempt, template: Manifest, rank: int, places: Places) -> Manifest:
+    job, metadata, spec = told.job, template.get("metadata") or {}, copied(template["spec"])
+    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
+        _fill(container, told, rank, places)
+    labels = {
+        JOB: job["metadata"]["name"],
+        JOB_ID: str(job["spec"].get("id", 0)),
+        TASK: str(told.task_index),
+        ATTEMPT: str(told.number),
+        RANK: str(rank),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(job, told.task_index, told.number, rank),
+            "namespace": job["metadata"]["namespace"],
+            "labels": (metadata.get("labels") or {}) | labels,
+            "annotations": (metadata.get("annotations") or {}) | {KEEP_LOGS: "true"},
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": spec,
+    }
+
+
+def _fill(container: Manifest, told: Attempt, rank: int, places: Places) -> None:
+    """Give one of our containers its command and its variables; in place."""
+    task, secret = told.task, told.job["spec"].get("secretName", "")
+    own_home = _has_own_home(task)
+    if container["name"] == RUN:
+        together = task.num_nodes > 1 and bool(task.setup)
+        container["command"] = scripts.run_command(task.run, own_home=own_home, together=together)
+        ours = environment.run_variables(told, rank)
+    elif container["name"] == SETUP and task.setup:
+        container["command"] = scripts.setup_command(task.setup, own_home=own_home)
+        ours = environment.setup_variables(told, rank)
+    elif container["name"] == FILES and task.files:
+        archives = f"{places.archives}/{told.job['metadata']['namespace']}"
+        container["command"] = scripts.files_command(
+            (f"{archives}/{files.archive}.tar.gz", _target(files, task)) for files in task.files
+        )
+        return
+    else:
+        return
+    container["env"] = environment.declared(ours, task, secret, container.get("env"))
+
+
+def _is_at_home(files: Files) -> bool:
+    return files.path.partition("/")[0] == "~"
+
+
+def _has_own_home(task: Task) -> bool:
+    return "HOME" not in task.envs and any(map(_is_at_home, task.files))
+
+
+def _target(files: Files, task: Task) -> str:
+    home = task.envs.get("HOME", scripts.OWN_HOME)
+    return home + files.path.removeprefix("~") if _is_at_home(files) else files.path
+
+
+def _attempt_suffix(job: Manifest, task_index: int, attempt: int) -> str:
+    return f"-t{task_index}-{attempt}" if len(job["spec"]["tasks"]) > 1 else f"-{attempt}"
+
+
+def _shortened(job: Manifest, suffix: str) -> str:
+    """The job's name with a suffix: as it is, if that fits and no pipeline's pods could be called the same."""
+    name: str = job["metadata"]["name"]
+    taken_for_another = len(job["spec"]["tasks"]) == 1 and _LIKE_A_PIPELINE.search(name)
+    if len(name) + len(suffix) <= _LONGEST_NAME and not taken_for_another:
+        return name + suffix
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_LENGTH]
+    kept = name[: _LONGEST_NAME - len(suffix) - _HASH_LENGTH - 1].rstrip("-")
+    return f"{kept}-{digest}{suffix}"

@@ -1,0 +1,256 @@
+"""The rules of a live attempt: how it gets its pods, what it shows, why it stops, how it ended.
+
+An attempt is in the status before its pods exist. It is stopped in two steps: first the status says why, then its pods
+are told to end; once nothing of them runs, how it ended is written, and only then may the pods go. What the pods did in
+between counts: a task that was done before it heard that it had to stop is done.
+"""
+
+from typing import Final
+
+from fairway.managedjobs import recovery
+from fairway.managedjobs.cases import Case, ended, later, seconds_between
+from fairway.managedjobs.instructions import (
+    FinishWorkload,
+    Instruction,
+    LetGoOfPods,
+    Notice,
+    Plan,
+    SetActive,
+    StartPods,
+    StopPods,
+)
+from fairway.managedjobs.life import HELD, QUEUED, Attempt, Life, PodRef
+from fairway.managedjobs.seeing import PodState, SeenPod
+from fairway.managedjobs.states import CAUSE_AFTER, PHASE_AFTER, Cause, Outcome, Phase
+
+PREEMPTED: Final = "Preempted"
+SETUP: Final = "setup"
+FILES: Final = "files"
+
+_OWN_FAILURES: Final = {SETUP: Outcome.SETUP_FAILED, FILES: Outcome.FILES_FAILED}
+_TAKEN_AWAY: Final = frozenset({Outcome.PREEMPTED, Outcome.EVICTED, Outcome.HELD})
+_WAYS_BACK: Final = "; `fairway jobs launch` makes jobs that come back"
+
+
+def stopping(case: Case) -> Plan | None:
+    """An attempt that is being stopped: wait for its pods, then write down how it ended."""
+    attempt = case.life.live_attempt
+    if attempt is None or not attempt.stopping:
+        return None
+    pods = case.pods_of(attempt)
+    do: list[Instruction] = []
+    workload = case.seen.workload
+    if attempt.stopping == Outcome.HELD and case.job.hold and workload is not None and workload.active:
+        do.append(SetActive(active=False))
+    told = tuple(pod.name for pod in pods if not pod.deleting and not pod.is_over)
+    if told:
+        do.append(StopPods(names=told, message=attempt.message))
+    if do or not all(pod.is_over for pod in pods):
+        return Plan(do=tuple(do))
+    return _closed(case, attempt, *_how_it_ended(attempt, pods))
+
+
+def living(case: Case) -> Plan | None:
+    """An attempt that goes on, unless something speaks against it."""
+    attempt = case.life.live_attempt
+    if attempt is None:
+        return None
+    pods = case.pods_of(attempt)
+    over = _judged(case, attempt, pods) or _taken_away(case)
+    if over is not None:
+        return over
+    if len(pods) < case.task.num_nodes:
+        gone = [one.name for one in attempt.pods if one.name not in {pod.name for pod in pods}]
+        # All of them ran: one that is not there any more must not be made again as if it had not.
+        return _stop(case, Outcome.LOST, f"pod {gone[0]} is gone") if gone else Plan(do=(StartPods(),))
+    longest = _outlived(case)
+    if isinstance(longest, Plan):
+        return longest
+    return _shown(case, attempt, pods, longest)
+
+
+def _judged(case: Case, attempt: Attempt, pods: list[SeenPod]) -> Plan | None:
+    """What the pods themselves say of the attempt."""
+    if case.job.unreadable:
+        return _stop(case, Outcome.UNREADABLE, case.job.unreadable)
+    failed = [pod for pod in pods if pod.state is PodState.FAILED]
+    lost = [pod for pod in pods if pod.state in {PodState.LOST, PodState.STOPPED} or (pod.deleting and not pod.is_over)]
+    if lost:
+        return _stop(case, Outcome.LOST, _lost_message(lost[0]))
+    if failed:
+        return _stop(case, *_failure(failed))
+    if len(pods) == case.task.num_nodes and all(pod.state is PodState.SUCCEEDED for pod in pods):
+        return _closed(case, attempt, Outcome.SUCCEEDED, "", 0)
+    if case.seen.refused:
+        return _stop(case, Outcome.REFUSED, case.seen.refused)
+    return None
+
+
+def _taken_away(case: Case) -> Plan | None:
+    """Whether the attempt has lost what it runs on: quota, or its user's wish that it runs."""
+    workload = case.seen.workload
+    if case.job.hold:
+        return _stop(case, Outcome.HELD, "held by its user")
+    if workload is None or workload.finished or workload.deleting:
+        return _stop(case, Outcome.EVICTED, "its Workload is gone")
+    if workload.evicted and workload.reserved:
+        outcome = Outcome.PREEMPTED if workload.evicted == PREEMPTED else Outcome.EVICTED
+        return _stop(case, outcome, workload.message or workload.evicted)
+    if not workload.admitted:
+        return _stop(case, Outcome.EVICTED, "it is not admitted any more")
+    return None
+
+
+def _outlived(case: Case) -> Plan | float | None:
+    """The end of an attempt that ran for too long, or how many seconds are left."""
+    longest, since = case.task.max_duration_seconds, case.life.running_since
+    if longest is None or since is None:
+        return None
+    left = longest - case.life.task_ran_seconds - (case.now - since).total_seconds()
+    if left > 0:
+        return left
+    return _stop(case, Outcome.EXCEEDED, f"ran for longer than max_duration, {longest} s")
+
+
+def _shown(case: Case, attempt: Attempt, pods: list[SeenPod], left: float | None) -> Plan:
+    """What a healthy attempt says of itself; nothing where it has been said."""
+    life = case.life.having(priority=case.priority)
+    tell: tuple[Notice, ...] = ()
+    up = all(pod.state in {PodState.RUNNING, PodState.SUCCEEDED} for pod in pods)
+    if up and life.running_since is None:
+        life = life.moved(Phase.RUNNING).having(running_since=case.stamp)
+        life = life.with_attempt(pods=_references(pods))
+        longest = case.task.max_duration_seconds
+        left = None if longest is None else longest - life.task_ran_seconds
+        tell = (Notice(reason="Running", message=f"attempt {attempt.attempt} runs"),)
+    elif not up and life.running_since is None:
+        trouble = next((pod.message for pod in pods if pod.message), "")
+        life = life.having(message=trouble)
+    again = None if left is None else later(case.now, left)
+    return Plan(life=None if life == case.life else life, do=case.set_priority(), tell=tell, again_at=again)
+
+
+# How an attempt stops and ends
+
+
+def _stop(case: Case, outcome: Outcome, message: str, exit_code: int | None = None) -> Plan:
+    """Say that the attempt is to stop, and why; where the job will come back, it is on its way from now on."""
+    life = case.life.with_attempt(stopping=outcome.value, message=message, exit_code=exit_code)
+    if outcome is Outcome.HELD:
+        life = life.having(held=True)
+    if life.phase is not Phase.CANCELLING and recovery.comes_back(case.job, life, outcome, exit_code):
+        life = life.moved(_phase_between(life.phase), outcome.value, message)
+    elif life.phase is not Phase.CANCELLING:
+        life = life.having(reason=outcome.value, message=message)
+    told = Notice(reason=outcome.value, message=message, warning=outcome is not Outcome.HELD)
+    return Plan(life=life, tell=(told,))
+
+
+def _phase_between(phase: Phase) -> Phase:
+    """Where a job is while it waits for its next attempt: one that has run recovers, another waits as before."""
+    return Phase.RECOVERING if phase in {Phase.RUNNING, Phase.RECOVERING} else Phase.PENDING
+
+
+def _how_it_ended(attempt: Attempt, pods: list[SeenPod]) -> tuple[Outcome, str, int | None]:
+    """The outcome, a sentence and an exit code; what the task brought to its end by itself counts first.
+
+    By itself means all of its pods: one that fails while others are stopped most often fails because they are.
+    """
+    intended = Outcome(attempt.stopping)
+    by_itself = bool(pods) and all(pod.state in {PodState.SUCCEEDED, PodState.FAILED} for pod in pods)
+    if by_itself and intended in recovery.COMES_BACK:
+        failed = [pod for pod in pods if pod.state is PodState.FAILED]
+        return _failure(failed) if failed else (Outcome.SUCCEEDED, "", 0)
+    return intended, attempt.message, attempt.exit_code
+
+
+def _closed(case: Case, attempt: Attempt, outcome: Outcome, message: str, exit_code: int | None) -> Plan:
+    """Nothing of the attempt runs any more: write down how it ended, and what comes next."""
+    life, job = case.life, case.job
+    pods = case.pods_of(attempt)
+    ran = seconds_between(life.running_since, case.stamp)
+    life = life.with_attempt(
+        outcome=outcome.value,
+        stopping="",
+        exit_code=exit_code,
+        message=message,
+        ended_at=case.stamp,
+        pods=_references(pods) or attempt.pods,
+    )
+    life = life.having(
+        ran_seconds=life.ran_seconds + ran, task_ran_seconds=life.task_ran_seconds + ran, running_since=None
+    )
+    if life.phase is Phase.CANCELLING:
+        plan = ended(case, life, Phase.CANCELLED, Outcome.CANCELLED, "cancelled by its user")
+    elif outcome is Outcome.SUCCEEDED and life.task + 1 < len(job.tasks):
+        plan = next_task(case, life)
+    elif recovery.comes_back(job, life, outcome, exit_code):
+        plan = _coming_back(case, life, outcome, message, exit_code)
+    else:
+        if outcome in recovery.COMES_BACK and not job.recover:
+            message += _WAYS_BACK
+        reason = "" if outcome is Outcome.SUCCEEDED else outcome.value
+        plan = ended(case, life, PHASE_AFTER.get(outcome, Phase.FAILED), reason, message)
+    gone = LetGoOfPods(names=tuple(pod.name for pod in pods))
+    return Plan(life=plan.life, do=(*plan.do, gone) if pods else plan.do, tell=plan.tell)
+
+
+def _coming_back(case: Case, life: Life, outcome: Outcome, message: str, exit_code: int | None) -> Plan:
+    job = case.job
+    life = life.moved(_phase_between(life.phase), outcome.value, message).having(cause=CAUSE_AFTER[outcome].value)
+    if outcome in _TAKEN_AWAY:
+        life = life.having(queued_at=case.stamp)
+    if recovery.counts_as_restart(job, life, outcome, exit_code):
+        life = life.having(restarts_on_errors=life.restarts_on_errors + 1)
+    elif outcome is not Outcome.HELD and outcome in recovery.COMES_BACK:
+        life = life.having(recoveries=life.recoveries + 1)
+    if outcome is Outcome.PREEMPTED:
+        life = life.having(preemptions=life.preemptions + 1)
+        if case.base_priority is not None:
+            life = life.having(priority=case.base_priority + case.earned_after(life.preemptions))
+    if outcome is Outcome.HELD:
+        life = life.having(reason=HELD)
+    return Plan(life=life, tell=(Notice(reason="Recovering", message=f"comes back: {message or outcome.value}"),))
+
+
+def next_task(case: Case, life: Life) -> Plan:
+    """A task of a pipeline is done: the next one queues."""
+    old, index = life.workload, life.task + 1
+    life = life.moved(Phase.PENDING, QUEUED).having(
+        task=index,
+        attempt=life.last_attempt(index),
+        candidate=0,
+        infra=case.job.candidate(index, 0).infra,
+        cause=Cause.START.value,
+        workload="",
+        queued_at=None,
+        restarts_on_errors=0,
+        task_ran_seconds=0,
+        passed=(),
+        remote=None,
+    )
+    done = f"task {index} of {len(case.job.tasks)} is done"
+    do = (FinishWorkload(name=old, succeeded=True, message=done),) if old and case.seen.workload else ()
+    return Plan(life=life, do=do, tell=(Notice(reason="TaskDone", message=done),))
+
+
+def _references(pods: list[SeenPod]) -> tuple[PodRef, ...]:
+    return tuple(PodRef(name=pod.name, uid=pod.uid, rank=pod.rank) for pod in pods)
+
+
+def _failure(failed: list[SeenPod]) -> tuple[Outcome, str, int | None]:
+    """The outcome, a sentence and an exit code: those of the pod that failed first."""
+    pod = min(failed, key=lambda one: (one.ended_at is None, one.ended_at, one.rank))
+    return _OWN_FAILURES.get(pod.container, Outcome.FAILED), _failure_message(pod), pod.exit_code
+
+
+def _failure_message(pod: SeenPod) -> str:
+    what = {SETUP: "setup", FILES: "unpacking the files"}.get(pod.container, "the task")
+    code = "" if pod.exit_code is None else f" with exit code {pod.exit_code}"
+    return f"{what} failed on {pod.name}{code}{f': {pod.message}' if pod.message else ''}"
+
+
+def _lost_message(pod: SeenPod) -> str:
+    if pod.message:
+        return f"pod {pod.name} was lost: {pod.message}"
+    return f"pod {pod.name} was deleted by somebody" if pod.deleting else f"pod {pod.name} was lost"

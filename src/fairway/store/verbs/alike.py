@@ -1,0 +1,119 @@
+"""Creating what has been created before: jobs come in sweeps, and most workloads have the spec of another one.
+
+The spec of a request is looked up as it was written. One that is known has been read, checked and completed before, and
+so has the question who owns its fields; only the metadata is new. Whoever is told no is told so by the long way, and a
+spec is remembered only after the long way has accepted it without a word. For kinds only whose rules judge the spec by
+itself (`Rules.validate_metadata`), and only in the stored version.
+"""
+
+from collections import OrderedDict
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.machinery.schemas.walk import inspect
+from fairway.store.patching.claims import Claims
+from fairway.store.patching.managedfields import fields_of_metadata, new_entry
+from fairway.store.verbs.creating import check_namespace, exists_already, fresh
+from fairway.store.verbs.intake import check_place
+from fairway.store.verbs.options import WriteOptions, Written
+from fairway.store.verbs.recent import Known
+from fairway.store.verbs.writing import Context, put
+
+_LARGEST: Final = 64 << 10
+_MOST: Final = 512
+
+
+class Parts(msgspec.Struct, forbid_unknown_fields=True):
+    """A manifest as it was sent: metadata read, the spec as it was written."""
+
+    api_version: str = msgspec.field(name="apiVersion")
+    kind: str
+    metadata: dict[str, Any]
+    spec: msgspec.Raw
+
+
+class _Known(NamedTuple):
+    """A spec that was accepted."""
+
+    spec: msgspec.Raw
+    """As it is stored."""
+
+    owned: msgspec.Raw
+    """Its fields, as an owner's record lists them."""
+
+
+_parts = msgspec.json.Decoder(Parts)
+_encode = msgspec.json.Encoder().encode
+_Name = tuple[str, str, bytes]
+
+
+def parts_of(kind: Kind, version: str, data: bytes) -> Parts | None:
+    """A JSON body taken apart; `None` if it has to go the long way."""
+    if kind.rules.validate_metadata is None or version != kind.stored or len(data) > _LARGEST:
+        return None
+    try:
+        parts = _parts.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return parts if parts.kind == kind.kind and parts.api_version == kind.api_version(version) else None
+
+
+class Alike:
+    """The specs that were accepted lately."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[_Name, _Known] = OrderedDict()
+
+    def create(
+        self, context: Context, kind: Kind, namespace: str, parts: Parts, options: WriteOptions
+    ) -> Written | None:
+        """Store a new object with a known spec; `None` if it has to go the long way, with nothing done."""
+        name = (kind.resource, options.field_validation, bytes(parts.spec))
+        known = self._known.get(name)
+        if known is None or options.dry_run:
+            return None
+        self._known.move_to_end(name)
+        manifest: Manifest = {"apiVersion": parts.api_version, "kind": parts.kind, "metadata": parts.metadata}
+        if not _is_plain(kind, manifest, namespace):
+            return None
+        key = fresh(context, kind, manifest)
+        check_namespace(context, kind, key[0])
+        if kind.rules.validate_metadata is None or kind.rules.validate_metadata(manifest):
+            return None
+        exists_already(context, kind, key)
+        entries: list[dict[str, Any]] = []
+        if options.tracked:
+            owner = new_entry(options.manager, "Update", parts.api_version, context.stamp(), "")
+            fields = fields_of_metadata(manifest["metadata"], kind.schemas[kind.stored]())
+            entries.append({**owner, "fieldsV1": fields | {"f:spec": known.owned}})
+            manifest["metadata"]["managedFields"] = entries
+        manifest["spec"] = known.spec
+        written = put(context, kind, key, manifest, None)
+        claims = Claims(entries, [None] * len(entries))
+        context.recent.keep(written.entry, Known(manifest["metadata"], claims, known.spec, None))
+        return written
+
+    def remember(self, kind: Kind, spec: bytes, options: WriteOptions, written: Written) -> None:
+        """Keep what became of a spec on the long way."""
+        if written.warnings or options.dry_run:
+            return
+        stored: Manifest = msgspec.json.decode(written.entry.data)
+        owned = stored["metadata"]["managedFields"][0]["fieldsV1"].get("f:spec")
+        if owned is None:
+            return
+        known = _Known(msgspec.Raw(_encode(stored["spec"])), msgspec.Raw(_encode(owned)))
+        self._known[kind.resource, options.field_validation, spec] = known
+        if len(self._known) > _MOST:
+            self._known.popitem(last=False)
+
+
+def _is_plain(kind: Kind, manifest: Manifest, namespace: str) -> bool:
+    """Whether the metadata has nothing in it that somebody must be told of; its place is filled in."""
+    check_place(kind, manifest, namespace, "")
+    metadata = manifest["metadata"]
+    if metadata.get("resourceVersion") or metadata.get("managedFields"):
+        return False
+    findings = inspect(kind.schemas[kind.stored]().properties["metadata"], metadata, "metadata")
+    return not findings.errors and not findings.unknown

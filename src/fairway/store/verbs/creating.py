@@ -1,0 +1,158 @@
+"""Creating: a name, an identity, defaults, rules, then the store."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.errors import AlreadyExists, BadRequest, FieldError, Forbidden, NotFound, ValidationError
+from fairway.store.entries import Key
+from fairway.store.verbs.intake import Checked, check_place, checked, identified
+from fairway.store.verbs.options import WriteOptions, Written
+from fairway.store.verbs.reading import details_of
+from fairway.store.verbs.writing import Context, drafted, owned, put, refuse_invalid
+
+_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Without vowels and look-alikes, so that no word comes out."""
+
+_PAIRS: Final = tuple(one + other for one in _SUFFIX_LETTERS for other in _SUFFIX_LETTERS)
+_SUFFIX_LENGTH: Final = 5
+_SUFFIXES: Final = len(_SUFFIX_LETTERS) ** _SUFFIX_LENGTH
+_BYTES_OF_ONE: Final = 3
+"""Enough for the number of a suffix, with one left over in seven."""
+
+_DRAWN_TOGETHER: Final = 256
+_drawn: Final[list[str]] = []
+_LONGEST_GENERATED: Final = 63
+_TRIES: Final = 8
+
+
+def random_suffix() -> str:
+    """As likely as any other."""
+    while not _drawn:
+        _draw()
+    return _drawn.pop()
+
+
+def _draw() -> None:
+    """Suffixes for later: the system is asked for randomness once for many."""
+    data = secrets.token_bytes(_DRAWN_TOGETHER * _BYTES_OF_ONE)
+    for start in range(0, len(data), _BYTES_OF_ONE):
+        number = int.from_bytes(data[start : start + _BYTES_OF_ONE])
+        if number >= _SUFFIXES:  # the rest of it would make some of them likelier
+            continue
+        rest, first = divmod(number, len(_PAIRS))
+        last, second = divmod(rest, len(_PAIRS))
+        _drawn.append(_PAIRS[first] + _PAIRS[second] + _SUFFIX_LETTERS[last])
+
+
+def create(context: Context, kind: Kind, version: str, namespace: str, body: object, options: WriteOptions) -> Written:
+    """Store a new object."""
+    manifest = identified(kind, version, body)
+    check_place(kind, manifest, namespace, "")
+    found = Checked(manifest, (), [])
+    if not options.trusted:
+        with_status = not kind.status or kind.created_with_status
+        found = checked(kind, version, manifest, options.field_validation, with_status=with_status)
+    manifest, warnings, missed = found
+    key = fresh(context, kind, manifest)
+    if kind.status and not kind.created_with_status:
+        manifest.pop("status", None)
+    check_namespace(context, kind, key[0])
+    finish(context, kind, version, manifest, options, missed)
+    exists_already(context, kind, key)
+    if options.dry_run:
+        return Written(drafted(kind, key, manifest), warnings, created=True)
+    return put(context, kind, key, manifest, None, warnings)
+
+
+def fresh(context: Context, kind: Kind, manifest: Manifest) -> Key:
+    """Give a new object its name and identity; what only the server may set is not taken from the request."""
+    metadata = manifest["metadata"]
+    if metadata.get("resourceVersion"):
+        raise BadRequest("metadata.resourceVersion should not be set on objects to be created; leave it out")
+    for name in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
+        metadata.pop(name, None)
+    metadata["uid"] = context.new_uid()
+    metadata["creationTimestamp"] = context.stamp()
+    if kind.generation:
+        metadata["generation"] = 1
+    else:
+        metadata.pop("generation", None)
+    namespace = metadata.get("namespace", "")
+    if not metadata.get("name"):
+        metadata["name"] = _generated(context, kind, manifest, namespace)
+    return namespace, metadata["name"]
+
+
+def finish(
+    context: Context,
+    kind: Kind,
+    version: str,
+    manifest: Manifest,
+    options: WriteOptions,
+    missed: Sequence[FieldError] = (),
+) -> None:
+    """Defaults, ownership and rules of a new object; what the server adds to it is nobody's."""
+    rules = kind.rules
+    rules.default(manifest)
+    refused = context.gatekeeper.on_create(kind, manifest, options.author)
+    managed = owned(context, kind, None, _asked_for(kind, manifest), options)
+    rules.prepare_create(manifest)
+    refuse_invalid(kind, version, manifest, rules.validate(manifest) + refused, missed)
+    if managed:
+        manifest["metadata"]["managedFields"] = managed
+
+
+def _asked_for(kind: Kind, manifest: Manifest) -> Manifest:
+    """What whoever creates an object comes to own: a status is not theirs to set, so one that is there is another's."""
+    if "status" not in manifest or not kind.status or kind.created_with_status:
+        return manifest
+    return {name: part for name, part in manifest.items() if name != "status"}
+
+
+def exists_already(context: Context, kind: Kind, key: Key) -> None:
+    """Raise `AlreadyExists` if there is such an object."""
+    if context.store.head(kind.resource, key) is not None:
+        raise AlreadyExists(
+            f'{kind.resource} "{key[1]}" already exists',
+            details=details_of(kind, key[1]),
+        )
+
+
+def check_namespace(context: Context, kind: Kind, namespace: str) -> None:
+    """Whether objects may be created in a namespace: it exists and is not on its way out."""
+    if not kind.namespaced:
+        return
+    entry = context.store.head("namespaces", ("", namespace))
+    if entry is None:
+        raise NotFound(
+            f'namespaces "{namespace}" not found', details={"name": namespace, "group": "", "kind": "namespaces"}
+        )
+    if entry.meta.deletion_timestamp:
+        raise Forbidden(
+            f"unable to create new content in namespace {namespace} because it is being terminated",
+            details={
+                "kind": kind.plural,
+                "causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}],
+            },
+        )
+
+
+def _generated(context: Context, kind: Kind, manifest: Manifest, namespace: str) -> str:
+    prefix = manifest["metadata"].get("generateName")
+    if not prefix:
+        wrong = FieldError("metadata.name", None, "FieldValueRequired", "name or generateName is required")
+        raise ValidationError(kind.kind, "", [wrong])
+    name = context.gatekeeper.name_for(kind, manifest)
+    if name and context.store.head(kind.resource, (namespace, name)) is None:
+        return name
+    prefix = prefix[: _LONGEST_GENERATED - _SUFFIX_LENGTH]
+    for _ in range(_TRIES):
+        name = f"{prefix}{context.new_suffix()}"
+        if context.store.head(kind.resource, (namespace, name)) is None:
+            return name
+    raise AlreadyExists(
+        f'{kind.resource} "{prefix}…" already exists, and so did {_TRIES} generated names; try again',
+        details=details_of(kind, prefix),
+    )

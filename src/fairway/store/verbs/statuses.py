@@ -1,0 +1,255 @@
+"""Merge patches of a status, the short way: by far the most writes are these.
+
+Nothing but the status can change, so nothing else is looked at: the spec and the metadata go to the disk as they came
+from there, and of the status only what is not the same as before is held against the schema and read for the rules.
+What the write before had in hand is taken over (`recent.py`). Whoever is told no, and whoever does anything unusual,
+goes the long way (`changing.py`). For kinds only whose rules know how (`Rules.validate_status`; where the author is
+trusted and not recorded, it is enough that the status is apart from the rest), and only in the stored version.
+"""
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.machinery.schemas.schema import Schema
+from fairway.apis.machinery.schemas.walk import Findings, inspect
+from fairway.apis.machinery.shapes import same
+from fairway.errors import FieldError
+from fairway.store.entries import MODIFIED, Change, Entry
+from fairway.store.patching.claims import Claims, StatusWrite, after_status_write
+from fairway.store.patching.merge import merge_patch
+from fairway.store.verbs.intake import judged
+from fairway.store.verbs.options import PatchType, Target, WriteOptions, Written
+from fairway.store.verbs.recent import Known, known_of
+from fairway.store.verbs.writing import Context, check_preconditions, is_surely_small, refuse_invalid, unchanged
+
+_PARTS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+_WHICH: Final = frozenset({"name", "namespace", "uid", "resourceVersion"})
+
+_News: TypeAlias = list[tuple[Any, Any]]
+
+_MOST_FAMILIAR: Final = 1024
+_LARGEST_FAMILIAR: Final = 1024
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def is_simple(target: Target, patch_type: PatchType, body: Any) -> bool:
+    """Whether a patch is about the status alone."""
+    kind, version, key, options, subresource = target
+    if (
+        subresource != "status"
+        or patch_type is not PatchType.MERGE
+        or not (kind.rules.validate_status or _needs_no_rules(kind, options))
+        or version != kind.stored
+        or options.dry_run
+        or type(body) is not dict
+        or not body.keys() <= _PARTS
+    ):
+        return False
+    return (
+        type(body.get("status", {})) is dict
+        and ("kind" not in body or body["kind"] == kind.kind)
+        and ("apiVersion" not in body or body["apiVersion"] == kind.api_version(version))
+        and ("metadata" not in body or _only_says_which(body["metadata"], key))
+    )
+
+
+def _needs_no_rules(kind: Kind, options: WriteOptions) -> bool:
+    return kind.rules.status_is_apart and options.trusted and not options.tracked
+
+
+def _only_says_which(metadata: Any, key: tuple[str, str]) -> bool:
+    """Whether a patch's metadata asks for this object, or a state of it, and for nothing else."""
+    return (
+        type(metadata) is dict
+        and metadata.keys() <= _WHICH
+        and metadata.get("name", key[1]) == key[1]
+        and metadata.get("namespace", key[0]) == key[0]
+    )
+
+
+def patch(context: Context, target: Target, entry: Entry, body: Any) -> Written | None:
+    """Lay a patch that is simple over a status; `None` if it has to go the long way, with nothing done."""
+    kind, options = target.kind, target.options
+    before = known_of(kind, entry)
+    if before is None or "deletionTimestamp" in before.metadata:
+        return None
+    metadata = body.get("metadata")
+    if metadata:
+        check_preconditions(kind, entry, metadata.get("uid"), metadata.get("resourceVersion"))
+    status = merge_patch(before.status, body["status"]) if "status" in body else before.status
+    after = before.with_status(status if options.trusted else _kept(before.status, status))
+    warnings: tuple[str, ...] = ()
+    news: _News | None = None
+    if options.trusted:
+        after.is_right = before.is_right or _is_written_as_a_whole(status, body.get("status"))
+        if kind.rules.status_is_apart:
+            if after.status is None:
+                return None
+            kind.rules.prepare_update(_manifest(kind, before), _manifest(kind, after))
+    else:
+        news = _news(before.status, after.status) if before.is_right else None
+        warnings = _checked(target, before, after, news)
+    if after.status == before.status:
+        return unchanged(context, entry, warnings)
+    if options.tracked:
+        # What is right by the schema has each condition but once.
+        claims = _owners(context, target, before, after, news if after.is_right else None)
+        if claims is None:
+            return None
+        after.give_to(claims, before.claims)
+    return _put(context, entry, after, warnings)
+
+
+def _owners(context: Context, target: Target, before: Known, after: Known, news: _News | None) -> Claims | None:
+    """Who owns which field afterwards; `None` if that is for the long way to say."""
+    kind = target.kind
+    try:
+        claims = before.claims
+    except msgspec.DecodeError:
+        return None
+    api_version = kind.api_version(kind.stored)
+    write = StatusWrite(before.status, after.status, target.options.manager, api_version, context.stamp(), news)
+    return after_status_write(claims, write, kind.schemas[kind.stored]())
+
+
+def _news(old: Any, new: Any) -> _News | None:
+    """Conditions that are set, each with the one in its place before, if any; `None` if anything else is new."""
+    if type(old) is not dict or type(new) is not dict or old.keys() != new.keys():
+        return None
+    for name, part in new.items():
+        if part is not old[name] and name != "conditions":
+            return None
+    before, after = old.get("conditions"), new.get("conditions")
+    if type(before) is not list or type(after) is not list or len(after) < len(before):
+        return None
+    news: _News = [(ours, theirs) for ours, theirs in zip(before, after, strict=False) if ours is not theirs]
+    news += [(None, theirs) for theirs in after[len(before) :]]
+    return news
+
+
+def _checked(target: Target, before: Known, after: Known, news: _News | None) -> tuple[str, ...]:
+    """Hold a new status against the schema and the rules, and raise what is wrong with it; what to warn of."""
+    kind = target.kind
+    warnings: tuple[str, ...] = ()
+    missed: list[FieldError] = []
+    schema = kind.schemas[kind.stored]().properties["status"]
+    if news is not None and _are_familiar(schema, news, after.status["conditions"]):
+        after.is_right = True
+        new = _manifest(kind, after)
+    else:
+        findings = _inspected(schema, before, after)
+        new = _manifest(kind, after)
+        warnings, missed = judged(kind, target.version, new, findings, target.options.field_validation)
+    validate_status = kind.rules.validate_status
+    if validate_status is not None:
+        errors, after.reading = validate_status(_manifest(kind, before), new, before.reading)
+        refuse_invalid(kind, target.version, new, errors, missed)
+    return warnings
+
+
+def _inspected(schema: Schema, before: Known, after: Known) -> Findings:
+    """What the schema says about a new status, which is completed; `after` knows whether it is right."""
+    if after.status is None:
+        findings = Findings()
+    elif before.is_right:
+        findings = inspect(schema, after.status, "status", before.status)
+    else:
+        after.status = _decode(_encode(after.status))  # it may be completed in place, and others have parts of it
+        findings = inspect(schema, after.status, "status")
+    # What is found may keep the rest from being found.
+    after.is_right = not findings.unknown and not findings.errors
+    if after.is_right and after.status is not None:
+        _remember_conditions(schema, before.status, after.status)
+    return findings
+
+
+_familiar: set[tuple[Schema, bytes]] = set()
+"""Conditions that were right as they are, with the schemas of their lists; emptied when there are too many."""
+
+
+def _remember_conditions(schema: Schema, old: Any, new: dict[str, Any]) -> None:
+    conditions = schema.properties.get("conditions")
+    if conditions is None or conditions.list_keys != ("type",):
+        return
+    before = (old or {}).get("conditions") or ()
+    for at, condition in enumerate(new.get("conditions") or ()):
+        text = b"" if at < len(before) and condition is before[at] else _encode(condition)
+        if 0 < len(text) <= _LARGEST_FAMILIAR:
+            if len(_familiar) >= _MOST_FAMILIAR:
+                _familiar.clear()
+            _familiar.add((conditions, text))
+
+
+def _are_familiar(schema: Schema, news: _News, after: list[Any]) -> bool:
+    """Whether the conditions that are new among those of a status were right in another one, and each is there once."""
+    conditions = schema.properties.get("conditions")
+    if conditions is None:
+        return False
+    for _, condition in news:
+        if (conditions, _encode(condition)) not in _familiar:
+            return False
+    if len(after) > conditions.limits.get("maxItems", len(after)):
+        return False
+    return len({condition["type"] for condition in after}) == len(after)
+
+
+def _is_written_as_a_whole(status: Any, patch: Any) -> bool:
+    """Whether nothing is left of the status before."""
+    if status is None or patch is None:
+        return False
+    return all(part == patch.get(name) for name, part in status.items())
+
+
+def _put(context: Context, previous: Entry, after: Known, warnings: tuple[str, ...]) -> Written | None:
+    """Send the new state to the disk; `None` if it is too large."""
+    store = context.store
+    store.check_room()
+    revision = store.next_revision
+    entry = previous.succeeded_by(revision, after.stored(revision))
+    if not is_surely_small(entry.data):
+        return None  # the usual way looks closer
+    if previous.shared is not None:
+        entry.shared = _readable(previous.shared, after.status, revision)
+    durable = store.stage([Change(MODIFIED, entry, previous)])
+    context.recent.keep(entry, after, previous)
+    return Written(entry, warnings, durable=durable)
+
+
+def _readable(before: Manifest, status: Any, revision: int) -> Manifest:
+    """The object for readers in this process, from the state before."""
+    readable = {**before, "metadata": {**before["metadata"], "resourceVersion": str(revision)}}
+    if status is not None:
+        readable["status"] = status
+    return readable
+
+
+def _kept(old: Any, new: Any) -> Any:
+    """A new status with the old one's very own parts, and elements of its lists, where they are the same as before."""
+    if old is None or new is old:
+        return new
+    return {name: _kept_part(old.get(name), part) for name, part in new.items()}
+
+
+def _kept_part(ours: Any, theirs: Any) -> Any:
+    if ours is theirs or same(ours, theirs):
+        return ours
+    if type(ours) is list and type(theirs) is list:
+        return [ours[at] if at < len(ours) and same(ours[at], item) else item for at, item in enumerate(theirs)]
+    return theirs
+
+
+def _manifest(kind: Kind, known: Known) -> Manifest:
+    manifest: Manifest = {
+        "apiVersion": kind.api_version(kind.stored),
+        "kind": kind.kind,
+        "metadata": known.metadata,
+    }
+    if known.spec is not None:
+        manifest["spec"] = known.spec
+    if known.status is not None:
+        manifest["status"] = known.status
+    return manifest
