@@ -21,10 +21,9 @@ from fairway.contexts import other_servers, runner_configuration
 from fairway.controllers.admission.controller import QueueingController
 from fairway.controllers.admission.waiting import WaitingWorkloads
 from fairway.controllers.batchjob.controller import JobController
-from fairway.controllers.configuration.current import CurrentConfiguration
-from fairway.controllers.configuration.installing import InstallManifest
 from fairway.controllers.defaults import Defaults
 from fairway.controllers.jobframework.controller import FrameworkController
+from fairway.controllers.kit.configuration import CurrentConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
 from fairway.controllers.managedjob.gatekeeping import ManagedJobGatekeeper
 from fairway.controllers.managedjob.ids import Ids
@@ -38,6 +37,7 @@ from fairway.controllers.queuestatus.commitment import Commitment
 from fairway.controllers.queuestatus.controller import QueueStatuses
 from fairway.controllers.scheduler.scheduler import Scheduler
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
+from fairway.controllers.webhooks.installing import InstallManifest
 from fairway.controllers.webhooks.priority_ranges import PriorityGatekeeper
 from fairway.controllers.webhooks.several import Gatekeepers
 from fairway.controllers.workload.controller import WorkloadLifecycle

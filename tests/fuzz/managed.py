@@ -11,7 +11,7 @@ from fairway.client.recorder import Recorder
 from fairway.client.remotes import KubeconfigRemotes
 from fairway.controllers.admission.controller import QueueingController
 from fairway.controllers.admission.waiting import WaitingWorkloads
-from fairway.controllers.configuration.fixed import FixedConfiguration
+from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
 from fairway.controllers.managedjob.gatekeeping import ManagedJobGatekeeper
 from fairway.controllers.managedjob.ids import Ids

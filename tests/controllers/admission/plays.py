@@ -18,8 +18,8 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
 from fairway.controllers.admission.pacing import Pace
 from fairway.controllers.admission.waiting import WaitingWorkloads
-from fairway.controllers.configuration.fixed import FixedConfiguration
-from fairway.controllers.jobframework.eviction import release_patch
+from fairway.controllers.kit.configuration import FixedConfiguration
+from fairway.controllers.kit.eviction import release_patch
 from fairway.errors import Invalid
 from fairway.integrations import conditions
 from fairway.store.verbs import Objects

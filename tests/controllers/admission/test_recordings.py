@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fairway.apis.kueue.configuration import Configuration, FairSharing
-from fairway.controllers.jobframework.eviction import release_patch
+from fairway.controllers.kit.eviction import release_patch
 from fairway.integrations import conditions
 from fairway.testing.conformance import COMPARED, RELEASE_SECONDS, STEP_SECONDS, read_worlds
 

@@ -9,8 +9,8 @@ from typing import Any
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
-from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.jobframework.controller import FrameworkController
+from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
 from fairway.integrations import conditions
 from fairway.integrations.framework import Framework

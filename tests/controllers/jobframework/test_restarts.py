@@ -13,8 +13,8 @@ from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
-from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.jobframework.controller import FrameworkController
+from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.integrations import conditions
 from fairway.testing.clusters import LocalCluster, local_cluster
 from fairway.testing.stores import LocalApi

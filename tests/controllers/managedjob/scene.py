@@ -16,8 +16,8 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.gatekeeping import Author
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
-from fairway.controllers.configuration.fixed import FixedConfiguration
 from fairway.controllers.jobframework.controller import FrameworkController
+from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
 from fairway.controllers.managedjob.gatekeeping import ManagedJobGatekeeper
 from fairway.controllers.managedjob.ids import Ids

@@ -13,7 +13,7 @@ from controllers.manifests import admission, cluster_queue, condition, flavor, l
 from fairway.admission.config import Config
 from fairway.admission.config import FairSharing as SharedFairly
 from fairway.apis.kueue.configuration import Configuration, FairSharing
-from fairway.controllers.configuration.fixed import FixedConfiguration
+from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.metrics import QueueMetrics
 from fairway.controllers.metrics.families import COUNTERS, GAUGES, HISTOGRAMS
 from fairway.server.metrics import Metrics

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controllers.deciding import FollowingEngine
 from controllers.manifests import admission, condition, workload
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.configuration.fixed import FixedConfiguration
+from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.metrics import QueueMetrics, transitions
 from fairway.controllers.metrics.places import Place, Places
 from fairway.controllers.metrics.series import Histogram, Tally

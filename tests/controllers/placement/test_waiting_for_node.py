@@ -14,7 +14,7 @@ from fairway.admission.instructions import Evict
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
-from fairway.controllers.configuration.fixed import FixedConfiguration
+from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.placement import WaitingForNode
 from fairway.controllers.scheduler import Scheduler
 from fairway.controllers.workload import WorkloadLifecycle

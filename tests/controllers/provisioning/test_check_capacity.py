@@ -15,9 +15,9 @@ from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
+from fairway.controllers.kit.capacity import Demand
 from fairway.controllers.provisioning import CheckCapacity
 from fairway.controllers.provisioning.bookings import Booking
-from fairway.controllers.scheduler.capacity import Demand
 from fairway.errors import Unavailable
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 

@@ -11,8 +11,8 @@ from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
-from fairway.controllers.configuration.fixed import FixedConfiguration
-from fairway.controllers.jobframework.eviction import release_patch
+from fairway.controllers.kit.configuration import FixedConfiguration
+from fairway.controllers.kit.eviction import release_patch
 from fairway.controllers.provisioning import CheckCapacity, ProvisioningController
 from fairway.controllers.scheduler import Scheduler
 from fairway.integrations.conditions import find, is_true, stamp

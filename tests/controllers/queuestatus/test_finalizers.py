@@ -10,7 +10,7 @@ from controllers import timeline
 from controllers.deciding import FollowingEngine
 from controllers.manifests import admission, cluster_queue, condition, flavor, local_queue, workload
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.configuration.fixed import FixedConfiguration
+from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.queuestatus import QueueStatuses
 from fairway.testing.clusters import LocalCluster, local_cluster
 

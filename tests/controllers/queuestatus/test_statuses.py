@@ -16,7 +16,7 @@ from fairway.admission.config import FairSharing as SharedFairly
 from fairway.admission.figures import Activity
 from fairway.apis.kueue.configuration import Configuration, FairSharing
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.configuration.fixed import FixedConfiguration
+from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.queuestatus import QueueStatuses, statuses
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 

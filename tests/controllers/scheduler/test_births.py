@@ -12,8 +12,8 @@ from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.gatekeeping import Author
 from fairway.client.recorder import Recorder
 from fairway.controllers.batchjob import JobController
+from fairway.controllers.kit.capacity import demand_of, demand_of_new, worked_out
 from fairway.controllers.scheduler import Scheduler
-from fairway.controllers.scheduler.capacity import demand_of, demand_of_new, worked_out
 from fairway.errors import FieldError
 from fairway.store.verbs.gatekeeping import Nobody
 from fairway.testing.clusters import LocalCluster, local_cluster

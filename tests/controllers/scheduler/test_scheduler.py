@@ -14,8 +14,8 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
+from fairway.controllers.kit.capacity import demand_of
 from fairway.controllers.scheduler import Scheduler
-from fairway.controllers.scheduler.capacity import demand_of
 from fairway.errors import Unavailable
 from fairway.integrations.conditions import find
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster

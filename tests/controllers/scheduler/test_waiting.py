@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.controllers.scheduler.capacity import Demand
+from fairway.controllers.kit.capacity import Demand
 from fairway.controllers.scheduler.waiting import Rank, WaitingPod, WaitingPods
 
 SMALL, LARGE = Demand(requests=(("cpu", 1),)), Demand(requests=(("cpu", 9),))

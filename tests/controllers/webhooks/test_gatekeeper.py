@@ -13,7 +13,7 @@ from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.selectors import LabelSelector
 from fairway.client.gatekeeping import THIS_PROCESS
-from fairway.controllers.configuration.fixed import FixedConfiguration
+from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
 from fairway.errors import ValidationError
 from fairway.integrations.workloads import owner_reference

@@ -13,7 +13,7 @@ from fairway.admission.instructions import Deactivate, Evict
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
-from fairway.controllers.configuration.fixed import FixedConfiguration
+from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.workload import WorkloadLifecycle
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 

@@ -10,8 +10,8 @@ from controllers.manifests import cluster_queue, flavor, local_queue, workload
 from fairway.apis.kueue.configuration import Configuration, WaitForPodsReady
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
-from fairway.controllers.configuration.fixed import FixedConfiguration
-from fairway.controllers.jobframework.eviction import release_patch
+from fairway.controllers.kit.configuration import FixedConfiguration
+from fairway.controllers.kit.eviction import release_patch
 from fairway.controllers.queuestatus import QueueStatuses
 from fairway.controllers.workload import WorkloadLifecycle
 from fairway.integrations.conditions import stamp

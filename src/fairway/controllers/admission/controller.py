@@ -18,7 +18,7 @@ from fairway.controllers.admission.pacing import Pace
 from fairway.controllers.admission.settings import engine_config
 from fairway.controllers.admission.surroundings import Surroundings
 from fairway.controllers.admission.writing import Writes
-from fairway.controllers.configuration import ConfigurationSource
+from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.runtime.clock import Timer
 
 _SHORTEST_WAIT_SECONDS: Final = 0.0005

@@ -7,10 +7,10 @@ from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.jobframework.indexes import Controlled
 from fairway.controllers.jobframework.reconciling import Reconciler
 from fairway.controllers.jobframework.tools import Tools
+from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.integrations import webhooks
 from fairway.integrations.framework import Framework
 from fairway.integrations.frameworks import FRAMEWORKS

@@ -7,12 +7,12 @@ left undone, so that work that was cut off anywhere goes on from the objects.
 from typing import Any, Final
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.jobframework import eviction
 from fairway.controllers.jobframework.making import Maker
-from fairway.controllers.jobframework.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
-from fairway.controllers.jobframework.readiness import Settling
 from fairway.controllers.jobframework.stopping import LONGEST_EVENT, stop
 from fairway.controllers.jobframework.tools import WORKLOADS, Tools
+from fairway.controllers.kit import eviction
+from fairway.controllers.kit.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
+from fairway.controllers.kit.readiness import Settling
 from fairway.integrations import conditions, equivalence, following, injection, names, webhooks
 from fairway.integrations.conditions import shortened
 from fairway.integrations.framework import CanBeOnHold, Framework, Reclaims

@@ -5,9 +5,9 @@ from datetime import datetime
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.jobframework.indexes import Controlled
-from fairway.controllers.jobframework.owners import Owners
+from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.owners import Owners
 from fairway.integrations import conditions
 from fairway.integrations.framework import Framework
 

@@ -16,8 +16,8 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
-from fairway.controllers.configuration import ConfigurationSource
-from fairway.controllers.jobframework.readiness import Settling
+from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.readiness import Settling
 from fairway.controllers.managedjob.effects import ELSEWHERE, Effects, Refused
 from fairway.controllers.managedjob.indexes import job_key
 from fairway.controllers.managedjob.observation import (

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fairway.admission.records import EARNED_PRIORITY
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.controllers.jobframework.eviction import release_patch
+from fairway.controllers.kit.eviction import release_patch
 from fairway.controllers.managedjob.handing import remote_manifest
 from fairway.controllers.managedjob.observation import JOBS, WORKLOADS, Look
 from fairway.controllers.managedjob.remoting import Remotes

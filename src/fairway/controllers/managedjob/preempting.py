@@ -3,12 +3,12 @@
 Known from the decision itself, while this process lives; after a restart the condition's own words are used.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from fairway.admission.instructions import Admit, Evict, Instruction
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.informer import Informer
-from fairway.controllers.admission.controller import Listener
 from fairway.controllers.deciding import Queueing
 from fairway.integrations.workloads import controller_of
 
@@ -16,7 +16,7 @@ from fairway.integrations.workloads import controller_of
 class Deciding(Queueing, Protocol):
     """Whoever owns the engine, and tells what it decides."""
 
-    def on_decided(self, listener: Listener) -> None:
+    def on_decided(self, listener: Callable[[list[Instruction]], None]) -> None:
         """Call this with what was decided."""
 
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.deciding import Queueing
+from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.metrics import gauges, transitions
 from fairway.controllers.metrics.families import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, ROLE
 from fairway.controllers.metrics.places import Place, Places

@@ -7,7 +7,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
 from fairway.client.recorder import Recorder
-from fairway.controllers.jobframework.readiness import Settling
+from fairway.controllers.kit.readiness import Settling
 from fairway.controllers.pods.statuses import StatusChange
 from fairway.errors import NotFound
 from fairway.integrations import conditions, following, pods, priorities

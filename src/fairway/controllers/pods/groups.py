@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.controllers.configuration import ConfigurationSource
+from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.pods.effects import Effects
 from fairway.controllers.pods.statuses import StatusChange
 from fairway.integrations import conditions, following, injection, names, pod_groups, pods

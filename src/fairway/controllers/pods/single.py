@@ -6,7 +6,7 @@ and needs no finalizer: nothing that it did must be remembered once it is gone.
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.controllers.configuration import ConfigurationSource
+from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.pods.effects import Effects
 from fairway.controllers.pods.statuses import StatusChange
 from fairway.integrations import conditions, following, injection, pods

@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import Any
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.jobframework.eviction import release_patch
-from fairway.controllers.jobframework.readiness import WAITING
+from fairway.controllers.kit.eviction import release_patch
+from fairway.controllers.kit.readiness import WAITING
 from fairway.integrations import conditions
 
 

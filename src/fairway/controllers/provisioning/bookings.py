@@ -5,7 +5,7 @@ Only requests are kept away by a booking. A pod that nobody asked room for may t
 
 from collections.abc import Iterable
 
-from fairway.controllers.scheduler.capacity import Demand, Group, Room, put
+from fairway.controllers.kit.capacity import Demand, Group, Room, put
 
 
 class Booking:

@@ -15,11 +15,11 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
+from fairway.controllers.kit.capacity import Demand, Group, demand_of, shortage
+from fairway.controllers.kit.ledger import Ledger
 from fairway.controllers.provisioning import answers
 from fairway.controllers.provisioning.bookings import Booking
 from fairway.controllers.provisioning.requests import CHECK_CAPACITY, CONSUMES
-from fairway.controllers.scheduler.capacity import Demand, Group, demand_of, shortage
-from fairway.controllers.scheduler.ledger import Ledger
 from fairway.integrations import conditions
 from fairway.runtime.worker import Worker
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.deciding import Queueing
+from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.queuestatus import statuses
 from fairway.controllers.queuestatus.finalizers import (
     CHECKS,

@@ -16,8 +16,8 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
-from fairway.controllers.scheduler.capacity import Demand, best_node, demand_of, demand_of_new, explained
-from fairway.controllers.scheduler.ledger import Ledger, has_ended
+from fairway.controllers.kit.capacity import Demand, best_node, demand_of, demand_of_new, explained
+from fairway.controllers.kit.ledger import Ledger, has_ended
 from fairway.controllers.scheduler.waiting import Rank, WaitingPod, WaitingPods
 from fairway.integrations.conditions import find, of, stamp, with_condition
 from fairway.integrations.workloads import controller_of

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fairway.controllers.scheduler.capacity import Demand
+from fairway.controllers.kit.capacity import Demand
 
 _SLACK = 64
 """How many pods that left a line may stay in its heap before it is made anew."""

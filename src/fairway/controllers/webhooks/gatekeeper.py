@@ -4,7 +4,7 @@ from fairway.apis.kueue.configuration import DENY
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.gatekeeping import Author
-from fairway.controllers.configuration import ConfigurationSource
+from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.webhooks.pod_priorities import PodPriorities
 from fairway.controllers.webhooks.surroundings import CachedSurroundings
 from fairway.errors import FieldError

@@ -6,8 +6,8 @@ from typing import Final
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.controllers.configuration import ConfigurationSource
-from fairway.controllers.jobframework.owners import NestedTooDeep, OwnerMissing, Owners
+from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.owners import NestedTooDeep, OwnerMissing, Owners
 from fairway.integrations import names, pods, webhooks
 from fairway.integrations.framework import Framework
 

@@ -8,8 +8,8 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.metadata import IN_USE_FINALIZER
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.configuration import ConfigurationSource
 from fairway.controllers.deciding import Queueing
+from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.workload.priorities import WORKLOADS, PriorityClasses
 from fairway.controllers.workload.steps import (
     NOTHING,

@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 
 from fairway.apis.components import NAME_LABEL
+from fairway.apis.kueue import configuration_file
 from fairway.apis.kueue.configuration import CONFIG_KEY, CONFIG_MAP, DEFAULT_TEXT, NAMESPACE, Configuration
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.gatekeeping import Author
-from fairway.controllers.configuration import reading
 from fairway.errors import BadRequest, FieldError, ValidationError
 
 _LABEL: Final = "kueue"
@@ -63,7 +63,7 @@ def _keep_configuration(kind: Kind, config_map: Manifest, text: str) -> None:
 def is_of_release(text: str) -> bool:
     """Whether a configuration says nothing that counts here besides the integrations that are on."""
     try:
-        said = reading.read(text)
+        said = configuration_file.read(text)
     except (BadRequest, ValidationError):
         return False
     plain = Configuration()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from fairway.apis.core.node_views import NodeFacts
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.scheduler.capacity import Demand, Room, demand_of
+from fairway.controllers.kit.capacity import Demand, Room, demand_of
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 

@@ -12,9 +12,9 @@ from fairway.apis.kueue.configuration import (
     ResourceTransformation,
     WaitForPodsReady,
 )
+from fairway.apis.kueue.configuration_file import read
 from fairway.apis.machinery.quantities import Quantity
 from fairway.apis.machinery.selectors import LabelSelector, LabelSelectorRequirement
-from fairway.controllers.configuration.reading import read
 from fairway.errors import BadRequest, ValidationError
 
 OLD = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n"

@@ -6,7 +6,7 @@ from typing import Any, Final
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
-from fairway.controllers.configuration import ConfigurationSource
+from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.errors import FairwayError
 from fairway.integrations import webhooks
 from fairway.integrations.framework import Framework

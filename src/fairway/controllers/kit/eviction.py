@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.jobframework.readiness import WAITING
+from fairway.controllers.kit.readiness import WAITING
 from fairway.integrations import conditions
 
 _COMES_BACK_AT_ONCE: Final = frozenset({"Preempted", "NodeFailures"})

@@ -5,8 +5,8 @@ from typing import Any
 
 from fairway.apis.kueue.configuration import DEFAULT_TEXT, Configuration
 from fairway.client.recorder import Recorder
-from fairway.controllers.configuration.current import CurrentConfiguration
 from fairway.controllers.defaults import Defaults
+from fairway.controllers.kit.configuration import CurrentConfiguration
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 
 PLACE = {"name": "kueue-manager-config", "namespace": "kueue-system"}

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from fairway.apis.kueue import configuration_file
 from fairway.client.recorder import Recorder
-from fairway.controllers.configuration import reading
-from fairway.controllers.configuration.current import CurrentConfiguration
+from fairway.controllers.kit.configuration import CurrentConfiguration
 from fairway.errors import ValidationError
 from fairway.testing.clusters import local_cluster
 
@@ -27,7 +27,7 @@ manageJobsWithoutQueueName: true
     ],
 )
 def test_what_can_be_set(text: str, want: dict[str, object]) -> None:
-    assert reading.read_own(text) == want
+    assert configuration_file.read_own(text) == want
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_can_be_set(text: str, want: dict[str, object]) -> None:
 )
 def test_what_cannot_be_used_is_named(text: str, want: str) -> None:
     with pytest.raises(ValidationError, match=want):
-        reading.read_own(text)
+        configuration_file.read_own(text)
 
 
 def test_both_config_maps_are_in_force_together() -> None:

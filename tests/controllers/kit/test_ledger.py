@@ -2,12 +2,11 @@
 
 from typing import Any
 
+from controllers.scheduler.things import node, pod, pod_spec
 from fairway.apis.core.node_views import facts_of
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.scheduler.capacity import demand_of
-from fairway.controllers.scheduler.ledger import Ledger
-
-from .things import node, pod, pod_spec
+from fairway.controllers.kit.capacity import demand_of
+from fairway.controllers.kit.ledger import Ledger
 
 
 def stored(name: str, cpu: str, node_name: str = "", phase: str = "Pending") -> Manifest:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controllers.scheduler.things import node, pod_spec
 from fairway.apis.core.node_views import facts_of
 from fairway.apis.core.pod_views import PodSpec
 from fairway.apis.machinery.schemas.definitions import definition
-from fairway.controllers.scheduler.capacity import (
+from fairway.controllers.kit.capacity import (
     NO_NODES,
     Demand,
     Room,
@@ -20,8 +21,6 @@ from fairway.controllers.scheduler.capacity import (
     put,
     shortage,
 )
-
-from .things import node, pod_spec
 
 GI = 1024**3
 UNTOLERATED = "node(s) had untolerated taint(s)"

@@ -1,1 +1,0 @@
-"""What is configured, and what is there without configuration."""
