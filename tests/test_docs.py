@@ -1,5 +1,7 @@
 """Nothing public is undocumented: reasons, events, instructions and configuration must be named in the docs."""
 
+import contextlib
+import io
 import re
 from pathlib import Path
 
@@ -56,3 +58,14 @@ def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
             headings = re.findall(r"^#+ (.*)$", to.read_text(), flags=re.MULTILINE)
             anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
             assert fragment in anchors, f"{page.relative_to(ROOT)} links to {target}#{fragment}"
+
+
+def test_the_example_of_the_library_prints_what_its_page_says() -> None:
+    page = (DOCS / "develop/library.md").read_text()
+    program, printed = re.findall(r"```(?:python|text)\n(.*?)```", page, flags=re.DOTALL)
+    output = io.StringIO()
+
+    with contextlib.redirect_stdout(output):
+        exec(compile(program, "library.md", "exec"), {})  # noqa: S102 - the page is ours
+
+    assert output.getvalue() == printed
