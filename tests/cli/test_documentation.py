@@ -9,7 +9,7 @@ import pytest
 from fairway.cli.group import fairway
 
 PAGE = (Path(__file__).parents[2] / "docs/use/cli.md").read_text()
-COMMON = "What holds for all commands"
+COMMON = "Common to all commands"
 SEE = {
     "launch": "jobs launch",
     "logs": "jobs logs",
