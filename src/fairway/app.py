@@ -57,8 +57,7 @@ async def _running_plane(settings: Settings, api: Api) -> "AsyncIterator[asyncio
     from fairway.plane import Plane  # noqa: PLC0415 - an API alone need not wait for it
 
     plane = Plane(api.objects, settings, SystemClock())
-    api.pending_source = plane.pending
-    api.waiting_source = plane.waiting
+    api.explainer = plane.explainer
     api.metrics.add(plane.metrics)
     async with plane.running() as broken:
         yield broken

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -50,7 +50,6 @@ from fairway.runner.results import Retention
 from fairway.runner.runner import Runner
 from fairway.runner.supervision import LocalSupervision
 from fairway.runtime.clock import Clock
-from fairway.server.visibility import Waiting
 from fairway.settings import Settings
 from fairway.store.verbs import Objects
 
@@ -70,7 +69,7 @@ class Plane:
         kueue, kubernetes = Recorder(cluster, "kueue"), Recorder(cluster, "fairway")
         configuration = CurrentConfiguration(cluster, kueue)
         self.queueing = QueueingController(cluster, configuration, kueue, schedulers=frozenset({DEFAULT_SCHEDULER}))
-        self.waiting = WaitingWorkloads(cluster, self.queueing)
+        self.explainer = WaitingWorkloads(cluster, self.queueing)
         self.metrics = QueueMetrics(cluster, self.queueing, configuration)
         ids = Ids(cluster)
         places = Places(archives=str(settings.state / "archives"), checkpoints=str(settings.state / "checkpoints"))
@@ -111,10 +110,6 @@ class Plane:
                 InstallManifest(),
             )
         )
-
-    def pending(self, cluster_queue: str) -> Sequence[Waiting]:
-        """Who waits in a ClusterQueue, in the order in which they will be tried."""
-        return self.queueing.engine.pending(cluster_queue)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["asyncio.Future[None]"]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from fairway.admission import events
 from fairway.admission.config import Config
 from fairway.admission.engine import Engine
+from fairway.admission.figures import Figures
 from fairway.admission.instructions import Instruction
 from fairway.apis.kueue.manifests import decode
 from fairway.apis.machinery.kind import Manifest
@@ -32,7 +33,7 @@ _DELETED: Final[dict[str, Callable[[str, str, float], events.Event]]] = {
 
 
 class FollowingEngine:
-    """A `Queueing` that keeps what it was told and what the engine said to it.
+    """A `Decider` that keeps what it was told and what the engine said to it.
 
     It hears of all that is stored when it starts to run, and may be deaf for a while, as a busy engine is.
     """
@@ -51,9 +52,17 @@ class FollowingEngine:
         self.listen()
         await asyncio.get_running_loop().create_future()
 
-    def tell(self, *happened: events.Event) -> None:
-        self.told += happened
-        self._hear(*happened)
+    @property
+    def figures(self) -> Figures:
+        return self.engine.figures
+
+    def can_ever_fit(self, key: str) -> bool | None:
+        why = self.engine.why(key)
+        return None if why is None else why.can_ever_fit
+
+    async def request_eviction(self, request: events.EvictionRequested) -> None:
+        self.told.append(request)
+        self._hear(request)
 
     def be_deaf(self) -> None:
         """Hear of nothing until `listen`."""

@@ -38,8 +38,7 @@ class ManagedWorld(World):
         places = Places(archives=str(self.state / "archives"), checkpoints=str(self.state / "checkpoints"))
         remotes = KubeconfigRemotes(self.state / "nobody", self.state / "archives", SystemClock())
         self.objects.ask(Gatekeepers(QueueGatekeeper(cluster, configuration), ManagedJobGatekeeper(ids)))
-        self.api.waiting_source = WaitingWorkloads(cluster, queueing)
-        self.api.pending_source = queueing.engine.pending
+        self.api.explainer = WaitingWorkloads(cluster, queueing)
         parts: list[Coroutine[Any, Any, None]] = [
             part.run()
             for part in (

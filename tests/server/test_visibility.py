@@ -28,7 +28,16 @@ class Record(NamedTuple):
 QUEUE = [Record("a", "red", 9), Record("b", "blue", 5), Record("c", "blue"), Record("d", "red"), Record("e", "blue")]
 
 
-def ask(api: LocalApi, queue: str, query: str = "", source: PendingSource | None = None) -> list[dict[str, Any]]:
+def told(queue: list[Record] | None) -> PendingSource:
+    """A decider that knows this order."""
+
+    async def pending(_: str) -> list[Record] | None:
+        return queue
+
+    return pending
+
+
+async def ask(api: LocalApi, queue: str, query: str = "", source: PendingSource | None = None) -> list[dict[str, Any]]:
     """`queue` is `cq` or a LocalQueue."""
     cluster = queue in {"cq", "missing"}
     place = Place(
@@ -39,9 +48,8 @@ def ask(api: LocalApi, queue: str, query: str = "", source: PendingSource | None
         queue,
         "pendingworkloads",
     )
-    items: list[dict[str, Any]] = pending_workloads(
-        api.objects, Request("GET", b"/", query.encode(), {}, ""), place, source
-    )["items"]
+    summary = await pending_workloads(api.objects, Request("GET", b"/", query.encode(), {}, ""), place, source)
+    items: list[dict[str, Any]] = summary["items"]
     return items
 
 
@@ -85,8 +93,8 @@ def with_queues(story: Callable[[LocalApi], Awaitable[None]]) -> None:
 )
 def test_those_who_are_asked_for(queue: str, query: str, want: list[tuple[str, int, int]]) -> None:
     async def story(api: LocalApi) -> None:
-        assert brief(ask(api, queue, query, lambda _: QUEUE)) == want
-        names = {name for name, _, _ in brief(ask(api, queue, source=lambda _: None))}
+        assert brief(await ask(api, queue, query, told(QUEUE))) == want
+        names = {name for name, _, _ in brief(await ask(api, queue, source=told(None)))}
         assert names == {one.name for one in QUEUE if queue in {"cq", one.local_queue_name}}
 
     with_queues(story)
@@ -94,7 +102,7 @@ def test_those_who_are_asked_for(queue: str, query: str, want: list[tuple[str, i
 
 def test_what_is_told_of_one() -> None:
     async def story(api: LocalApi) -> None:
-        first = ask(api, "cq", "limit=1", lambda _: QUEUE)[0]
+        (first,) = await ask(api, "cq", "limit=1", told(QUEUE))
         stored = api.get("workloads", "a")
         assert stored is not None
         assert first == {
@@ -116,7 +124,7 @@ def test_what_is_told_of_one() -> None:
 def test_the_order_is_that_of_whoever_decides() -> None:
     async def story(api: LocalApi) -> None:
         other_way_round = list(reversed(QUEUE))
-        assert [name for name, _, _ in brief(ask(api, "cq", source=lambda _: other_way_round))] == list("edcba")
+        assert [name for name, _, _ in brief(await ask(api, "cq", source=told(other_way_round)))] == list("edcba")
 
     with_queues(story)
 
@@ -124,7 +132,7 @@ def test_the_order_is_that_of_whoever_decides() -> None:
 def test_one_that_was_deleted_a_moment_ago_is_not_shown() -> None:
     async def story(api: LocalApi) -> None:
         await api.delete("workloads", "b")
-        assert brief(ask(api, "cq", "limit=3", lambda _: QUEUE)) == [("a", 0, 0), ("c", 2, 1)]
+        assert brief(await ask(api, "cq", "limit=3", told(QUEUE))) == [("a", 0, 0), ("c", 2, 1)]
 
     with_queues(story)
 
@@ -132,9 +140,9 @@ def test_one_that_was_deleted_a_moment_ago_is_not_shown() -> None:
 def test_refusals() -> None:
     async def story(api: LocalApi) -> None:
         with pytest.raises(NotFound):
-            ask(api, "missing", source=lambda _: QUEUE)
+            await ask(api, "missing", source=told(QUEUE))
         with pytest.raises(BadRequest):
-            ask(api, "cq", "offset=-1", lambda _: QUEUE)
+            await ask(api, "cq", "offset=-1", told(QUEUE))
 
     with_queues(story)
 
@@ -152,7 +160,7 @@ def test_only_those_who_are_shown_are_looked_up() -> None:
 
         api.store.get = counted  # type: ignore[method-assign]
         many = [*QUEUE, *(Record(f"w{number}") for number in range(10_000))]
-        assert len(ask(api, "cq", "limit=3", lambda _: many)) == 3
+        assert len(await ask(api, "cq", "limit=3", told(many))) == 3
         assert len(looked_up) == 4
 
     with_queues(story)

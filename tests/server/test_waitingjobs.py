@@ -35,7 +35,7 @@ class Asking:
         self.on_stage = on_stage
         self.audit = AuditLog(state)
         self.api = Api(on_stage.api.objects, self.users, self.audit, state)
-        self.api.waiting_source = on_stage.waiting
+        self.api.explainer = on_stage.waiting
         self.admin = self.users.add("admin", (Binding(Role.ADMIN),))
 
     async def __call__(self, path: str, *, method: str = "GET", accept: str = "", token: str = "") -> Answer:

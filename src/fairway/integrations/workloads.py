@@ -55,6 +55,16 @@ def controller_of(manifest: Manifest) -> dict[str, Any] | None:
     return None
 
 
+def queue_order(workload: Manifest) -> tuple[int, str, str]:
+    """The order of pending Workloads: priority, then since when each waits (creation, or eviction by a timeout)."""
+    metadata = workload["metadata"]
+    since = metadata["creationTimestamp"]
+    for condition in (workload.get("status") or {}).get("conditions") or ():
+        if (condition["type"], condition["status"], condition["reason"]) == ("Evicted", "True", "PodsReadyTimeout"):
+            since = condition["lastTransitionTime"]
+    return -(workload["spec"].get("priority") or 0), str(since), metadata["uid"]
+
+
 def pod_set(
     name: str,
     template: Mapping[str, Any],

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from fairway.admission.port import Explainer
 from fairway.errors import (
     ApiError,
     FairwayError,
@@ -41,7 +42,7 @@ from fairway.server.streams import Streams
 from fairway.server.telling import STREAMED, TELLERS
 from fairway.server.transactions import Transactions
 from fairway.server.virtual import VirtualResource
-from fairway.server.waitingjobs import WaitingJobs, WaitingSource
+from fairway.server.waitingjobs import WaitingJobs
 from fairway.store.verbs import Objects, PatchType, Written, when_durable
 
 _log = logging.getLogger(__name__)
@@ -101,11 +102,8 @@ class Api:
         self._logs = Logs(state)
         self.limits = limits or Limits()
         self.metrics = Metrics(objects.store)
-        self.pending_source: visibility.PendingSource | None = None
-        """Whoever knows who waits in a queue; without anybody who does, it is worked out from what is stored."""
-
-        self.waiting_source: WaitingSource | None = None
-        """Whoever knows why workloads wait."""
+        self.explainer: Explainer | None = None
+        """The decider: who waits in a queue, in which order, and why."""
 
         self.not_ready = ""
         """What is still missing before requests should come; empty when nothing is."""
@@ -115,7 +113,7 @@ class Api:
             ("fairway.dev", "v1alpha1", "groups"): GroupAccounts(objects, state, users),
             ("fairway.dev", "v1alpha1", "transactions"): Transactions(objects, audit, self.limits),
             ("fairway.dev", "v1alpha1", "users"): UserAccounts(objects, state, users),
-            ("fairway.dev", "v1alpha1", "waitingjobs"): WaitingJobs(objects, lambda: self.waiting_source),
+            ("fairway.dev", "v1alpha1", "waitingjobs"): WaitingJobs(objects, lambda: self.explainer),
         }
         """By group, version and resource."""
 
@@ -227,7 +225,8 @@ class Api:
             self._authorize(request, exchange.verb, where)
             if request.method != "GET":
                 raise MethodNotAllowed("pending workloads can only be read")
-            return ok(visibility.pending_workloads(self.objects, request, where, self.pending_source))
+            pending = self.explainer.pending if self.explainer is not None else None
+            return ok(await visibility.pending_workloads(self.objects, request, where, pending))
         virtual = self._virtual[where.group, where.version, where.resource]
         exchange.verb = virtual.verb(request, where)
         self._authorize(request, exchange.verb, where)

@@ -1,15 +1,17 @@
 """Kueue's visibility API: who waits in a queue, in which order.
 
-Whoever decides knows the order best and is asked first; without anybody who does, it is worked out from the Workloads
-that are stored. Only those that are shown are looked up, so a long queue costs little.
+The order is the decider's; where it does not know (an API alone), stored Workloads are ordered by priority and time.
+Only those that are shown are looked up, so a long queue costs little.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
+from fairway.admission.port import PendingWorkload
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import BadRequest, NotFound
+from fairway.integrations.workloads import queue_order
 from fairway.server.requests import Request
 from fairway.server.routes import Place
 from fairway.store.verbs import Objects
@@ -24,19 +26,6 @@ _NOT_WAITING: Final = ("QuotaReserved", "Finished")
 _OF_AN_OWNER: Final = ("apiVersion", "kind", "name", "uid")
 
 
-class Waiting(Protocol):
-    """A workload in a queue, as whoever decides knows it."""
-
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def local_queue_name(self) -> str: ...
-    @property
-    def priority(self) -> int: ...
-
-
 class _Stored(NamedTuple):
     namespace: str
     name: str
@@ -44,18 +33,18 @@ class _Stored(NamedTuple):
     priority: int
 
 
-PendingSource = Callable[[str], Sequence[Waiting] | None]
-"""Who waits in a ClusterQueue, best first; `None` if the queue is not known."""
-
-
 class _Ranked(NamedTuple):
-    waiting: Waiting
+    waiting: PendingWorkload
     position: int
     local_position: int
 
 
-def pending_workloads(
-    objects: Objects, request: Request, place: Place, pending_source: PendingSource | None = None
+PendingSource = Callable[[str], Awaitable[Sequence[PendingWorkload] | None]]
+"""`Explainer.pending`."""
+
+
+async def pending_workloads(
+    objects: Objects, request: Request, place: Place, pending: PendingSource | None = None
 ) -> Manifest:
     """The summary of the workloads that wait in a ClusterQueue or a LocalQueue, best first."""
     if place.subresource != "pendingworkloads" or place.resource not in {"clusterqueues", "localqueues"}:
@@ -72,7 +61,7 @@ def pending_workloads(
     limit = _DEFAULT_LIMIT if limit is None else limit
     if offset < 0 or limit < 0:
         raise BadRequest("offset and limit must not be negative")
-    found = pending_source(cluster_queue) if pending_source is not None else None
+    found = await pending(cluster_queue) if pending is not None else None
     waiting = _stored(objects, cluster_queue) if found is None else found
     shown = _shown(waiting, key if local else None, offset, limit)
     return {
@@ -84,7 +73,7 @@ def pending_workloads(
 
 
 def _shown(
-    waiting: Sequence[Waiting], local_queue: tuple[str, str] | None, offset: int, limit: int
+    waiting: Sequence[PendingWorkload], local_queue: tuple[str, str] | None, offset: int, limit: int
 ) -> Iterator[_Ranked]:
     """Those of a ClusterQueue, or of one of its LocalQueues, that are asked for, with their positions."""
     places: dict[tuple[str, str], int] = defaultdict(int)
@@ -136,8 +125,7 @@ def _stored(objects: Objects, cluster_queue: str) -> list[_Stored]:
         metadata, spec = manifest["metadata"], manifest.get("spec") or {}
         local_queue, priority = spec.get("queueName", ""), spec.get("priority", 0)
         if (entry.namespace, local_queue) in queues and _is_waiting(manifest):
-            one = _Stored(entry.namespace, metadata["name"], local_queue, priority)
-            found.append(((-priority, _queued_since(manifest), metadata["uid"]), one))
+            found.append((queue_order(manifest), _Stored(entry.namespace, metadata["name"], local_queue, priority)))
     found.sort(key=lambda pair: pair[0])
     return [one for _, one in found]
 
@@ -155,11 +143,3 @@ def _is_waiting(manifest: Manifest) -> bool:
     conditions = _conditions(manifest)
     taken = any(conditions.get(name, {}).get("status") == "True" for name in _NOT_WAITING)
     return not taken and manifest["spec"].get("active", True) and "deletionTimestamp" not in manifest["metadata"]
-
-
-def _queued_since(manifest: Manifest) -> str:
-    """Since when it waits: its creation, or the eviction by a timeout, as Kueue orders by default."""
-    evicted = _conditions(manifest).get("Evicted", {})
-    if evicted.get("status") == "True" and evicted.get("reason") == "PodsReadyTimeout":
-        return str(evicted["lastTransitionTime"])
-    return str(manifest["metadata"]["creationTimestamp"])

@@ -3,12 +3,14 @@
     GET …[/namespaces/NS]/waitingjobs              everyone who waits, queue by queue, in their order
     GET …/namespaces/NS/waitingjobs/WORKLOAD       all about one: what is missing, who holds it, what would help
 
-Whoever decides knows; where nobody does (an API alone), nobody waits. `kubectl get waitingjobs` prints them.
+The decider answers (`fairway.admission.port`); where there is none (an API alone), the list is empty.
+`kubectl get waitingjobs` prints them.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
+from fairway.admission.port import Explainer
 from fairway.apis.machinery.jsonpath import custom_column
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import BadRequest, MethodNotAllowed, NotFound
@@ -43,28 +45,13 @@ _KIND: Final = Kind(
 )
 
 
-class WaitingSource(Protocol):
-    """Whoever knows who waits, and why."""
-
-    def all(self, namespace: str = "") -> list[Manifest]:
-        """Everyone in a namespace, or anywhere."""
-
-    def one(
-        self, namespace: str, name: str, may_read: Callable[[str], bool], *, may_change: bool, any_priority: bool
-    ) -> Manifest | None:
-        """All about one, without the names of those in namespaces that may not be read; `None` if it does not wait.
-
-        Another priority is advised only to a user who may give it: `may_change` it at all, and to `any_priority`.
-        """
-
-
 class WaitingJobs:
     """Keeps the contract of `VirtualResource`."""
 
-    def __init__(self, objects: Objects, source: Callable[[], WaitingSource | None]) -> None:
-        """`source` tells whom to ask now."""
+    def __init__(self, objects: Objects, explainer: Callable[[], Explainer | None]) -> None:
+        """`explainer` gives the decider to ask now; without one, nobody waits."""
         self._objects = objects
-        self._source = source
+        self._explainer = explainer
 
     def verb(self, request: Request, where: Place) -> str:
         if where.subresource:
@@ -82,10 +69,10 @@ class WaitingJobs:
                     f"{name}: Forbidden: waiting jobs are worked out when asked for; list them, and select then"
                 )
         if where.name:
-            item = self._one(request, where)
+            item = await self._one(request, where)
             return rendered(self._objects, request, _KIND, [item], item)
-        source = self._source()
-        items = [_typed(item) for item in source.all(where.namespace)] if source is not None else []
+        explainer = self._explainer()
+        items = [_typed(item) for item in await explainer.all(where.namespace)] if explainer is not None else []
         whole = {
             "kind": "WaitingJobList",
             "apiVersion": f"{GROUP}/{VERSION}",
@@ -97,16 +84,16 @@ class WaitingJobs:
     def close(self) -> None:
         """None takes long."""
 
-    def _one(self, request: Request, where: Place) -> Manifest:
+    async def _one(self, request: Request, where: Place) -> Manifest:
         user = request.user
 
         def may_read(namespace: str) -> bool:
             return allowed(user, verb="get", group="kueue.x-k8s.io", resource="workloads", namespace=namespace)
 
-        source = self._source()
+        explainer = self._explainer()
         found = None
-        if source is not None:
-            found = source.one(
+        if explainer is not None:
+            found = await explainer.one(
                 where.namespace,
                 where.name,
                 may_read,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from fairway.admission.port import QueueFigures
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.kueue.manifests import encode
 from fairway.apis.kueue.objects import AdmissionCheck, Workload
@@ -18,6 +19,7 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
 from fairway.controllers.admission.pacing import Pace
 from fairway.controllers.admission.waiting import WaitingWorkloads
+from fairway.controllers.decider import StoredDecider
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.kit.eviction import release_patch
 from fairway.errors import Invalid
@@ -84,6 +86,7 @@ class Play:
         self.configuration = configuration
         self.queueing: QueueingController
         self.waiting: WaitingWorkloads
+        self.stored: StoredDecider
         self.recorder: Recorder
         self.refuses: set[str] = set()
         """The Workloads whose status the API does not take."""
@@ -99,6 +102,7 @@ class Play:
             cluster, self.configuration, self.recorder, requeue_batch_seconds=self.batch_seconds, pace=self.pace
         )
         self.waiting = WaitingWorkloads(cluster, self.queueing)
+        self.stored = StoredDecider(cluster, self.configuration)
         place = LocalCluster(self.api, cluster, self.clock)
         await self._running.enter_async_context(place.running(self.queueing))
         await self.rest()
@@ -106,6 +110,20 @@ class Play:
     def _client(self, manager: str) -> Client:
         client = _Picky(self.api.objects, manager, self.refuses)
         return client if self.staging else plain(client)
+
+    def check_stored_figures(self) -> None:
+        """The decider that reads objects has the same numbers as the engine, once all is written."""
+        if self.queueing._writes.busy or self.queueing._wake.is_set():
+            return
+        engine, stored = self.queueing.figures, self.stored.figures
+        for name in self.api.names("clusterqueues"):
+            ours, theirs = _numbers(stored, name), _numbers(engine, name)
+            assert ours == theirs, (name, ours, theirs)
+        for name in self.api.names("localqueues"):
+            local, known = stored.local_queue(f"default/{name}"), engine.local_queue(f"default/{name}")
+            assert (local is None) == (known is None)
+            if local is not None and known is not None:
+                assert (local.pending, local.holdings) == (known.pending, known.holdings), name
 
     async def kill(self) -> None:
         """The controller ends, whatever it was about to do."""
@@ -231,6 +249,18 @@ class Play:
         }
 
 
+def _numbers(figures: QueueFigures, name: str) -> object:
+    found = figures.cluster_queue(name)
+    assert found is not None
+    quotas = {str(fr): quota for fr, quota in figures.quotas(name).items()}
+    cohorts = {one.name: (one.parent, one.root, one.admitted) for one in figures.cohorts()}
+    amounts = {
+        one.name: sorted((str(fr), amount) for fr, amount in (*one.quota.items(), *one.reservation.items()))
+        for one in figures.cohorts()
+    }
+    return found.activity, found.pending, found.holdings, found.cohorts, quotas, cohorts, amounts, figures.holders(name)
+
+
 @asynccontextmanager
 async def play(
     *objects: Any,
@@ -252,5 +282,8 @@ async def play(
         try:
             yield made
             assert made.queueing.engine.violations() == []
+            await made.rest()
+            if not made.refuses:
+                made.check_stored_figures()
         finally:
             await made.kill()

@@ -48,8 +48,8 @@ async def owned(on_stage: Play, made: Workload, namespace: str = NAMESPACE, **sp
     await on_stage.rest()
 
 
-def one(on_stage: Play, name: str, may_read: MayRead = anything) -> Manifest:
-    found = on_stage.waiting.one(NAMESPACE, name, may_read)
+async def one(on_stage: Play, name: str, may_read: MayRead = anything) -> Manifest:
+    found = await on_stage.waiting.one(NAMESPACE, name, may_read)
     assert found is not None
     return found
 
@@ -63,7 +63,7 @@ def test_everyone_who_waits_in_the_order_of_the_queue() -> None:
             await on_stage.pass_time(1)
             await on_stage.submit(asking("never", 12))
 
-            items = on_stage.waiting.all()
+            items = await on_stage.waiting.all()
             assert [(item["metadata"]["name"], item["position"]) for item in items] == [
                 ("first", 1),
                 ("later", 2),
@@ -101,10 +101,10 @@ def test_one_that_has_its_quota_and_waits_for_a_node_waits() -> None:
             await on_stage.api.patch("workloads", "runs", patch, namespace=NAMESPACE, subresource="status")
             await on_stage.rest()
 
-            (item,) = on_stage.waiting.all()
+            (item,) = await on_stage.waiting.all()
             assert (item["outcome"], item["canEverRun"]) == ("WaitingForNode", True)
             assert item["message"] == "has its quota and waits for a node: no room"
-            assert "when a node has room" in one(on_stage, "runs")["hints"][0]
+            assert "when a node has room" in (await one(on_stage, "runs"))["hints"][0]
 
     asyncio.run(scenario())
 
@@ -113,14 +113,14 @@ def test_amounts_are_those_of_now_even_if_nobody_was_tried_again() -> None:
     async def scenario() -> None:
         async with play(*QUEUES) as on_stage:
             await on_stage.submit(asking("a", 4, priority=9), asking("b", 4, priority=9), asking("w", 8))
-            (before,) = on_stage.waiting.all()
+            (before,) = await on_stage.waiting.all()
             await on_stage.finish("a")
             await on_stage.pass_time(1)
-            (after,) = on_stage.waiting.all()
+            (after,) = await on_stage.waiting.all()
 
             assert before["message"] == "needs 8 CPUs, 1 free in default"
             assert after["message"] == "needs 8 CPUs, 5 free in default"
-            assert one(on_stage, "w")["message"] == after["message"]
+            assert (await one(on_stage, "w"))["message"] == after["message"]
 
     asyncio.run(scenario())
 
@@ -132,7 +132,7 @@ def test_all_about_one() -> None:
             await owned(on_stage, asking("train-2", 5, priority=7))
             await owned(on_stage, asking("train-3", 6))
 
-            found = one(on_stage, "train-3")
+            found = await one(on_stage, "train-3")
             assert (found["position"], found["priority"], found["canEverRun"]) == (2, 0, True)
             assert found["ahead"] == [
                 {
@@ -193,7 +193,7 @@ def test_those_of_other_teams_are_told_of_without_their_names() -> None:
             await owned(on_stage, asking("next-plan", 6, priority=50), "team-b")
             await owned(on_stage, asking("mine", 6))
 
-            mine = one(on_stage, "mine", lambda namespace: namespace == NAMESPACE)
+            mine = await one(on_stage, "mine", lambda namespace: namespace == NAMESPACE)
             assert "plan" not in msgspec.json.encode(mine).decode()
             assert mine["ahead"] == [
                 {"workload": None, "owner": None, "shown": "a job of another team", "priority": 50}
@@ -201,11 +201,11 @@ def test_those_of_other_teams_are_told_of_without_their_names() -> None:
             (shortage,) = mine["shortages"]
             assert shortage["holders"][0]["shown"] == "a job of another team"
             assert mine["hints"][0].endswith("when a job of another team (6 CPUs, priority 100) ends")
-            theirs = one(on_stage, "mine")["hints"][0]
+            theirs = (await one(on_stage, "mine"))["hints"][0]
             assert theirs.endswith("when job secret-plan of namespace team-b (6 CPUs, priority 100) ends")
 
-            assert [item["metadata"]["name"] for item in on_stage.waiting.all(NAMESPACE)] == ["mine"]
-            assert [item["metadata"]["name"] for item in on_stage.waiting.all("team-b")] == ["next-plan"]
+            assert [item["metadata"]["name"] for item in await on_stage.waiting.all(NAMESPACE)] == ["mine"]
+            assert [item["metadata"]["name"] for item in await on_stage.waiting.all("team-b")] == ["next-plan"]
 
     asyncio.run(scenario())
 
@@ -215,7 +215,7 @@ def test_one_who_is_being_evicted_is_shown_so() -> None:
         async with play(*QUEUES) as on_stage:
             await on_stage.submit(asking("low", 9), asking("high", 9, priority=1))
 
-            found = one(on_stage, "high")
+            found = await one(on_stage, "high")
             (holder,) = found["shortages"][0]["holders"]
             assert (holder["shown"], holder["evicting"]) == ("workload low", True)
             assert found["message"].endswith("1 job is being preempted for it")
@@ -236,9 +236,9 @@ def test_who_does_not_wait_is_not_there(prepare: Callable[[Play], Any]) -> None:
             await on_stage.submit(asking("w", 1))
             if (doing := prepare(on_stage)) is not None:
                 await doing
-            assert on_stage.waiting.one(NAMESPACE, "w", anything) is None
-            assert on_stage.waiting.one(NAMESPACE, "nobody", anything) is None
-            assert on_stage.waiting.all() == []
+            assert await on_stage.waiting.one(NAMESPACE, "w", anything) is None
+            assert await on_stage.waiting.one(NAMESPACE, "nobody", anything) is None
+            assert await on_stage.waiting.all() == []
 
     asyncio.run(scenario())
 
@@ -250,12 +250,14 @@ def test_who_is_in_no_queue_has_no_position() -> None:
             await on_stage.set_active("held", active=False)
             await on_stage.submit(workload("lost", queue="nowhere", cpu=1))
 
-            items = {item["metadata"]["name"]: item for item in on_stage.waiting.all()}
+            items = {item["metadata"]["name"]: item for item in await on_stage.waiting.all()}
             assert {name: (item["position"], item["outcome"]) for name, item in items.items()} == {
                 "held": (None, "Deactivated"),
                 "lost": (None, "LocalQueueMissing"),
             }
-            assert one(on_stage, "held")["hints"][0] == ("the job is held: `fairway jobs release held` queues it again")
+            assert (await one(on_stage, "held"))["hints"][0] == (
+                "the job is held: `fairway jobs release held` queues it again"
+            )
 
     asyncio.run(scenario())
 
@@ -265,7 +267,7 @@ def test_why_a_queue_admits_nothing() -> None:
         async with play(flavor(), cluster_queue("cq", cpu=4, stop="Hold"), local_queue("lq", "cq")) as on_stage:
             await on_stage.submit(asking("w", 1))
 
-            found = one(on_stage, "w")
+            found = await one(on_stage, "w")
             assert found["message"] == "ClusterQueue cq is inactive"
             assert found["hints"] == ["ClusterQueue cq: Can't admit new workloads: is stopped."]
 
@@ -284,11 +286,11 @@ def test_two_thousand_are_listed_in_a_moment() -> None:
                 await on_stage.api.create("workloads", one_more, trusted=True)
             await on_stage.rest()
 
-            items = on_stage.waiting.all()
+            items = await on_stage.waiting.all()
             took = []
             for _ in range(3):
                 began = time.thread_time()  # of the processor: others may have it meanwhile
-                on_stage.waiting.all()
+                await on_stage.waiting.all()
                 took.append(time.thread_time() - began)
             assert len(items) == 2000
             assert {item["message"] for item in items} == {"needs 1 CPU, 0 free in default"}

@@ -1,33 +1,61 @@
-"""Time, the queue and what queues show, all together: the controllers as they run in a server."""
+"""Time, the queue and what queues show, all together: the controllers as they run in a server.
+
+Each test runs twice: with the engine beside the controllers, and with an engine that they know only by what it writes.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
+
+import pytest
 
 from controllers import timeline
 from controllers.manifests import cluster_queue, flavor, local_queue, workload
+from fairway.admission.port import Decider
 from fairway.apis.kueue.configuration import Configuration, WaitForPodsReady
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
+from fairway.controllers.decider import StoredDecider
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.kit.eviction import release_patch
 from fairway.controllers.queuestatus import QueueStatuses
 from fairway.controllers.workload import WorkloadLifecycle
 from fairway.integrations.conditions import stamp
-from fairway.testing.clusters import LocalCluster, local_cluster
+from fairway.testing.clusters import LocalCluster, Running, cluster_on, local_cluster
 
 HALF_AN_HOUR = 1800.0
 
 
+@pytest.fixture(params=["engine in this process", "engine elsewhere"])
+def arrangement(request: pytest.FixtureRequest) -> Iterator[None]:
+    _ELSEWHERE.append(request.param == "engine elsewhere")
+    yield
+    _ELSEWHERE.pop()
+
+
+_ELSEWHERE: list[bool] = []
+pytestmark = pytest.mark.usefixtures("arrangement")
+
+
 @asynccontextmanager
 async def everything(configuration: Configuration | None = None) -> AsyncIterator[LocalCluster]:
-    async with local_cluster(keepers=False) as local:
+    async with local_cluster(keepers=False) as local, AsyncExitStack() as running:
         recorder = Recorder(local.cluster, "kueue")
         fixed = FixedConfiguration(configuration)
-        queueing = QueueingController(local.cluster, fixed, recorder)
-        lifecycle = WorkloadLifecycle(local.cluster, queueing, fixed, recorder)
-        async with local.running(queueing, lifecycle, QueueStatuses(local.cluster, queueing, fixed), recorder):
+        decider: Decider
+        mine: list[Running] = []
+        if _ELSEWHERE[-1]:
+            there = LocalCluster(local.api, cluster_on(local.api, local.clock), local.clock)
+            its_recorder = Recorder(there.cluster, "kueue")
+            engine = QueueingController(there.cluster, fixed, its_recorder)
+            await running.enter_async_context(there.running(engine, its_recorder))
+            decider = StoredDecider(local.cluster, fixed)
+        else:
+            decider = engine = QueueingController(local.cluster, fixed, recorder)
+            mine.append(engine)
+        lifecycle = WorkloadLifecycle(local.cluster, decider, fixed, recorder)
+        async with local.running(*mine, lifecycle, QueueStatuses(local.cluster, decider, fixed), recorder):
             await timeline.create(
                 local, resourceflavors=flavor(), clusterqueues=cluster_queue(), localqueues=local_queue()
             )

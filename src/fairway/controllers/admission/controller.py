@@ -1,14 +1,14 @@
 """The controller around the engine: one turn takes in all that happened, decides, and hands on what to write."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
 from fairway.admission import events
 from fairway.admission.config import Config
 from fairway.admission.engine import Engine
-from fairway.admission.events import Event, QueueChanged, TimePassed
-from fairway.admission.instructions import Instruction
+from fairway.admission.events import Event, EvictionRequested, QueueChanged, TimePassed
+from fairway.admission.figures import Figures
+from fairway.admission.reasons import Outcome
 from fairway.admission.records import Stage
 from fairway.apis.kueue.configuration import Configuration
 from fairway.client.cluster import Cluster
@@ -24,11 +24,9 @@ from fairway.runtime.clock import Timer
 _SHORTEST_WAIT_SECONDS: Final = 0.0005
 """Times of day are kept in microseconds, so a timer may ring a moment too early."""
 
-Listener = Callable[[list[Instruction]], None]
-
 
 class QueueingController:
-    """Drives an engine with what is stored, and stores what it decides."""
+    """Drives an engine with what is stored, and stores what it decides; the `Decider` of this process."""
 
     def __init__(
         self,
@@ -55,7 +53,6 @@ class QueueingController:
         self._intake = Intake(cluster, self._wake.set)
         self._writes = Writes(cluster, recorder, self._intake, self._wake.set)
         self._told: list[Event] = []
-        self._listeners: list[Listener] = []
         self._asked_checks: dict[str, object] = {}
         self._timer: Timer | None = None
         self._outdated = False
@@ -70,9 +67,18 @@ class QueueingController:
             self._told += happened
             self._wake.set()
 
-    def on_decided(self, listener: Listener) -> None:
-        """Call this with what the engine decided, after every turn in which it decided something."""
-        self._listeners.append(listener)
+    @property
+    def figures(self) -> Figures:
+        return self.engine.figures
+
+    def can_ever_fit(self, key: str) -> bool | None:
+        why = self.engine.why(key)
+        if why is None or why.explanation.outcome in {Outcome.NOT_TRIED, Outcome.DEACTIVATED, Outcome.GATED}:
+            return None
+        return why.can_ever_fit
+
+    async def request_eviction(self, request: EvictionRequested) -> None:
+        self.tell(request)
 
     async def run(self) -> None:
         """Take in, decide and write until cancelled."""
@@ -149,8 +155,6 @@ class QueueingController:
             self._pace.took(began, self._clock.monotonic())
         if said:
             self._writes.take(said)
-            for listener in self._listeners:
-                listener(said)
 
     def _wind(self) -> None:
         """See to the next turn when time alone will change something."""

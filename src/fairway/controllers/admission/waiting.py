@@ -9,33 +9,24 @@ from typing import Final
 
 from fairway.admission import advice, wording
 from fairway.admission.explain import Standing
-from fairway.admission.reasons import Explanation, Outcome, Reason, Shortage, Why
+from fairway.admission.reasons import Outcome, Reason, Shortage, Why
 from fairway.admission.records import Record
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import format_amount
 from fairway.client.cluster import Cluster
 from fairway.controllers.admission.controller import QueueingController
+from fairway.controllers.decider.stored import hints_with_quota, owner_of, with_quota
 from fairway.integrations import checks, conditions, priority_ranges
 
 MayRead = Callable[[str], bool]
 """Whether whoever asks may see the workloads of a namespace."""
 
-WAITS_FOR_NODE: Final = "WaitingForNode"
-"""The outcome of one that was admitted and whose pods fit on no node now."""
-
-WAITS_FOR_CHECKS: Final = "WaitingForChecks"
-"""The outcome of one that has its quota and whose admission checks are not all ready."""
-
-_ROOM_ON_A_NODE: Final = (
-    "starts when a node has room: `fairway get pods -A -o wide` shows what is on the nodes; if nothing of it runs in "
-    "time, its quota is released and it is retried after a backoff"
-)
 _SOMEBODY: Final = "a job of another team"
 _CALLED: Final = {"ManagedJob": "job", "Job": "Job", "Pod": "pod"}
 
 
 class WaitingWorkloads:
-    """The workloads that wait, as the engine of a controller knows them."""
+    """Keeps the contract of `Explainer` on the engine of a controller in this process."""
 
     def __init__(self, cluster: Cluster, queueing: QueueingController) -> None:
         self._queueing = queueing
@@ -47,7 +38,7 @@ class WaitingWorkloads:
         self._cluster_queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
         self._checks = cluster.cache("admissionchecks.kueue.x-k8s.io")
 
-    def all(self, namespace: str = "") -> list[Manifest]:
+    async def all(self, namespace: str = "") -> list[Manifest]:
         """Everyone who waits in a namespace, or anywhere: queue by queue, in their order."""
         engine = self._queueing.engine
         messages: dict[int, str] = {}
@@ -81,26 +72,12 @@ class WaitingWorkloads:
         """A workload that has its quota and waits for an admission check or a node; `None` if it does not."""
         record = self._queueing.engine.record(key)
         workload = self._workloads.get(*key.split("/", 1))
-        if record is None or not record.holding or workload is None:
-            return None
-        standing = Standing(record, record.cluster_queue, None, None, Explanation(Outcome.NOT_TRIED))
-        if checks.waits_for_checks(workload):
-            item = self._item(standing, checks.message(workload))
-            return {**item, "outcome": WAITS_FOR_CHECKS, "canEverRun": True}
-        condition = conditions.find(workload, conditions.WAITING_FOR_NODE)
-        if condition is None or condition["status"] != "True":
-            return None
-        partly = "part of it waits" if condition["reason"] == "PartlyUnschedulable" else "waits"
-        item = self._item(standing, f"has its quota and {partly} for a node: {condition['message']}")
-        return {**item, "outcome": WAITS_FOR_NODE, "canEverRun": True}
+        return None if record is None or not record.holding or workload is None else with_quota(workload)
 
-    def _hints_with_quota(self, found: Manifest, key: str) -> list[str]:
-        workload = self._workloads.get(*key.split("/", 1))
-        if found["outcome"] == WAITS_FOR_CHECKS and workload is not None:
-            return checks.hints(workload, lambda name: self._checks.get("", name))
-        return [_ROOM_ON_A_NODE]
+    async def pending(self, cluster_queue: str) -> list[Record]:
+        return self._queueing.engine.pending(cluster_queue)
 
-    def one(
+    async def one(
         self, namespace: str, name: str, may_read: MayRead, *, may_change: bool = True, any_priority: bool = True
     ) -> Manifest | None:
         """All about one that waits, for a user who may read these namespaces; `None` if it does not wait.
@@ -112,7 +89,10 @@ class WaitingWorkloads:
         why, remedies, record = engine.why(key), engine.remedies(key), engine.record(key)
         if why is None or remedies is None or record is None:
             found = self._waiting_with_quota(key) if key in self._with_quota else None
-            return None if found is None else {**found, "hints": self._hints_with_quota(found, key)}
+            workload = self._workloads.get(namespace, name)
+            if found is None or workload is None:
+                return None
+            return {**found, "hints": hints_with_quota(found, workload, self._checks)}
         explanation = why.explanation
         standing = Standing(record, why.cluster_queue, why.position, why.local_position, explanation)
         message = advice.message(explanation, why.cluster_queue, why.position, strict=remedies.strict)
@@ -139,7 +119,7 @@ class WaitingWorkloads:
             metadata["creationTimestamp"] = workload["metadata"]["creationTimestamp"]
         return {
             "metadata": metadata,
-            "owner": _owner(workload),
+            "owner": owner_of(workload),
             "clusterQueue": standing.cluster_queue,
             "localQueue": record.local_queue_name,
             "position": _from_one(standing.position),
@@ -179,11 +159,11 @@ class WaitingWorkloads:
         namespace, _, name = key.partition("/")
         if not may_read(namespace):
             return {"workload": None, "owner": None, "shown": _SOMEBODY}
-        return {"workload": key, "owner": _owner(self._workloads.get(namespace, name)), "shown": self._called(key)}
+        return {"workload": key, "owner": owner_of(self._workloads.get(namespace, name)), "shown": self._called(key)}
 
     def _called(self, key: str) -> str:
         namespace, _, name = key.partition("/")
-        owner = _owner(self._workloads.get(namespace, name))
+        owner = owner_of(self._workloads.get(namespace, name))
         return f"{_CALLED.get(owner['kind'], owner['kind'])} {owner['name']}" if owner else f"workload {name}"
 
     def _highest_priority(self, cluster_queue: str, *, may_change: bool, any_priority: bool) -> int:
@@ -204,7 +184,7 @@ class WaitingWorkloads:
                 return _SOMEBODY
             return self._called(key) if namespace == own else f"{self._called(key)} of namespace {namespace}"
 
-        owner = _owner(self._workloads.get(own, record.name))
+        owner = owner_of(self._workloads.get(own, record.name))
         job = self._jobs.get(own, owner["name"]) if owner and owner["kind"] == "ManagedJob" else None
         inactive = ""
         if why.explanation.outcome is Outcome.QUEUE_INACTIVE:
@@ -218,15 +198,6 @@ class WaitingWorkloads:
             retry_at=_time(record.requeue_at),
             highest_priority=highest_priority,
         )
-
-
-def _owner(workload: Manifest | None) -> Manifest | None:
-    """The job that a Workload is of."""
-    owners = workload["metadata"].get("ownerReferences") if workload is not None else None
-    if not owners:
-        return None
-    owner = next((one for one in owners if one.get("controller")), owners[0])
-    return {"kind": owner["kind"], "name": owner["name"]}
 
 
 def _requested(why: Why, shortage: Shortage) -> int:

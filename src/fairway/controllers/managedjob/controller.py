@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from fairway.admission.port import Decider
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Key
@@ -29,7 +30,6 @@ from fairway.controllers.managedjob.observation import (
     Look,
     Observer,
 )
-from fairway.controllers.managedjob.preempting import Deciding
 from fairway.controllers.managedjob.remoting import Remotes
 from fairway.controllers.managedjob.secrets import LaunchSecrets
 from fairway.integrations import conditions, names
@@ -66,7 +66,7 @@ class ManagedJobController:
         cluster: Cluster,
         configuration: ConfigurationSource,
         recorder: Recorder,
-        queueing: Deciding,
+        decider: Decider,
         places: Places,
         remotes: Remotes | None = None,
     ) -> None:
@@ -77,7 +77,7 @@ class ManagedJobController:
         self._remotes = remotes
         self._writer = cluster.writer("fairway-managed-jobs")
         self._jobs = cluster.cache(JOBS)
-        self._observer = Observer(cluster, queueing, remotes)
+        self._observer = Observer(cluster, decider, remotes)
         self._effects = Effects(cluster, places, remotes)
         self._settling = Settling(cluster.clock)
         self._refused: dict[str, str] = {}

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from fairway.admission.reasons import Outcome
+from fairway.admission.port import Decider
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Key
 from fairway.controllers.managedjob.indexes import Owned, is_of
 from fairway.controllers.managedjob.parsing import Tasks
-from fairway.controllers.managedjob.preempting import Deciding, Preemptors
+from fairway.controllers.managedjob.preempting import Preemptors
 from fairway.controllers.managedjob.remoting import Remotes
 from fairway.integrations import conditions
 from fairway.managedjobs import asking, life, observing
@@ -41,11 +41,11 @@ class Look(NamedTuple):
 class Observer:
     """Looks from memory alone: no look waits for anything."""
 
-    def __init__(self, cluster: Cluster, queueing: Deciding, remotes: Remotes | None) -> None:
-        self._queueing = queueing
+    def __init__(self, cluster: Cluster, decider: Decider, remotes: Remotes | None) -> None:
+        self._decider = decider
         self._remotes = remotes
         self._tasks = Tasks()
-        self._preemptors = Preemptors(queueing, cluster.cache(WORKLOADS))
+        self._preemptors = Preemptors(cluster.cache(WORKLOADS))
         self._jobs = cluster.cache(JOBS)
         self._queues = cluster.cache(LOCAL_QUEUES)
         self._workload_classes = cluster.cache(WORKLOAD_CLASSES)
@@ -93,10 +93,7 @@ class Observer:
         if reserved is None or reserved["status"] == "True":
             return None
         metadata = workload["metadata"]
-        why = self._queueing.engine.why(f"{metadata['namespace']}/{metadata['name']}")
-        if why is None or why.explanation.outcome in {Outcome.NOT_TRIED, Outcome.DEACTIVATED, Outcome.GATED}:
-            return None
-        return why.can_ever_fit
+        return self._decider.can_ever_fit(f"{metadata['namespace']}/{metadata['name']}")
 
     def _remote(self, past: Life) -> SeenRemote | None:
         if not past.infra or self._remotes is None:

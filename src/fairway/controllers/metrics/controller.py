@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
+from fairway.admission.port import Decider
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.controllers.deciding import Queueing
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.metrics import gauges, transitions
 from fairway.controllers.metrics.families import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, ROLE
@@ -27,9 +27,9 @@ Key = tuple[str, str]
 class QueueMetrics:
     """What `prometheus_client` calls a collector, of one control plane."""
 
-    def __init__(self, cluster: Cluster, queueing: Queueing, configuration: ConfigurationSource) -> None:
+    def __init__(self, cluster: Cluster, decider: Decider, configuration: ConfigurationSource) -> None:
         self._clock = cluster.clock
-        self._queueing = queueing
+        self._decider = decider
         self._configuration = configuration
         self._tally = Tally()
         self._places = Places()
@@ -71,7 +71,7 @@ class QueueMetrics:
         if not before and true == _AT_ONCE and len(conditions) == len(true) and not status.get("admissionChecks"):
             waited = transitions.seconds(metadata["creationTimestamp"], self._clock.now())
             place = self._places.of(new)
-            cohorts = self._queueing.engine.figures.cohorts_above(place.cluster_queue)
+            cohorts = self._decider.figures.cohorts_above(place.cluster_queue)
             place.admitted(waited, cohorts, self._tally)
         elif true[-1:] == _FINISHED and true[:-1] == before:
             self._finished[key].finished()
@@ -106,7 +106,7 @@ class QueueMetrics:
         shown = Shown(new)
         transitions.count(self._tally, before, old, shown, self._clock.now())
         if "Admitted" in shown.conditions and "Admitted" not in before:
-            for cohort in self._queueing.engine.figures.cohorts_above(shown.cluster_queue):
+            for cohort in self._decider.figures.cohorts_above(shown.cluster_queue):
                 self._tally.count("cohort_subtree_admitted_workloads", (cohort, shown.priority_class))
 
     def _cluster_queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
@@ -161,7 +161,7 @@ class QueueMetrics:
         return found
 
     def _gauges(self) -> Iterator[gauges.Sample]:
-        figures, configuration = self._queueing.engine.figures, self._configuration.value
+        figures, configuration = self._decider.figures, self._configuration.value
         waiting: dict[str, tuple[int, int]] = {}
         for name in _names(self._cluster_queues.items()):
             yield from gauges.of_cluster_queue(figures, name, configuration)

@@ -1,11 +1,12 @@
-"""How things are right now: looked up in the engine when somebody asks."""
+"""How things are right now: asked of the decider at every scrape."""
 
 import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from fairway.admission import wording
-from fairway.admission.figures import CohortFigures, Figures, FlavorAmounts
+from fairway.admission.figures import CohortFigures, FlavorAmounts
+from fairway.admission.port import QueueFigures
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.quantities import UNLIMITED
 from fairway.controllers.metrics.series import Labels
@@ -19,7 +20,7 @@ class Sample(NamedTuple):
     value: float
 
 
-def of_cluster_queue(figures: Figures, name: str, configuration: Configuration) -> Iterator[Sample]:
+def of_cluster_queue(figures: QueueFigures, name: str, configuration: Configuration) -> Iterator[Sample]:
     found = figures.cluster_queue(name)
     if found is None:
         return
@@ -45,7 +46,7 @@ def of_cluster_queue(figures: Figures, name: str, configuration: Configuration) 
             yield Sample("cluster_queue_weighted_share", (name, parent), share)
 
 
-def _resources(figures: Figures, name: str, parent: str) -> Iterator[Sample]:
+def _resources(figures: QueueFigures, name: str, parent: str) -> Iterator[Sample]:
     for fr, quota in figures.quotas(name).items():
         labels = (parent, name, fr.flavor, fr.resource)
         yield Sample("cluster_queue_nominal_quota", labels, _units(fr.resource, quota.nominal))
@@ -56,7 +57,7 @@ def _resources(figures: Figures, name: str, parent: str) -> Iterator[Sample]:
 
 
 def of_local_queue(
-    figures: Figures, place: Labels, cluster_queue: str, waiting: tuple[int, int], active: str
+    figures: QueueFigures, place: Labels, cluster_queue: str, waiting: tuple[int, int], active: str
 ) -> Iterator[Sample]:
     """`place` is its name and namespace, `waiting` who may be tried and who not, `active` what its condition says."""
     name, namespace = place

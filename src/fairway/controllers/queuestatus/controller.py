@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from fairway.admission.port import Decider
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.controllers.deciding import Queueing
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.queuestatus import statuses
 from fairway.controllers.queuestatus.finalizers import (
@@ -41,12 +41,12 @@ Key = tuple[str, str, str]
 class QueueStatuses:
     """Keeps the statuses of all queues and cohorts, and the finalizers of what they use."""
 
-    def __init__(self, cluster: Cluster, queueing: Queueing, configuration: ConfigurationSource) -> None:
+    def __init__(self, cluster: Cluster, decider: Decider, configuration: ConfigurationSource) -> None:
         self._clock = cluster.clock
-        self._queueing = queueing
+        self._decider = decider
         self._configuration = configuration
         self._writer = cluster.writer("fairway-queues")
-        self._finalizers = InUseFinalizers(cluster, queueing)
+        self._finalizers = InUseFinalizers(cluster, decider)
         self._worker: Worker[Key] = Worker("queue statuses", self._clock, self._reconcile, parallel=8)
         self._caches = {name: cluster.cache(name) for name in (CLUSTER_QUEUES, LOCAL_QUEUES, COHORTS)}
         self._marked: set[Key] = set()
@@ -173,7 +173,7 @@ class QueueStatuses:
         return BATCH_SECONDS if was_marked or patch else self._next_sample(resource)
 
     def _wanted(self, resource: str, manifest: Manifest) -> statuses.Status | None:
-        figures, now = self._queueing.engine.figures, self._clock.now()
+        figures, now = self._decider.figures, self._clock.now()
         configuration = self._configuration.value
         fair_sharing = configuration.fair_sharing is not None
         metadata = manifest["metadata"]

@@ -8,10 +8,10 @@ flavors and checks, flavors keep their topology. LocalQueues and Cohorts are nev
 from collections.abc import Iterable
 from typing import Any, Final
 
+from fairway.admission.port import Decider
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.metadata import IN_USE_FINALIZER
 from fairway.client.cluster import Cluster
-from fairway.controllers.deciding import Queueing
 from fairway.integrations import conditions
 from fairway.runtime.worker import Worker
 
@@ -34,8 +34,8 @@ Key = tuple[str, str]
 class InUseFinalizers:
     """Puts the finalizer on objects, and takes it off those that wait to be deleted and are not used any more."""
 
-    def __init__(self, cluster: Cluster, queueing: Queueing) -> None:
-        self._queueing = queueing
+    def __init__(self, cluster: Cluster, decider: Decider) -> None:
+        self._decider = decider
         self._writer = cluster.writer("fairway-in-use")
         self._worker: Worker[Key] = Worker("finalizers", cluster.clock, self._reconcile, parallel=4)
         self._caches = {name: cluster.cache(name) for name in (CLUSTER_QUEUES, FLAVORS, CHECKS, TOPOLOGIES, WORKLOADS)}
@@ -93,7 +93,7 @@ class InUseFinalizers:
         if resource == CLUSTER_QUEUES:
             if self._holds_workloads(name):
                 return None  # their next change brings us back
-            if not self._engine_is_done_with(name):
+            if not self._decider_is_done_with(name):
                 return _SOON_SECONDS
         elif any(name in _names_used(resource, user) for user in self._caches[_USERS[resource]].items()):
             return None
@@ -104,9 +104,9 @@ class InUseFinalizers:
     def _holds_workloads(self, cluster_queue: str) -> bool:
         return any(_holds_quota_of(workload, cluster_queue) for workload in self._caches[WORKLOADS].items())
 
-    def _engine_is_done_with(self, cluster_queue: str) -> bool:
+    def _decider_is_done_with(self, cluster_queue: str) -> bool:
         """Whether the engine admits nothing more there, and has nothing there that is not written yet."""
-        figures = self._queueing.engine.figures
+        figures = self._decider.figures
         activity = figures.activity(cluster_queue)
         return activity is None or (activity.terminating and not figures.holders(cluster_queue))
 

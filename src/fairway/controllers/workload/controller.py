@@ -4,11 +4,11 @@ import asyncio
 from typing import Final
 
 from fairway.admission.events import EvictionRequested
+from fairway.admission.port import Decider
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.metadata import IN_USE_FINALIZER
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.deciding import Queueing
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.workload.priorities import WORKLOADS, PriorityClasses
 from fairway.controllers.workload.steps import (
@@ -36,10 +36,10 @@ class WorkloadLifecycle:
     """Watches over all Workloads."""
 
     def __init__(
-        self, cluster: Cluster, queueing: Queueing, configuration: ConfigurationSource, recorder: Recorder
+        self, cluster: Cluster, decider: Decider, configuration: ConfigurationSource, recorder: Recorder
     ) -> None:
         self._clock = cluster.clock
-        self._queueing = queueing
+        self._decider = decider
         self._configuration = configuration
         self._recorder = recorder
         self._writer = cluster.writer("fairway-lifecycle")
@@ -89,7 +89,7 @@ class WorkloadLifecycle:
             case Delete(message=message):
                 await self._delete(workload, message)
             case RequestEviction() as request:
-                self._request(workload, request)
+                await self._request(workload, request)
                 return _UNTIL_EVICTED_SECONDS
         return None
 
@@ -117,11 +117,11 @@ class WorkloadLifecycle:
         await self._writer.delete(WORKLOADS, workload)
         self._recorder.normal(workload, "Deleted", message)
 
-    def _request(self, workload: Manifest, request: RequestEviction) -> None:
+    async def _request(self, workload: Manifest, request: RequestEviction) -> None:
         if request.warning is not None:
             self._recorder.warning(workload, *request.warning)
         metadata = workload["metadata"]
-        self._queueing.tell(
+        await self._decider.request_eviction(
             EvictionRequested(
                 at=self._clock.now().timestamp(),
                 key=f"{metadata['namespace']}/{metadata['name']}",

@@ -1,0 +1,249 @@
+"""The decider, known from what it wrote: where Kueue decides, and where the engine runs in another process.
+
+Sentences are those of the conditions. An eviction is requested through the API: by the condition `Evicted`, or
+by `spec.active: false` where the Workload is not to come back.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from fairway.admission import wording
+from fairway.admission.events import EvictionRequested
+from fairway.admission.instructions import Deactivate, DeactivationCause, Evict, EvictionReason
+from fairway.admission.port import PendingWorkload
+from fairway.admission.reasons import Outcome
+from fairway.apis.kueue.configuration import WaitForPodsReady
+from fairway.apis.machinery.kind import Manifest
+from fairway.client.cluster import Cluster
+from fairway.client.informer import Informer
+from fairway.controllers.decider.figures import StoredFigures
+from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.integrations import checks, conditions
+from fairway.integrations.workloads import controller_of, queue_order
+
+WAITS_FOR_NODE: Final = "WaitingForNode"
+"""The outcome of one that was admitted and whose pods fit on no node now."""
+
+WAITS_FOR_CHECKS: Final = "WaitingForChecks"
+"""The outcome of one that has its quota and whose admission checks are not all ready."""
+
+_WORKLOADS: Final = "workloads.kueue.x-k8s.io"
+_NO_FLAVOR: Final = "couldn't assign flavors to pod set"
+_IN_USE_BY_OTHERS: Final = "insufficient unused quota"
+_ROOM_ON_A_NODE: Final = (
+    "starts when a node has room: `fairway get pods -A -o wide` shows what is on the nodes; if nothing of it runs in "
+    "time, its quota is released and it is retried after a backoff"
+)
+_OUTCOMES: Final = {
+    "Pending": Outcome.NO_FIT,
+    "Waiting": Outcome.WAITING_FOR_PODS_READY,
+    "AdmissionGated": Outcome.GATED,
+}
+
+
+class StoredDecider:
+    """Keeps the contract of `Decider` on the caches of a cluster."""
+
+    def __init__(self, cluster: Cluster, configuration: ConfigurationSource) -> None:
+        self._clock = cluster.clock
+        self._configuration = configuration
+        self._workloads = cluster.cache(_WORKLOADS)
+        self._writer = cluster.writer("fairway-lifecycle")
+        self.figures = StoredFigures(cluster)
+
+    def can_ever_fit(self, key: str) -> bool | None:
+        workload = self._workloads.get(*key.split("/", 1))
+        return None if workload is None else can_ever_fit(workload)
+
+    async def request_eviction(self, request: EvictionRequested) -> None:
+        workload = self._workloads.get(*request.key.split("/", 1))
+        if workload is None or conditions.is_true(workload, conditions.EVICTED):
+            return
+        if request.reason == EvictionReason.DEACTIVATED:
+            await self._deactivate(workload, request.cause, request.message)
+            return
+        state: dict[str, Any] = dict((workload.get("status") or {}).get("requeueState") or {})
+        if request.reason == EvictionReason.PODS_READY_TIMEOUT:
+            rules = self._configuration.value.wait_for_pods_ready or WaitForPodsReady()
+            state["count"] = state.get("count", 0) + 1
+            if rules.backoff_limit is not None and state["count"] > rules.backoff_limit:
+                await self._deactivate(workload, DeactivationCause.REQUEUING_LIMIT)
+                return
+            delay = min(rules.backoff_base_seconds * 2 ** min(state["count"] - 1, 63), rules.backoff_max_seconds)
+            state["requeueAt"] = conditions.stamp(self._clock.now() + timedelta(seconds=delay))
+        reason = EvictionReason(request.reason)
+        message = wording.eviction(Evict(at=request.at, key=request.key, reason=reason, message=request.message))
+        status = {
+            "conditions": self._with(workload, conditions.EVICTED, reason, message),
+            "requeueState": state or None,
+            "schedulingStats": {"evictions": _counted(workload, request)},
+        }
+        await self._writer.patch(_WORKLOADS, workload, {"status": status}, subresource="status", locked=True)
+
+    async def _deactivate(self, workload: Manifest, cause: str, message: str = "") -> None:
+        """First why, then `spec.active`: a decider that sees the second knows the first."""
+        if cause and not conditions.is_true(workload, "DeactivationTarget"):
+            text = wording.deactivation(Deactivate(at=0.0, key="", cause=cause, message=message))
+            marked = {"conditions": self._with(workload, "DeactivationTarget", cause, text)}
+            workload = await self._writer.patch(
+                _WORKLOADS, workload, {"status": marked}, subresource="status", locked=True
+            )
+        await self._writer.patch(_WORKLOADS, workload, {"spec": {"active": False}}, locked=True)
+
+    def _with(self, workload: Manifest, kind: str, reason: str, message: str) -> list[conditions.Condition]:
+        generation, now = workload["metadata"].get("generation"), conditions.stamp(self._clock.now())
+        return conditions.with_condition(conditions.of(workload), kind, "True", str(reason), message, now, generation)
+
+
+def _counted(workload: Manifest, request: EvictionRequested) -> list[dict[str, Any]]:
+    """The evictions of a Workload, with one more."""
+    stats = (workload.get("status") or {}).get("schedulingStats") or {}
+    this = (str(request.reason), request.cause)
+    counts = {(one["reason"], one["underlyingCause"]): one["count"] for one in stats.get("evictions") or ()}
+    counts[this] = counts.get(this, 0) + 1
+    return [{"reason": reason, "underlyingCause": cause, "count": count} for (reason, cause), count in counts.items()]
+
+
+class StoredExplainer:
+    """Keeps the contract of `Explainer` on the caches of a cluster."""
+
+    def __init__(self, cluster: Cluster, figures: StoredFigures | None = None) -> None:
+        self._workloads = cluster.cache(_WORKLOADS)
+        self._local_queues = cluster.cache("localqueues.kueue.x-k8s.io")
+        self._cluster_queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
+        self._checks = cluster.cache("admissionchecks.kueue.x-k8s.io")
+        self._figures = figures or StoredFigures(cluster)
+
+    async def pending(self, cluster_queue: str) -> list[PendingWorkload] | None:  # noqa: ARG002
+        """The API orders stored Workloads by itself."""
+        return None
+
+    async def all(self, namespace: str = "") -> list[Manifest]:
+        items = []
+        for name in sorted(queue["metadata"]["name"] for queue in self._cluster_queues.items()):
+            places: dict[str, int] = {}
+            for position, workload in enumerate(sorted(self._figures.pending(name), key=queue_order), 1):
+                local = f"{workload['metadata']['namespace']}/{workload['spec'].get('queueName', '')}"
+                places[local] = places.get(local, 0) + 1
+                if namespace in {"", workload["metadata"]["namespace"]}:
+                    items.append(self._without_quota(workload, position, places[local]))
+        known = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items}
+        for workload in self._workloads.items():
+            metadata = workload["metadata"]
+            if namespace not in {"", metadata["namespace"]} or (metadata["namespace"], metadata["name"]) in known:
+                continue
+            item = self._item_of(workload)
+            if item is not None:
+                items.append(item)
+        return items
+
+    async def one(
+        self,
+        namespace: str,
+        name: str,
+        may_read: Callable[[str], bool],  # noqa: ARG002 - conditions name nobody
+        *,
+        may_change: bool,  # noqa: ARG002
+        any_priority: bool,  # noqa: ARG002
+    ) -> Manifest | None:
+        workload = self._workloads.get(namespace, name)
+        if workload is None:
+            return None
+        found = with_quota(workload)
+        if found is not None:
+            return {**found, "hints": hints_with_quota(found, workload, self._checks)}
+        listed = (item for item in await self.all(namespace) if item["metadata"]["name"] == name)
+        item = next(listed, None)
+        if item is None:
+            return None
+        lists: dict[str, list[Any]] = {"shortages": [], "ahead": [], "obstacles": []}
+        return {**item, **lists, "hints": checks.last_verdict(workload)}
+
+    def _item_of(self, workload: Manifest) -> Manifest | None:
+        """A Workload that is in no queue's order."""
+        if conditions.is_true(workload, conditions.FINISHED):
+            return None
+        if conditions.is_true(workload, conditions.QUOTA_RESERVED):
+            return with_quota(workload)
+        return self._without_quota(workload, None, None)
+
+    def _without_quota(self, workload: Manifest, position: int | None, local_position: int | None) -> Manifest:
+        metadata, spec = workload["metadata"], workload["spec"]
+        local = self._local_queues.get(metadata["namespace"], spec.get("queueName", ""))
+        cluster_queue = str((local.get("spec") or {}).get("clusterQueue") or "") if local is not None else ""
+        outcome, message = _why(workload)
+        item = waiting_item(workload, cluster_queue, outcome, message, can_ever_run=can_ever_fit(workload) is not False)
+        return {**item, "position": position, "localPosition": local_position}
+
+
+def waiting_item(
+    workload: Manifest, cluster_queue: str, outcome: str, message: str, *, can_ever_run: bool = True
+) -> Manifest:
+    """An item of `waitingjobs` without its positions."""
+    metadata, spec = workload["metadata"], workload["spec"]
+    return {
+        "metadata": {field: metadata[field] for field in ("name", "namespace", "creationTimestamp")},
+        "owner": owner_of(workload),
+        "clusterQueue": cluster_queue,
+        "localQueue": spec.get("queueName", ""),
+        "position": None,
+        "localPosition": None,
+        "priority": spec.get("priority") or 0,
+        "outcome": str(outcome),
+        "message": message,
+        "canEverRun": can_ever_run,
+    }
+
+
+def with_quota(workload: Manifest) -> Manifest | None:
+    """The item of a Workload that has its quota and waits for an admission check or a node; `None` if it does not."""
+    if checks.waits_for_checks(workload):
+        outcome, message = WAITS_FOR_CHECKS, checks.message(workload)
+    else:
+        condition = conditions.find(workload, conditions.WAITING_FOR_NODE)
+        if condition is None or condition["status"] != "True":
+            return None
+        partly = "part of it waits" if condition["reason"] == "PartlyUnschedulable" else "waits"
+        outcome, message = WAITS_FOR_NODE, f"has its quota and {partly} for a node: {condition['message']}"
+    cluster_queue = ((workload.get("status") or {}).get("admission") or {}).get("clusterQueue") or ""
+    return waiting_item(workload, cluster_queue, outcome, message)
+
+
+def hints_with_quota(item: Manifest, workload: Manifest, admission_checks: Informer) -> list[str]:
+    """What would let a Workload with quota start."""
+    if item["outcome"] == WAITS_FOR_CHECKS:
+        return checks.hints(workload, lambda name: admission_checks.get("", name))
+    return [_ROOM_ON_A_NODE]
+
+
+def owner_of(workload: Manifest | None) -> Manifest | None:
+    """The job that a Workload is of."""
+    if workload is None:
+        return None
+    owner = controller_of(workload) or next(iter(workload["metadata"].get("ownerReferences") or ()), None)
+    return None if owner is None else {"kind": owner["kind"], "name": owner["name"]}
+
+
+def can_ever_fit(workload: Manifest) -> bool | None:
+    """What the message of its last try says: whether some flavor lacks only quota that others use."""
+    reserved = conditions.find(workload, conditions.QUOTA_RESERVED)
+    if reserved is None or reserved["status"] == "True" or reserved["reason"] != "Pending":
+        return None
+    _, *pod_sets = reserved.get("message", "").split(_NO_FLAVOR)
+    return all(_IN_USE_BY_OTHERS in pod_set for pod_set in pod_sets)
+
+
+def _why(workload: Manifest) -> tuple[Outcome, str]:
+    """Outcome and sentence of a Workload without quota."""
+    evicted, reserved = (conditions.find(workload, kind) for kind in (conditions.EVICTED, conditions.QUOTA_RESERVED))
+    requeued = conditions.find(workload, conditions.REQUEUED)
+    if not workload["spec"].get("active", True):
+        said = f": {evicted['message']}" if evicted is not None and evicted["status"] == "True" else ""
+        return Outcome.DEACTIVATED, f"The workload is deactivated{said}"
+    at = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")
+    if at and requeued is not None and requeued["status"] == "False":
+        return Outcome.BACKING_OFF, f"Waiting to be requeued after: {at}"
+    if reserved is not None and reserved["status"] == "False" and reserved.get("message"):
+        return _OUTCOMES.get(reserved["reason"], Outcome.NOT_TRIED), reserved["message"]
+    return Outcome.NOT_TRIED, "Workload is pending evaluation in the scheduling queue"

@@ -1,0 +1,72 @@
+"""Why Workloads wait, from their conditions alone, beside what the engine that wrote them says."""
+
+import asyncio
+
+from controllers.admission.plays import Play, play
+from fairway.controllers.decider.stored import StoredExplainer
+from fairway.testing.builders import cluster_queue, flavor, local_queue, workload
+from fairway.testing.clusters import LocalCluster, cluster_on
+
+QUEUES = (flavor(), cluster_queue("cq", cpu=4, within="LowerPriority"), local_queue("lq", "cq"))
+FIELDS = ("clusterQueue", "localQueue", "position", "localPosition", "priority", "owner", "canEverRun")
+
+
+def anything(_: str) -> bool:
+    return True
+
+
+async def both(on_stage: Play) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]]:
+    """What the objects say and what the engine says, by name."""
+    there = LocalCluster(on_stage.api, cluster_on(on_stage.api, on_stage.clock), on_stage.clock)
+    explainer = StoredExplainer(there.cluster)
+    async with there.running():
+        stored = {item["metadata"]["name"]: item for item in await explainer.all()}
+        for name, item in stored.items():
+            one = await explainer.one("default", name, anything, may_change=True, any_priority=True)
+            assert one is not None
+            assert {field: one[field] for field in item} == item
+        assert await explainer.one("default", "nobody", anything, may_change=True, any_priority=True) is None
+    return stored, {item["metadata"]["name"]: item for item in await on_stage.waiting.all()}
+
+
+def test_positions_queues_and_whether_waiting_helps_are_those_of_the_engine() -> None:
+    async def story() -> None:
+        async with play(*QUEUES) as on_stage:
+            await on_stage.submit(workload("holder", queue="lq", cpu=4, priority=9))
+            await on_stage.submit(
+                workload("low", queue="lq", cpu=2, priority=1),
+                workload("high", queue="lq", cpu=2, priority=5),
+                workload("huge", queue="lq", cpu=40),
+            )
+            await on_stage.pass_time(2)
+            stored, engine = await both(on_stage)
+            assert {name: [item[field] for field in FIELDS] for name, item in stored.items()} == {
+                name: [item[field] for field in FIELDS] for name, item in engine.items()
+            }
+            assert stored["high"]["message"] == (
+                "couldn't assign flavors to pod set main: "
+                "insufficient unused quota for cpu in flavor default, 2 more needed"
+            )
+            assert not stored["huge"]["canEverRun"]
+
+    asyncio.run(story())
+
+
+def test_those_in_no_queue_and_those_with_quota_have_a_sentence_too() -> None:
+    async def story() -> None:
+        async with play(*QUEUES) as on_stage:
+            await on_stage.submit(workload("off", queue="lq", cpu=1), workload("placed", queue="lq", cpu=1))
+            await on_stage.set_condition("placed", "WaitingForNode", "True", "Unschedulable", "0/1 nodes are available")
+            await on_stage.set_active("off", active=False)
+            await on_stage.pass_time(1)
+            assert set((await both(on_stage))[0]) == set((await both(on_stage))[1]) == {"placed"}
+            await on_stage.release("off")
+            await on_stage.submit(workload("lost", queue="no-such-queue", cpu=1))
+            await on_stage.pass_time(2)
+            stored, engine = await both(on_stage)
+            assert set(stored) == set(engine) == {"off", "placed", "lost"}
+            assert stored["off"]["outcome"] == engine["off"]["outcome"] == "Deactivated"
+            assert stored["placed"] == engine["placed"]
+            assert stored["lost"]["message"] == "LocalQueue no-such-queue doesn't exist"
+
+    asyncio.run(story())
