@@ -47,11 +47,12 @@ explore: $(DEV_READY) ## the property tests with new examples, and more of them
 kubectl: $(DEV_READY) ## get or build kubectl, and say where it is
 	@tools/kubectl/get
 
-lint: $(DEV_READY)   ## style, types and the direction of imports
+lint: $(DEV_READY)   ## style, types, the direction of imports, names
 	$(BIN)/ruff check src tests bench examples tools
 	$(BIN)/ruff format --check src tests bench examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/names/check.py
 
 format: $(DEV_READY) ## put the sources into shape
 	$(BIN)/ruff check --fix src tests bench examples tools
