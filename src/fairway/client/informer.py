@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
+from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.protocol import EVERYTHING, Client, Scope
 from fairway.errors import Expired, FairwayError
@@ -19,7 +20,6 @@ from fairway.runtime.clock import Clock
 _log = logging.getLogger(__name__)
 _BACKOFF: Final = Backoff()
 
-Key: TypeAlias = tuple[str, str]
 Handler: TypeAlias = Callable[[Manifest | None, Manifest | None], None]
 """Called with an object before and after a change: `(None, new)` it appeared, `(old, None)` it is gone."""
 
@@ -69,16 +69,16 @@ class Informer:
 
         The answer may come late: what the watch has passed already and does not know, was deleted since.
         """
-        key = _key(manifest)
+        key = key_of(manifest)
         if key in self._known or int(manifest["metadata"]["resourceVersion"]) > self._heard:
             self._hear(key, manifest)
 
     def note_gone(self, manifest: Manifest) -> None:
         """Take in that an object was deleted at once."""
-        known = self._known.get(_key(manifest))
+        known = self._known.get(key_of(manifest))
         if known is not None and known["metadata"]["uid"] == manifest["metadata"]["uid"]:
             self._gone.add(known["metadata"]["uid"])
-            self._tell(_key(manifest), None)
+            self._tell(key_of(manifest), None)
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
@@ -102,7 +102,7 @@ class Informer:
 
     async def _list(self) -> str:
         listed = await self._client.list(self._kind, self._scope)
-        found = {_key(manifest): manifest for manifest in listed.items}
+        found = {key_of(manifest): manifest for manifest in listed.items}
         self._gone.clear()
         for key in [key for key in self._known if key not in found]:
             self._tell(key, None)
@@ -118,7 +118,7 @@ class Informer:
         async for changes in self._client.watch(self._kind, since, self._scope):
             self._heard = max(self._heard, int(changes[-1].manifest["metadata"]["resourceVersion"]))
             for change, manifest in changes:
-                key = _key(manifest)
+                key = key_of(manifest)
                 if change == "DELETED":
                     self._hear_gone(key, manifest)
                 elif self._known.get(key) is not manifest:  # else its writer has told it already, as happens most often
@@ -155,11 +155,6 @@ class Informer:
             self._known[key] = new
         for handler in self._handlers:
             handler(old, new)
-
-
-def _key(manifest: Manifest) -> Key:
-    metadata = manifest["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
 
 
 def _version(manifest: Manifest | None) -> str | None:

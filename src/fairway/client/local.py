@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final
 
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.protocol import EVERYTHING, Listed, Scope, Staged, WatchEvent
 from fairway.errors import BadRequest
@@ -66,9 +67,7 @@ class LocalClient:
         return await self._told(self._objects.stage_create(kind, kind.stored, namespace, manifest, options))
 
     async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
-        metadata = manifest["metadata"]
-        key = (metadata.get("namespace", ""), metadata["name"])
-        target = Target(kind, kind.stored, key, self._options, subresource)
+        target = Target(kind, kind.stored, key_of(manifest), self._options, subresource)
         return await self._told(self._objects.stage_update(target, manifest))
 
     async def patch(
@@ -93,9 +92,7 @@ class LocalClient:
         return Staged(written.durable, partial(self._told_of, written.entry))
 
     async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
-        metadata = manifest["metadata"]
-        key = (metadata.get("namespace", ""), metadata["name"])
-        target = Target(kind, kind.stored, key, self._forced if force else self._options, subresource)
+        target = Target(kind, kind.stored, key_of(manifest), self._forced if force else self._options, subresource)
         return await self._told(self._objects.stage_patch(target, PatchType.APPLY, manifest))
 
     async def delete(

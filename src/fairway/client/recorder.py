@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final
 
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.errors import ApiError, NotFound
 
@@ -107,7 +108,7 @@ class Recorder:
     async def _write(self, key: _Key, told: _Told) -> None:
         try:
             if told.written is not None:
-                change = {"count": told.count, "lastTimestamp": _stamp(told.last)}
+                change = {"count": told.count, "lastTimestamp": stamp(told.last)}
                 await self._writer.patch("events", told.written, change)
             else:
                 created = await self._writer.create("events", self._manifest(key, told), trusted=True)
@@ -129,8 +130,8 @@ class Recorder:
             "message": message,
             "source": {"component": self._component},
             "reportingComponent": self._component,
-            "firstTimestamp": _stamp(told.first),
-            "lastTimestamp": _stamp(told.last),
+            "firstTimestamp": stamp(told.first),
+            "lastTimestamp": stamp(told.last),
             "count": told.count,
         }
 
@@ -147,7 +148,3 @@ def _reference(manifest: Manifest) -> dict[str, str]:
     if metadata.get("namespace"):
         about["namespace"] = metadata["namespace"]
     return about
-
-
-def _stamp(moment: datetime) -> str:
-    return f"{moment.isoformat(timespec='seconds')[:19]}Z"

@@ -4,7 +4,6 @@ The time of a condition moves only with its status. Nothing here writes; whoever
 """
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from fairway.apis.machinery.kind import Manifest
@@ -22,11 +21,6 @@ WAITING_FOR_NODE: Final = "WaitingForNode"
 
 _LONGEST_MESSAGE: Final = 32 * 1024
 _CUT: Final = " ..."
-
-
-def stamp(moment: datetime) -> str:
-    """A time as conditions have it."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def find(manifest: Manifest, kind: str) -> Condition | None:

@@ -15,7 +15,7 @@ from fairway.integrations.pods import GROUP, POD_INDEX, Outcome, is_deleting, is
 from fairway.integrations.priorities import Priority
 from fairway.integrations.role_hash import role_hash
 from fairway.integrations.webhooks import annotations_of, go_int, labels_of, maximum_seconds, queue_name, unreadable
-from fairway.integrations.workloads import new_workload, owner_reference
+from fairway.integrations.workloads import namespaced_name, new_workload, owner_reference
 
 TOTAL_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
 FAST_ADMISSION: Final = "kueue.x-k8s.io/pod-group-fast-admission"
@@ -319,7 +319,7 @@ def _check_index(pod: Manifest, total: int) -> None:
     text = labels_of(pod).get(POD_INDEX)
     if text is None:
         return
-    place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    place = namespaced_name(pod)
     wrong = f'incorrect label value "{text}" for Pod "{place}":'
     if not (text.isascii() and text.isdigit()):
         raise Uncomposable(f"{wrong} invalid unsigned integer: {unreadable('ParseUint', text)}")

@@ -27,8 +27,8 @@ def workload_name(kind: str, group: str, owner_name: str, owner_uid: str) -> str
     return f"{f'{kind.lower()}-{owner_name}'[:_LONGEST_PREFIX]}-{digest[:_HASH_LENGTH]}"
 
 
-def place_of(manifest: Manifest) -> str:
-    """An object as messages name it."""
+def namespaced_name(manifest: Manifest) -> str:
+    """`namespace/name`: an object in messages, and the key of a workload for the engine."""
     return f"{manifest['metadata']['namespace']}/{manifest['metadata']['name']}"
 
 
@@ -47,7 +47,7 @@ def owner_reference(manifest: Manifest, *, controller: bool = True) -> dict[str,
 
 
 def controller_of(manifest: Manifest) -> dict[str, Any] | None:
-    """The owner that looks after an object."""
+    """The owner reference of an object's controller."""
     for reference in manifest["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             found: dict[str, Any] = reference

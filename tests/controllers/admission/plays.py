@@ -12,6 +12,7 @@ from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.kueue.manifests import encode
 from fairway.apis.kueue.objects import AdmissionCheck, Workload
 from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.protocol import Client, Staged
@@ -212,7 +213,7 @@ class Play:
     # Looking
 
     def now(self) -> str:
-        return conditions.stamp(self.clock.now())
+        return stamp(self.clock.now())
 
     def get(self, name: str) -> Manifest:
         found = self.api.get("workloads", name)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from fairway.admission.instructions import Admit, Instruction, PodSetAdmission, Requeue, RequeueReason
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Record, Stage
+from fairway.apis.machinery.timestamps import stamp
 from fairway.controllers.admission.observing import seen
 from fairway.controllers.admission.planning import Case, next_step
-from fairway.integrations.conditions import stamp
 from fairway.testing.builders import workload
 
 CREATED = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
 from fairway.controllers.batchjob import JobController, verdicts
-from fairway.controllers.batchjob.statuses import stamp
 from fairway.store.entries import Change
 from fairway.store.verbs import PatchType, Target, WriteOptions, when_durable
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster

@@ -9,12 +9,12 @@ from typing import Any
 from fairway.apis.batch.job_updates import wrong_job_update
 from fairway.apis.batch.jobs import JOB
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.controllers.batchjob import pods as facts
 from fairway.controllers.batchjob import verdicts
 from fairway.controllers.batchjob.deciding import NewPod, Plan, decide
 from fairway.controllers.batchjob.ledgers import Ledger, opened
 from fairway.controllers.batchjob.specs import JobSpec
-from fairway.controllers.batchjob.statuses import stamp
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "job"}]}}

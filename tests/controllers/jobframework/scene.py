@@ -8,6 +8,7 @@ from typing import Any
 
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
 from fairway.controllers.jobframework.controller import FrameworkController
 from fairway.controllers.kit.configuration import FixedConfiguration
@@ -146,15 +147,15 @@ class Scene:
 
     async def pods(self, name: str = "train", *, active: int = 1, ready: int = 0, **status: Any) -> None:
         """So many pods run."""
-        await self.job_status(name, active=active, ready=ready, startTime=conditions.stamp(self.clock.now()), **status)
+        await self.job_status(name, active=active, ready=ready, startTime=stamp(self.clock.now()), **status)
 
     async def pods_gone(self, name: str = "train") -> None:
         """What follows when a job was suspended."""
-        said = [{"type": "Suspended", "status": "True", "lastTransitionTime": conditions.stamp(self.clock.now())}]
+        said = [{"type": "Suspended", "status": "True", "lastTransitionTime": stamp(self.clock.now())}]
         await self.job_status(name, active=0, ready=0, conditions=said)
 
     async def complete(self, name: str = "train", *, succeeded: int = 1) -> None:
-        now = conditions.stamp(self.clock.now())
+        now = stamp(self.clock.now())
         message = "Reached expected number of succeeded pods"
         ends = [
             {
@@ -172,7 +173,7 @@ class Scene:
         )
 
     async def fail(self, name: str = "train") -> None:
-        now = conditions.stamp(self.clock.now())
+        now = stamp(self.clock.now())
         message = "Job has reached the specified backoff limit"
         ends = [
             {
@@ -227,7 +228,7 @@ class Scene:
 
     def _set(self, found: Iterable[Manifest], *condition: str) -> list[Manifest]:
         kind, status, reason, message = condition
-        return conditions.with_condition(found, kind, status, reason, message, conditions.stamp(self.clock.now()), 1)
+        return conditions.with_condition(found, kind, status, reason, message, stamp(self.clock.now()), 1)
 
     async def _status(self, workload: Manifest, status: Manifest) -> None:
         await self.api.patch("workloads", workload["metadata"]["name"], {"status": status}, subresource="status")

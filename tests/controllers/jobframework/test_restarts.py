@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
@@ -135,7 +136,7 @@ async def _act(relay: Relay, act: str) -> None:
     workload = scene.workload() if api.names("workloads") else {}
     if conditions.is_true(job, "Complete"):
         return
-    now = conditions.stamp(scene.clock.now())
+    now = stamp(scene.clock.now())
     if act == "admit" and workload and not conditions.is_true(workload, "QuotaReserved"):
         await api.patch(
             "workloads", workload["metadata"]["name"], {"status": _admitted(workload, now)}, subresource="status"

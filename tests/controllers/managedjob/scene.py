@@ -13,6 +13,7 @@ from controllers.manifests import cluster_queue, flavor, local_queue
 from controllers.timeline import catch_up
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.gatekeeping import Author
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
@@ -170,7 +171,7 @@ class Scene:
     async def _end(
         self, pod: str, namespace: str, exit_code: int, *, told: bool = False, container: str = "run"
     ) -> None:
-        terminated = {"exitCode": exit_code, "finishedAt": conditions.stamp(self.clock.now())}
+        terminated = {"exitCode": exit_code, "finishedAt": stamp(self.clock.now())}
         status = {"name": container, "image": "", "imageID": "", "ready": False, "restartCount": 0}
         where = "containerStatuses" if container == "run" else "initContainerStatuses"
         said: Manifest = {
@@ -180,7 +181,7 @@ class Scene:
         await self._tell(pod, namespace, said | ({"reason": "Stopped"} if told else {}))
 
     def _dated(self, condition: Manifest) -> Manifest:
-        return {**condition, "lastTransitionTime": conditions.stamp(self.clock.now())}
+        return {**condition, "lastTransitionTime": stamp(self.clock.now())}
 
     async def _tell(self, pod: str, namespace: str, status: Manifest) -> None:
         await self.api.patch("pods", pod, {"status": status}, subresource="status", namespace=namespace)

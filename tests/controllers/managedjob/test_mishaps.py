@@ -6,6 +6,7 @@ import pytest
 
 from controllers.manifests import condition, flavor
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.errors import ValidationError
 from fairway.integrations import conditions
 
@@ -140,7 +141,7 @@ async def add_a_check(scene: Scene) -> None:
 
 
 async def answer(scene: Scene, name: str, state: str) -> None:
-    now = conditions.stamp(scene.clock.now())
+    now = stamp(scene.clock.now())
     check = {"name": "budget", "state": state, "message": "spent", "lastTransitionTime": now}
     workload = scene.status(name)["workload"]
     await scene.api.patch("workloads", workload, {"status": {"admissionChecks": [check]}}, subresource="status")

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.pods import PodController
@@ -217,7 +218,7 @@ class PodWorld:
         await self.api.patch("workloads", name, {"status": status}, subresource="status")
 
     def _set(self, found: list[Manifest], kind: str, status: str, reason: str, message: str) -> list[Manifest]:
-        return conditions.with_condition(found, kind, status, reason, message, conditions.stamp(self.clock.now()), 1)
+        return conditions.with_condition(found, kind, status, reason, message, stamp(self.clock.now()), 1)
 
     # The scheduler and the node
 
@@ -231,7 +232,7 @@ class PodWorld:
 
     async def report(self, name: str, phase: str, *, ready: bool = False, message: str = "") -> None:
         """What the node says of a pod."""
-        now = conditions.stamp(self.clock.now())
+        now = stamp(self.clock.now())
         kept = [one for one in conditions.of(self.pod(name)) if one["type"] not in {"Ready", "ContainersReady"}]
         word = "True" if ready else "False"
         said = [

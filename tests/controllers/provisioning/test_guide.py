@@ -9,13 +9,14 @@ from controllers import timeline
 from controllers.scheduler.things import node, pod
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.kit.eviction import release_patch
 from fairway.controllers.provisioning import CheckCapacity, ProvisioningController
 from fairway.controllers.scheduler import Scheduler
-from fairway.integrations.conditions import find, is_true, stamp
+from fairway.integrations.conditions import find, is_true
 from fairway.integrations.injection import infos_of
 from fairway.store.verbs import WriteOptions
 from fairway.testing.clusters import LocalCluster, local_cluster

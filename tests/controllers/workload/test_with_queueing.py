@@ -14,6 +14,7 @@ from controllers import timeline
 from controllers.manifests import cluster_queue, flavor, local_queue, workload
 from fairway.admission.port import Decider
 from fairway.apis.kueue.configuration import Configuration, WaitForPodsReady
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
 from fairway.controllers.decider import StoredDecider
@@ -21,7 +22,6 @@ from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.kit.eviction import release_patch
 from fairway.controllers.queuestatus import QueueStatuses
 from fairway.controllers.workload import WorkloadLifecycle
-from fairway.integrations.conditions import stamp
 from fairway.testing.clusters import LocalCluster, Running, cluster_on, local_cluster
 
 HALF_AN_HOUR = 1800.0

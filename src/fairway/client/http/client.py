@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.http.transport import Transport
 from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
@@ -89,7 +90,7 @@ class HttpClient:
         return _manifest(await self._transport.json("POST", _path(kind, namespace), self._write(), manifest))
 
     async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
-        path = _path(kind, *_key(manifest), subresource)
+        path = _path(kind, *key_of(manifest), subresource)
         return _manifest(await self._transport.json("PUT", path, self._write(), manifest))
 
     async def patch(
@@ -103,7 +104,7 @@ class HttpClient:
 
     async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
         query = {**self._write(), "force": force}
-        path = _path(kind, *_key(manifest), subresource)
+        path = _path(kind, *key_of(manifest), subresource)
         return _manifest(await self._transport.json("PATCH", path, query, manifest, PATCHES["apply"]))
 
     async def delete(
@@ -162,11 +163,6 @@ def _path(kind: Kind, namespace: str = "", name: str = "", subresource: str = ""
 
 def _selection(scope: Scope) -> dict[str, Query]:
     return {"labelSelector": scope.labels or None, "fieldSelector": scope.fields or None}
-
-
-def _key(manifest: Manifest) -> tuple[str, str]:
-    metadata = manifest["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
 
 
 def _complete(kind: Kind, item: Manifest) -> Manifest:

@@ -27,7 +27,8 @@ from fairway.admission.records import Record
 from fairway.apis.kueue.objects import CheckState
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import format_amount
-from fairway.integrations.conditions import Condition, stamp, with_condition
+from fairway.apis.machinery.timestamps import stamp
+from fairway.integrations.conditions import Condition, with_condition
 
 QUOTA_RESERVED: Final = "QuotaReserved"
 ADMITTED: Final = "Admitted"

@@ -7,7 +7,8 @@ from fairway.admission import events
 from fairway.admission.engine import Engine
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.controllers.admission.observing import Seen, arrival, difference, key_of, seen
+from fairway.controllers.admission.observing import Seen, arrival, difference, seen
+from fairway.integrations.workloads import namespaced_name
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class Intake:
         self._dirty.clear()
         told: list[events.Event] = []
         for manifest in self._cache.items():
-            told += self._arrived(key_of(manifest), manifest, at)
+            told += self._arrived(namespaced_name(manifest), manifest, at)
         return told
 
     def news(self, at: float, engine: Engine) -> tuple[list[events.Event], list[str]]:
@@ -82,7 +83,7 @@ class Intake:
     def _note(self, old: Manifest | None, new: Manifest | None) -> None:
         manifest = new if new is not None else old
         if manifest is not None:
-            key = key_of(manifest)
+            key = namespaced_name(manifest)
             self._dirty[key] = None
             if key not in self.busy:
                 self._wake()

@@ -15,6 +15,7 @@ from fairway.admission.records import Record, Stage
 from fairway.apis.kueue.objects import Workload
 from fairway.apis.machinery import shapes
 from fairway.apis.machinery.kind import Manifest
+from fairway.integrations.workloads import namespaced_name
 
 GATED: Final = "AdmissionGated"
 ON_HOLD: Final = "OnHold"
@@ -88,11 +89,6 @@ def seen(manifest: Manifest) -> Seen:
         status.get("reclaimablePods"),
         "requeueState" in status,
     )
-
-
-def key_of(manifest: Manifest) -> str:
-    metadata = manifest["metadata"]
-    return f"{metadata['namespace']}/{metadata['name']}"
 
 
 def arrival(manifest: Manifest, at: float) -> list[events.Event]:
@@ -200,5 +196,5 @@ def _read(manifest: Manifest, spec: Any, status: dict[str, Any]) -> Workload:
     workload, errors = shapes.read(data, Workload)
     if workload is None:
         reasons = "; ".join(map(str, errors))
-        raise ValueError(f"workload {key_of(manifest)} is not as workloads are: {reasons}")
+        raise ValueError(f"workload {namespaced_name(manifest)} is not as workloads are: {reasons}")
     return workload

@@ -13,9 +13,10 @@ from fairway.admission import events
 from fairway.apis.core.node_views import NodeFacts, facts_of
 from fairway.apis.kueue.manifests import decode
 from fairway.apis.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.client.informer import Informer, Key
+from fairway.client.informer import Informer
 from fairway.errors import ValidationError
 from fairway.integrations import conditions
 
@@ -180,7 +181,7 @@ class Surroundings:
         for watched in self._watched:
             watched.told.clear()
             watched.dirty.clear()
-            told += watched.news([_key(manifest) for manifest in watched.cache.items()], at)
+            told += watched.news([key_of(manifest) for manifest in watched.cache.items()], at)
         return told
 
     def news(self, at: float) -> list[events.Event]:
@@ -196,12 +197,7 @@ class Surroundings:
         def note(old: Manifest | None, new: Manifest | None) -> None:
             changed = new if new is not None else old
             if changed is not None:
-                watched.dirty[_key(changed)] = None
+                watched.dirty[key_of(changed)] = None
                 self._wake()
 
         return note
-
-
-def _key(manifest: Manifest) -> Key:
-    metadata = manifest["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]

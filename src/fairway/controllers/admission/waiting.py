@@ -17,6 +17,7 @@ from fairway.client.cluster import Cluster
 from fairway.controllers.admission.controller import QueueingController
 from fairway.controllers.decider.stored import hints_with_quota, owner_of, with_quota
 from fairway.integrations import checks, conditions, priority_ranges
+from fairway.integrations.workloads import namespaced_name
 
 MayRead = Callable[[str], bool]
 """Whether whoever asks may see the workloads of a namespace."""
@@ -61,8 +62,7 @@ class WaitingWorkloads:
         return items
 
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        metadata = (new or old or {})["metadata"]
-        key = f"{metadata['namespace']}/{metadata['name']}"
+        key = namespaced_name(new or old or {})
         if new is not None and (conditions.is_true(new, conditions.WAITING_FOR_NODE) or checks.waits_for_checks(new)):
             self._with_quota[key] = None
         else:

@@ -22,6 +22,7 @@ from fairway.admission.instructions import Admit, Deactivate, Evict, EvictionRea
 from fairway.admission.reasons import Explanation
 from fairway.admission.records import Record
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission.explaining import Explanations
@@ -29,7 +30,6 @@ from fairway.controllers.admission.intake import Intake
 from fairway.controllers.admission.observing import Seen
 from fairway.controllers.admission.planning import Case, Step, has_chores, holds, next_step
 from fairway.errors import ApiError, Conflict, FairwayError, NotFound, ValidationError
-from fairway.integrations.conditions import stamp
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Timer
 

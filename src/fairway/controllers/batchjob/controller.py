@@ -17,19 +17,20 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.selectors import LabelSelector
 from fairway.client.cluster import Cluster
-from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
 from fairway.controllers.batchjob import pods as facts
 from fairway.controllers.batchjob import statuses, verdicts
 from fairway.controllers.batchjob.deciding import MOST_AT_ONCE, NewPod, Plan, decide, is_at_rest
 from fairway.controllers.batchjob.ledgers import NOTHING_YET, Ledger, opened
-from fairway.controllers.batchjob.owned import OwnedPods, is_with_the_same, owner_key
 from fairway.controllers.batchjob.specs import JobSpec, is_ours, ttl_seconds
-from fairway.controllers.batchjob.templates import controller_reference, pod_of
+from fairway.controllers.batchjob.templates import pod_of
+from fairway.controllers.kit.owners import OwnerIndex, have_same_owners
 from fairway.errors import ApiError, Conflict, FairwayError, ValidationError
+from fairway.integrations.workloads import owner_reference
 from fairway.runtime.worker import Worker
 
 STATUS_WAITS_SECONDS: Final = 0.1
@@ -65,7 +66,8 @@ class JobController:
         self._jobs = cluster.cache("jobs.batch")
         self._pods = cluster.cache("pods")
         self._worker: Worker[Key] = Worker("job", cluster.clock, self._reconcile, parallel=_PARALLEL)
-        self._owned = OwnedPods()
+        self._owned = OwnerIndex(facts.owner_uid)
+        self._orphans = OwnerIndex(facts.orphan_of)
         self._ledgers: dict[str, Ledger] = {}
         self._waiting_since: dict[str, float] = {}
         """Jobs whose status is behind, by UID, and since when."""
@@ -96,27 +98,28 @@ class JobController:
         if verdicts.is_over(new.get("status") or {}):
             self._forget(new)
             if ttl_seconds(new) is None:
-                self._worker.withdraw(_key(new))
+                self._worker.withdraw(key_of(new))
                 return
         elif new["spec"].get("manualSelector"):
-            self._choosing[_key(new)] = new["metadata"]["uid"]
-        elif old is None and is_at_rest(new) and not self._owned.has(new["metadata"]["uid"]):
+            self._choosing[key_of(new)] = new["metadata"]["uid"]
+        elif old is None and is_at_rest(new) and new["metadata"]["uid"] not in self._owned:
             return  # as nearly every job that is queued comes to be
         if old is None or _asks_for_something_else(old, new):
-            self._worker.add(_key(new))
+            self._worker.add(key_of(new))
 
     def _heard_of_pod(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is None and old is not None:
             self._note_departure(old)
         self._owned.note(old, new)
+        self._orphans.note(old, new)
         pod = new or old
         if pod is None or (new is not None and not self._matters(old, new)):
             return
-        owned = (pod,) if is_with_the_same(old, new) else (old, new)
-        for key in {owner_key(one) for one in owned if one is not None}:
+        owned = (pod,) if have_same_owners(old, new) else (old, new)
+        for key in {facts.owner_key(one) for one in owned if one is not None}:
             if key is not None:
                 self._worker.add(key)
-        if self._choosing and not facts.has_controller(pod):
+        if self._choosing and facts.orphan_of(pod) is not None:
             for choosing in self._choosing:
                 if choosing[0] == pod["metadata"].get("namespace", ""):
                     self._worker.add(choosing)
@@ -130,7 +133,7 @@ class JobController:
         return _says_something_else(old, new)
 
     def _note_departure(self, pod: Manifest) -> None:
-        key, owner = owner_key(pod), facts.owner_uid(pod)
+        key, owner = facts.owner_key(pod), facts.owner_uid(pod)
         job = self._jobs.get(*key) if key is not None else None
         if owner is None or job is None or job["metadata"]["uid"] != owner:
             return
@@ -142,8 +145,8 @@ class JobController:
         self._ledgers.pop(uid, None)
         self._waiting_since.pop(uid, None)
         self._refused.discard(uid)
-        if self._choosing.get(_key(job)) == uid:
-            del self._choosing[_key(job)]
+        if self._choosing.get(key_of(job)) == uid:
+            del self._choosing[key_of(job)]
 
     def _ledger(self, job: Manifest) -> Ledger:
         uid = job["metadata"]["uid"]
@@ -172,7 +175,7 @@ class JobController:
         return None if again is None else max(again, _SOONEST_SECONDS)
 
     async def _brought_in_line(self, job: Manifest) -> float | None:
-        key, uid = _key(job), job["metadata"]["uid"]
+        key, uid = key_of(job), job["metadata"]["uid"]
         current: Manifest | None = job
         while current is not None and current["metadata"]["uid"] == uid:
             pods, ledger = self._owned.of(uid), self._ledger(current)
@@ -273,9 +276,9 @@ class JobController:
         metadata, selector = job["metadata"], _selector(job)
         if "deletionTimestamp" in metadata:
             return
-        for pod in self._owned.orphans(metadata.get("namespace", "")):
+        for pod in self._orphans.of(metadata.get("namespace", "")):
             if not facts.is_deleted(pod) and selector.matches(pod["metadata"].get("labels") or {}):
-                owners = [*(pod["metadata"].get("ownerReferences") or ()), controller_reference(job)]
+                owners = [*(pod["metadata"].get("ownerReferences") or ()), owner_reference(job)]
                 await self._writer.patch("pods", pod, {"metadata": {"ownerReferences": owners}}, locked=True)
 
     async def _expired(self, job: Manifest) -> float | None:
@@ -298,10 +301,6 @@ async def _all_of(writes: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseExce
         return [await write for write in writes]
     except Exception as error:  # noqa: BLE001 - handed to whoever asked, as `gather` does
         return [error]
-
-
-def _key(job: Manifest) -> Key:
-    return job["metadata"].get("namespace", ""), job["metadata"]["name"]
 
 
 def _selector(job: Manifest) -> LabelSelector:

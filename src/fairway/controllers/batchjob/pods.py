@@ -3,8 +3,10 @@
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from fairway.apis.machinery.keys import Key
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.printing import read_time
+from fairway.integrations.workloads import controller_of
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """The annotation, and the label, that says which index a pod works on."""
@@ -81,12 +83,15 @@ def conditions(pod: Manifest) -> list[dict[str, Any]]:
 
 def owner(pod: Manifest) -> dict[str, Any] | None:
     """The reference to the job that a pod belongs to; nothing if somebody else controls it, or nobody."""
-    for reference in pod["metadata"].get("ownerReferences") or ():
-        if reference.get("controller"):
-            found: dict[str, Any] = reference
-            is_job = found.get("kind") == "Job" and str(found.get("apiVersion") or "").partition("/")[0] == "batch"
-            return found if is_job else None
-    return None
+    found = controller_of(pod)
+    is_job = found is not None and found["kind"] == "Job" and found["apiVersion"].partition("/")[0] == "batch"
+    return found if is_job else None
+
+
+def owner_key(pod: Manifest) -> Key | None:
+    """Namespace and name of the job that a pod belongs to."""
+    reference = owner(pod)
+    return None if reference is None else (pod["metadata"].get("namespace", ""), reference["name"])
 
 
 def owner_uid(pod: Manifest) -> str | None:
@@ -95,8 +100,9 @@ def owner_uid(pod: Manifest) -> str | None:
     return None if reference is None else str(reference["uid"])
 
 
-def has_controller(pod: Manifest) -> bool:
-    return any(reference.get("controller") for reference in pod["metadata"].get("ownerReferences") or ())
+def orphan_of(pod: Manifest) -> str | None:
+    """The namespace of a pod without a controller."""
+    return None if controller_of(pod) is not None else pod["metadata"].get("namespace", "")
 
 
 def index(pod: Manifest) -> int | None:

@@ -9,6 +9,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.batchjob import pods
 from fairway.controllers.batchjob.indexes import Indexes
 from fairway.controllers.batchjob.specs import JobSpec
+from fairway.integrations.workloads import namespaced_name
 
 
 class Weight(StrEnum):
@@ -78,7 +79,7 @@ def success_message(spec: JobSpec, succeeded: Indexes) -> str | None:
 
 def _matching_fact(rule: dict[str, Any], pod: Manifest) -> str | None:
     """What about the pod matches, as the message of a failed job begins."""
-    name = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
+    name = namespaced_name(pod)
     if rule.get("onExitCodes") is not None:
         ended = _matching_container(rule["onExitCodes"], pod)
         if ended is None:

@@ -1,13 +1,14 @@
 """The status of a job, in the form in which Kubernetes writes it: a counter that is zero is left out, except two."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.printing import read_time
+from fairway.apis.machinery.timestamps import stamp
 from fairway.controllers.batchjob import pods as facts
 from fairway.controllers.batchjob import verdicts
 from fairway.controllers.batchjob.counts import Count
@@ -99,10 +100,6 @@ def finished_at(status: Mapping[str, Any]) -> datetime | None:
         if found is not None and found.get("status") == "True":
             return read_time(found.get("lastTransitionTime"))
     return None
-
-
-def stamp(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def _counters(spec: JobSpec, status: Mapping[str, Any], count: Count) -> Status:

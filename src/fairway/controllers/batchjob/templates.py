@@ -5,7 +5,7 @@ from typing import Any, Final
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.batchjob.deciding import NewPod
 from fairway.controllers.batchjob.pods import COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES
-from fairway.integrations.workloads import copied
+from fairway.integrations.workloads import copied, owner_reference
 
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 _LONGEST_PREFIX: Final = 58
@@ -19,24 +19,13 @@ def pod_of(job: Manifest, new: NewPod) -> Manifest:
     metadata: dict[str, Any] = {
         "generateName": f"{name}-",
         "namespace": job["metadata"]["namespace"],
-        "ownerReferences": [controller_reference(job)],
+        "ownerReferences": [owner_reference(job)],
     }
     metadata |= {field: given[field] for field in ("labels", "annotations", "finalizers") if given.get(field)}
     spec = copied(template["spec"])
     if new.index is not None:
         _give_index(metadata, spec, name, new)
     return {"metadata": metadata, "spec": spec}
-
-
-def controller_reference(job: Manifest) -> dict[str, Any]:
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": job["metadata"]["name"],
-        "uid": job["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def _give_index(metadata: dict[str, Any], spec: dict[str, Any], name: str, new: NewPod) -> None:

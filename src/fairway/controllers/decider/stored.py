@@ -15,6 +15,7 @@ from fairway.admission.port import PendingWorkload
 from fairway.admission.reasons import Outcome
 from fairway.apis.kueue.configuration import WaitForPodsReady
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
 from fairway.controllers.decider.figures import StoredFigures
@@ -71,7 +72,7 @@ class StoredDecider:
                 await self._deactivate(workload, DeactivationCause.REQUEUING_LIMIT)
                 return
             delay = min(rules.backoff_base_seconds * 2 ** min(state["count"] - 1, 63), rules.backoff_max_seconds)
-            state["requeueAt"] = conditions.stamp(self._clock.now() + timedelta(seconds=delay))
+            state["requeueAt"] = stamp(self._clock.now() + timedelta(seconds=delay))
         reason = EvictionReason(request.reason)
         message = wording.eviction(Evict(at=request.at, key=request.key, reason=reason, message=request.message))
         status = {
@@ -92,7 +93,7 @@ class StoredDecider:
         await self._writer.patch(_WORKLOADS, workload, {"spec": {"active": False}}, locked=True)
 
     def _with(self, workload: Manifest, kind: str, reason: str, message: str) -> list[conditions.Condition]:
-        generation, now = workload["metadata"].get("generation"), conditions.stamp(self._clock.now())
+        generation, now = workload["metadata"].get("generation"), stamp(self._clock.now())
         return conditions.with_condition(conditions.of(workload), kind, "True", str(reason), message, now, generation)
 
 

@@ -4,13 +4,14 @@ from functools import partial
 from typing import TypeAlias
 
 from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.jobframework.indexes import Controlled
 from fairway.controllers.jobframework.reconciling import Reconciler
 from fairway.controllers.jobframework.tools import Tools
 from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.owners import OwnerIndex, controller_uid
 from fairway.integrations import webhooks
 from fairway.integrations.framework import Framework
 from fairway.integrations.frameworks import FRAMEWORKS
@@ -38,7 +39,7 @@ class FrameworkController:
         self._tools = Tools(cluster, configuration, recorder, frameworks)
         self._reconcilers = [Reconciler(self._tools, framework) for framework in frameworks]
         self._caches = [cluster.cache(framework.resource) for framework in frameworks]
-        self._children = [Controlled(cache) for cache in self._caches]
+        self._children = [OwnerIndex(controller_uid, cache) for cache in self._caches]
         self._kinds = {(one.group, one.kind): index for index, one in enumerate(frameworks)}
         self._worker: Worker[Key] = Worker("frameworks", cluster.clock, self._reconcile, parallel=_PARALLEL)
         self._lacking_class: dict[str, set[Key]] = {}
@@ -145,4 +146,4 @@ class FrameworkController:
 
 
 def _key(index: int, job: Manifest) -> Key:
-    return index, job["metadata"]["namespace"], job["metadata"]["name"]
+    return index, *key_of(job)

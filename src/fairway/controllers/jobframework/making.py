@@ -38,7 +38,7 @@ class Maker:
             maximum_execution_seconds=webhooks.maximum_seconds(job),
         )
         made = await self._tools.writer.create(WORKLOADS, workload)
-        self._tools.recorder.normal(job, "CreatedWorkload", f"Created Workload: {new.place_of(made)}")
+        self._tools.recorder.normal(job, "CreatedWorkload", f"Created Workload: {new.namespaced_name(made)}")
 
     async def update(self, job: Manifest, workload: Manifest) -> Manifest:
         """Make a workload that waits what a new one would be."""
@@ -53,7 +53,7 @@ class Maker:
         }
         patch = {"spec": spec, **following.gates_patch(job, workload)}
         updated = await self._tools.writer.patch(WORKLOADS, workload, patch, locked=True)
-        message = f"Updated not matching Workload for suspended job: {new.place_of(updated)}"
+        message = f"Updated not matching Workload for suspended job: {new.namespaced_name(updated)}"
         self._tools.recorder.normal(job, "UpdatedWorkload", message)
         return updated
 
@@ -82,7 +82,7 @@ class Maker:
             gates = following.gates_of(job)
             self._tools.recorder.normal(job, "UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{gates}"')
         if moved is not None:
-            message = f"Updated workload priority class: {new.place_of(updated)}"
+            message = f"Updated workload priority class: {new.namespaced_name(updated)}"
             self._tools.recorder.normal(job, "UpdatedWorkload", message)
         return updated
 

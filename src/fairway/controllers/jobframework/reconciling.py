@@ -6,6 +6,7 @@ left undone, so that work that was cut off anywhere goes on from the objects.
 
 from typing import Any, Final
 
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.jobframework.making import Maker
 from fairway.controllers.jobframework.stopping import LONGEST_EVENT, stop
@@ -16,7 +17,7 @@ from fairway.controllers.kit.readiness import Settling
 from fairway.integrations import conditions, equivalence, following, injection, names, webhooks
 from fairway.integrations.conditions import shortened
 from fairway.integrations.framework import CanBeOnHold, Framework, Reclaims
-from fairway.integrations.workloads import controller_of, place_of
+from fairway.integrations.workloads import controller_of, namespaced_name
 
 _TOO_DEEP: Final = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {LONGEST_CHAIN}"
 _OUT_OF_SYNC: Final = "The prebuilt workload is out of sync with its user job"
@@ -218,7 +219,9 @@ class Reconciler:
             if "deletionTimestamp" in workload["metadata"]:
                 continue
             await self._tools.writer.delete(WORKLOADS, workload)
-            self._tools.recorder.normal(job, "DeletedWorkload", f"Deleted not matching Workload: {place_of(workload)}")
+            self._tools.recorder.normal(
+                job, "DeletedWorkload", f"Deleted not matching Workload: {namespaced_name(workload)}"
+            )
 
     async def _prebuilt(self, job: Manifest, name: str) -> tuple[bool, Manifest | None]:
         """The workload that was made beforehand for a job, if it can be used."""
@@ -323,7 +326,7 @@ class Reconciler:
         """Stop a job that has to go, then give back its quota."""
         if not await self._stop(job, workload, evicted["message"]):
             return None
-        current = self._jobs.get(job["metadata"]["namespace"], job["metadata"]["name"])
+        current = self._jobs.get(*key_of(job))
         if current is None:
             return None
         if conditions.is_true(workload, conditions.QUOTA_RESERVED):
@@ -352,7 +355,9 @@ class Reconciler:
     async def _finish(self, job: Manifest, workload: Manifest, reason: str, message: str) -> None:
         await self._tools.finish(workload, reason, message)
         self._settling.forget(workload["metadata"]["uid"])
-        self._tools.recorder.normal(job, "FinishedWorkload", f"Workload '{place_of(workload)}' is declared finished")
+        self._tools.recorder.normal(
+            job, "FinishedWorkload", f"Workload '{namespaced_name(workload)}' is declared finished"
+        )
 
 
 def _state(job: Manifest, workload: Manifest, *, suspended: bool) -> tuple[Any, ...]:

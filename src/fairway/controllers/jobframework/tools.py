@@ -3,11 +3,11 @@
 from datetime import datetime
 
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.jobframework.indexes import Controlled
 from fairway.controllers.kit.configuration import ConfigurationSource
-from fairway.controllers.kit.owners import Owners
+from fairway.controllers.kit.owners import OwnerIndex, Owners, controller_uid
 from fairway.integrations import conditions
 from fairway.integrations.framework import Framework
 
@@ -30,11 +30,16 @@ class Tools:
         self.writer = cluster.writer("kueue")
         self.owners = Owners(cluster, configuration, frameworks)
         self.workloads = cluster.cache(WORKLOADS)
-        self.workloads_of = Controlled(self.workloads).of
+        self._workloads_by_owner = OwnerIndex(controller_uid, self.workloads)
         self.namespaces = cluster.cache("namespaces")
         self.workload_classes = cluster.cache("workloadpriorityclasses.kueue.x-k8s.io")
         self.priority_classes = cluster.cache("priorityclasses.scheduling.k8s.io")
         self._flavors = cluster.cache("resourceflavors.kueue.x-k8s.io")
+
+    def workloads_of(self, uid: str) -> list[Manifest]:
+        """The workloads that a job controls, the oldest first."""
+        found = self._workloads_by_owner.of(uid)
+        return sorted(found, key=_age) if len(found) > 1 else found
 
     def flavor(self, name: str) -> Manifest | None:
         return self._flavors.get("", name)
@@ -43,7 +48,7 @@ class Tools:
         return self.cluster.clock.now()
 
     def now_text(self) -> str:
-        return conditions.stamp(self.now())
+        return stamp(self.now())
 
     async def patch_status(self, workload: Manifest, patch: Manifest) -> Manifest:
         """Change the status of a workload, if it still is as it was given."""
@@ -61,3 +66,8 @@ class Tools:
             workload["metadata"].get("generation"),
         )
         await self.patch_status(workload, {"status": {"conditions": found}})
+
+
+def _age(manifest: Manifest) -> tuple[str, str]:
+    metadata = manifest["metadata"]
+    return metadata["creationTimestamp"], metadata["name"]

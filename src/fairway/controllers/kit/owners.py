@@ -1,7 +1,7 @@
-"""Who is behind an object: the job of the queue, if there is one, that its chain of controllers leads to."""
+"""Owners: what each controls, and the job of the queue that an object's chain of controllers leads to."""
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Final, Generic, TypeVar
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
@@ -15,6 +15,50 @@ from fairway.integrations.workloads import controller_of
 LONGEST_CHAIN: Final = 10
 _MANAGED_JOB: Final = "fairway.dev/managedjob"
 """Always in the queue, with a Workload of its own."""
+
+K = TypeVar("K", bound=Hashable)
+
+
+class OwnerIndex(Generic[K]):
+    """Objects of a kind by their owner, kept current with every change; shared, so not to be changed."""
+
+    def __init__(self, owner: Callable[[Manifest], K | None], cache: Informer | None = None) -> None:
+        """`owner` depends on the namespace and the owner references only. Without a cache, call `note`."""
+        self._owner = owner
+        self._owned: dict[K, dict[str, Manifest]] = {}
+        if cache is not None:
+            cache.on_change(self.note)
+
+    def __contains__(self, owner: K) -> bool:
+        return owner in self._owned
+
+    def of(self, owner: K) -> list[Manifest]:
+        """What this owner has, in the order in which it came."""
+        return list(self._owned.get(owner, {}).values())
+
+    def note(self, old: Manifest | None, new: Manifest | None) -> None:
+        """Take in a change."""
+        before = None if old is None else self._owner(old)
+        after = before if have_same_owners(old, new) else None if new is None else self._owner(new)
+        if old is not None and before is not None and before != after:
+            owned = self._owned.get(before, {})
+            owned.pop(old["metadata"]["uid"], None)
+            if not owned:
+                self._owned.pop(before, None)
+        if new is not None and after is not None:
+            self._owned.setdefault(after, {})[new["metadata"]["uid"]] = new
+
+
+def have_same_owners(old: Manifest | None, new: Manifest | None) -> bool:
+    """Whether an object that changed has the owner references that it had."""
+    if old is None or new is None:
+        return False
+    return bool(old["metadata"].get("ownerReferences") == new["metadata"].get("ownerReferences"))
+
+
+def controller_uid(manifest: Manifest) -> str | None:
+    reference = controller_of(manifest)
+    return None if reference is None else str(reference["uid"])
 
 
 class NestedTooDeep(FairwayError):

@@ -13,14 +13,13 @@ from collections.abc import Callable
 from typing import Final
 
 from fairway.admission.port import Decider
+from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.readiness import Settling
 from fairway.controllers.managedjob.effects import ELSEWHERE, Effects, Refused
-from fairway.controllers.managedjob.indexes import job_key
 from fairway.controllers.managedjob.observation import (
     JOBS,
     LOCAL_QUEUES,
@@ -29,6 +28,7 @@ from fairway.controllers.managedjob.observation import (
     WORKLOADS,
     Look,
     Observer,
+    job_key,
 )
 from fairway.controllers.managedjob.remoting import Remotes
 from fairway.controllers.managedjob.secrets import LaunchSecrets
@@ -114,7 +114,7 @@ class ManagedJobController:
         if new is None:
             self._refused.pop(job["metadata"]["uid"], None)
         if old is None or new is None or _asks_for_something_else(old, new):
-            self._worker.add(_key(job))
+            self._worker.add(key_of(job))
 
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is None and old is not None:
@@ -123,12 +123,13 @@ class ManagedJobController:
 
     def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is not None and _is_forsaken(new):
-            self._forsaken.add(_key(new))
+            self._forsaken.add(key_of(new))
         self._wake(old, new, observing.pod_of)
 
     def _wake(self, old: Manifest | None, new: Manifest | None, matters: Callable[[Manifest], object]) -> None:
         """Look at the job of an object of which something changed that matters, and at the one it was taken from."""
-        before, after = job_key(old), job_key(new)
+        before = None if old is None else job_key(old)
+        after = None if new is None else job_key(new)
         if before is not None and before != after:
             self._worker.add(before)
         if after is not None and (old is None or new is None or before != after or matters(old) != matters(new)):
@@ -140,7 +141,7 @@ class ManagedJobController:
             return
         for job in self._jobs.items():
             if job["metadata"]["namespace"] == new["metadata"]["namespace"] and _is_live(job):
-                self._worker.add(_key(job))
+                self._worker.add(key_of(job))
 
     def _class_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         """A class of the queue came or has another value: jobs that name it follow."""
@@ -148,7 +149,7 @@ class ManagedJobController:
             return
         for job in self._jobs.items():
             if _is_live(job) and asking.may_name_class(job, new["metadata"]["name"]):
-                self._worker.add(_key(job))
+                self._worker.add(key_of(job))
 
     def _default_class_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         """Of pods' classes, only the default one says something about jobs."""
@@ -156,7 +157,7 @@ class ManagedJobController:
             return
         for job in self._jobs.items():
             if _is_live(job):
-                self._worker.add(_key(job))
+                self._worker.add(key_of(job))
 
     def _remote_changed(self, namespace: str, name: str) -> None:
         """A job elsewhere changed; without a name, a server told of everything that it has."""
@@ -165,7 +166,7 @@ class ManagedJobController:
             return
         for job in self._jobs.items():
             if (job.get("status") or {}).get("infra") and _is_live(job):
-                self._worker.add(_key(job))
+                self._worker.add(key_of(job))
 
     # What is done about it
 
@@ -216,7 +217,7 @@ class ManagedJobController:
 
     def _refreshed(self, look: Look) -> Look:
         """The same decision, on the objects as they are after what was done: the next step must not meet a conflict."""
-        fresh = self._look(_key(look.manifest))
+        fresh = self._look(key_of(look.manifest))
         if fresh is None:
             return look
         workload = fresh.workloads.get(look.life.workload)
@@ -282,10 +283,6 @@ class ManagedJobController:
         if plan.again_at is not None:
             seconds.append((plan.again_at - self._clock.now()).total_seconds())
         return max(_SOONEST_SECONDS, min(seconds)) if seconds else None
-
-
-def _key(job: Manifest) -> Key:
-    return job["metadata"]["namespace"], job["metadata"]["name"]
 
 
 def _is_forsaken(pod: Manifest) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fairway.admission.records import EARNED_PRIORITY
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.eviction import release_patch
 from fairway.controllers.managedjob.handing import remote_manifest
@@ -109,7 +110,7 @@ class Effects:
 
     async def _release(self, look: Look) -> None:
         if look.workload is not None:
-            patch = release_patch(look.workload, conditions.stamp(self._clock.now()), single_pod=False)
+            patch = release_patch(look.workload, stamp(self._clock.now()), single_pod=False)
             await self._patch_workload(look, patch, status=True)
 
     async def set_condition(self, workload: Manifest, kind: str, status: str, reason: str, message: str) -> None:
@@ -119,7 +120,7 @@ class Effects:
             status,
             reason,
             message,
-            conditions.stamp(self._clock.now()),
+            stamp(self._clock.now()),
             workload["metadata"].get("generation"),
         )
         await self._writer.patch(

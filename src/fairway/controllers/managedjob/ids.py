@@ -7,6 +7,7 @@ ConfigMap follows it. Many jobs that come at once are followed by one write.
 import logging
 from typing import Final
 
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.managedjob.observation import JOBS
@@ -57,7 +58,7 @@ class Ids:
             self._worker.add(HIGHEST)
 
     def _remembered(self, _old: Manifest | None, new: Manifest | None) -> None:
-        if new is not None and (new["metadata"]["namespace"], new["metadata"]["name"]) == (NAMESPACE, CONFIG_MAP):
+        if new is not None and key_of(new) == (NAMESPACE, CONFIG_MAP):
             self._given = max(self._given, _number(new))
 
     async def _remember(self, _key: str) -> None:

@@ -5,18 +5,20 @@ from typing import NamedTuple
 import msgspec
 
 from fairway.admission.port import Decider
+from fairway.apis.machinery.keys import Key
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.client.informer import Key
-from fairway.controllers.managedjob.indexes import Owned, is_of
+from fairway.controllers.kit.owners import OwnerIndex, controller_uid
 from fairway.controllers.managedjob.parsing import Tasks
 from fairway.controllers.managedjob.preempting import Preemptors
 from fairway.controllers.managedjob.remoting import Remotes
 from fairway.integrations import conditions
+from fairway.integrations.workloads import controller_of, namespaced_name
 from fairway.managedjobs import asking, life, observing
 from fairway.managedjobs.asking import Base
 from fairway.managedjobs.life import Life
 from fairway.managedjobs.seeing import Job, Seen, SeenRemote
+from fairway.managedjobs.waiting import GROUP, KIND
 
 JOBS = "managedjobs.fairway.dev"
 WORKLOADS = "workloads.kueue.x-k8s.io"
@@ -50,8 +52,8 @@ class Observer:
         self._queues = cluster.cache(LOCAL_QUEUES)
         self._workload_classes = cluster.cache(WORKLOAD_CLASSES)
         self._priority_classes = cluster.cache(PRIORITY_CLASSES)
-        self.workloads = Owned(cluster.cache(WORKLOADS))
-        self.pods = Owned(cluster.cache("pods"))
+        self.workloads = OwnerIndex(job_key, cluster.cache(WORKLOADS))
+        self.pods = OwnerIndex(job_key, cluster.cache("pods"))
 
     def look(self, key: Key, refused: str) -> Look | None:
         """A job as it is now; nothing if it is gone."""
@@ -61,8 +63,9 @@ class Observer:
         tasks, unreadable = self._tasks.of(manifest)
         past, garbled = _past(manifest)
         job = observing.job_of(manifest, tasks, unreadable or garbled)
-        pods = {one["metadata"]["name"]: one for one in self.pods.of(key) if is_of(one, manifest)}
-        workloads = {one["metadata"]["name"]: one for one in self.workloads.of(key) if is_of(one, manifest)}
+        uid = job.uid
+        pods = {one["metadata"]["name"]: one for one in self.pods.of(key) if controller_uid(one) == uid}
+        workloads = {one["metadata"]["name"]: one for one in self.workloads.of(key) if controller_uid(one) == uid}
         workload = workloads.get(past.workload)
         base = asking.base_priority(manifest, job, past, self._workload_classes, self._priority_classes)
         seen = Seen(
@@ -82,8 +85,9 @@ class Observer:
     def orphans(self, key: Key) -> list[Manifest]:
         """Pods of a job that is gone or going, or of one before it that had its name."""
         job = self._jobs.get(*key)
-        gone = job is None or "deletionTimestamp" in job["metadata"]
-        return [pod for pod in self.pods.of(key) if gone or job is None or not is_of(pod, job)]
+        if job is None or "deletionTimestamp" in job["metadata"]:
+            return self.pods.of(key)
+        return [pod for pod in self.pods.of(key) if controller_uid(pod) != job["metadata"]["uid"]]
 
     def _can_ever_run(self, job: Job, past: Life, workload: Manifest | None) -> bool | None:
         """What the queue thinks of it; asked only where the job has somewhere else to go, once it was tried."""
@@ -92,8 +96,7 @@ class Observer:
         reserved = conditions.find(workload, conditions.QUOTA_RESERVED)
         if reserved is None or reserved["status"] == "True":
             return None
-        metadata = workload["metadata"]
-        return self._decider.can_ever_fit(f"{metadata['namespace']}/{metadata['name']}")
+        return self._decider.can_ever_fit(namespaced_name(workload))
 
     def _remote(self, past: Life) -> SeenRemote | None:
         if not past.infra or self._remotes is None:
@@ -132,3 +135,16 @@ def _strays(workloads: dict[str, Manifest], past: Life) -> tuple[str, ...]:
         and not conditions.is_true(one, conditions.FINISHED)
         and "deletionTimestamp" not in one["metadata"]
     )
+
+
+def job_key(manifest: Manifest) -> Key | None:
+    """Namespace and name of the managed job that controls an object.
+
+    Not its uid: pods of a job that was deleted are looked after, too.
+    """
+    reference = controller_of(manifest)
+    if reference is None or reference["kind"] != KIND:
+        return None
+    if reference["apiVersion"].partition("/")[0] != GROUP:
+        return None
+    return manifest["metadata"].get("namespace", ""), reference["name"]

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.informer import Informer
 from fairway.integrations import conditions
@@ -42,5 +43,4 @@ class Preemptors:
         if new is None and old is not None:
             self._by_uid.pop(old["metadata"]["uid"], None)
         elif old is None and new is not None:
-            metadata = new["metadata"]
-            self._by_uid[metadata["uid"]] = (metadata["namespace"], metadata["name"])
+            self._by_uid[new["metadata"]["uid"]] = key_of(new)

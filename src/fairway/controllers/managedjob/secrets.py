@@ -9,9 +9,9 @@ import contextlib
 from datetime import datetime
 from typing import Final
 
+from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.client.informer import Key
 from fairway.controllers.managedjob.observation import JOBS
 from fairway.errors import NotFound
 from fairway.managedjobs.making import SECRET_LABEL
@@ -59,7 +59,7 @@ class LaunchSecrets:
 
     def _secret_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if old is None and new is not None and _is_of_a_launch(new):
-            self._worker.add((new["metadata"]["namespace"], new["metadata"]["name"]))
+            self._worker.add(key_of(new))
 
     async def _reconcile(self, key: Key) -> float | None:
         secret = self._secrets.get(*key)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from fairway.admission.port import Decider
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
@@ -12,6 +13,7 @@ from fairway.controllers.metrics.families import COUNTERS, GAUGES, HISTOGRAMS, P
 from fairway.controllers.metrics.places import Place, Places
 from fairway.controllers.metrics.series import Labels, Tally
 from fairway.controllers.metrics.transitions import Shown
+from fairway.integrations.workloads import namespaced_name
 
 _CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
 _LOCAL_QUEUES: Final = "localqueues.kueue.x-k8s.io"
@@ -56,7 +58,7 @@ class QueueMetrics:
                 self._left(old)
             return
         metadata, status = new["metadata"], new.get("status") or _NOTHING
-        key = (metadata["namespace"], metadata["name"])
+        key = key_of(new)
         conditions = status.get("conditions") or ()
         true = tuple([one["type"] for one in conditions if one["status"] == "True"])
         if key in self._finished:
@@ -88,7 +90,7 @@ class QueueMetrics:
             place.keep()
 
     def _left(self, workload: Manifest) -> None:
-        key = (workload["metadata"]["namespace"], workload["metadata"]["name"])
+        key = key_of(workload)
         self._true.pop(key, None)
         place = self._finished.pop(key, None)
         if place is not None:
@@ -170,7 +172,7 @@ class QueueMetrics:
             metadata = manifest["metadata"]
             place = (metadata["name"], metadata["namespace"])
             cluster_queue = (manifest.get("spec") or {}).get("clusterQueue", "")
-            here = waiting.get(f"{metadata['namespace']}/{metadata['name']}", (0, 0))
+            here = waiting.get(namespaced_name(manifest), (0, 0))
             yield from gauges.of_local_queue(figures, place, cluster_queue, here, _active(manifest))
         for cohort in figures.cohorts():
             yield from gauges.of_cohort(cohort, configuration)

@@ -6,7 +6,9 @@ Workload and no quota. When a kind is run some day, its record loses `not_run` a
 
 from functools import partial
 
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import NOT_RUN, Kind, Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.runtime.worker import Worker
@@ -34,15 +36,14 @@ class NotRunController:
 
     def _changed(self, resource: str, _old: Manifest | None, new: Manifest | None) -> None:
         if new is not None and not _is_said(self._kinds[resource], new):
-            metadata = new["metadata"]
-            self._worker.add((resource, metadata.get("namespace", ""), metadata["name"]))
+            self._worker.add((resource, *key_of(new)))
 
     async def _reconcile(self, key: Key) -> None:
         resource, namespace, name = key
         kind, found = self._kinds[resource], self._caches[resource].get(namespace, name)
         if found is None or kind.not_run is None or _is_said(kind, found):
             return
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = stamp(self._clock.now())
         await self._writer.patch(resource, found, {"status": kind.not_run.status(found, now)}, subresource="status")
         self._recorder.warning(found, NOT_RUN, kind.not_run.message)
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
+from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
-from fairway.client.informer import Key
 from fairway.integrations import conditions
 from fairway.integrations.conditions import WAITING_FOR_NODE
 from fairway.integrations.workloads import controller_of
@@ -54,7 +55,7 @@ class WaitingForNode:
         for owner in _owners(pod):
             found = self._waiting.setdefault(owner, {})
             if after:
-                found[metadata["uid"]] = (metadata["namespace"], metadata["name"])
+                found[metadata["uid"]] = key_of(pod)
             else:
                 found.pop(metadata["uid"], None)
             if not found:
@@ -73,7 +74,7 @@ class WaitingForNode:
             return
         waits = new is not None and any(uid in self._waiting for uid in _uids(workload))
         if waits or (new is not None and conditions.is_true(new, WAITING_FOR_NODE)):
-            key = (workload["metadata"]["namespace"], workload["metadata"]["name"])
+            key = key_of(workload)
             for uid in _uids(workload):
                 self._owned[uid] = key
             if old is None or conditions.of(old) != conditions.of(workload):
@@ -106,7 +107,7 @@ class WaitingForNode:
             return
         if held is not None and (held["status"], held["reason"], held["message"]) == (status, reason, message):
             return
-        now = conditions.stamp(self._clock.now())
+        now = stamp(self._clock.now())
         if held is not None and held["status"] == status and held["reason"] != reason:
             # Since when nothing of it runs is what counts.
             known = [one for one in conditions.of(workload) if one["type"] != WAITING_FOR_NODE]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
 from fairway.client.recorder import Recorder
@@ -14,7 +15,7 @@ from fairway.integrations import conditions, following, pods, priorities
 from fairway.integrations.conditions import shortened
 from fairway.integrations.pods import MANAGED
 from fairway.integrations.webhooks import labels_of, queue_name
-from fairway.integrations.workloads import place_of
+from fairway.integrations.workloads import namespaced_name
 
 _LONGEST_MESSAGE = 1024
 _SPEC_FIELDS = ("podSets", "queueName", "priority", "priorityClassRef", "maximumExecutionTimeSeconds")
@@ -64,7 +65,7 @@ class Effects:
         """Delete the pods that run, or with `everything` also those that do not."""
 
         async def stop_one(pod: Manifest) -> None:
-            patch = pods.stop_patch(pod, reason, message, conditions.stamp(self._clock.now()))
+            patch = pods.stop_patch(pod, reason, message, stamp(self._clock.now()))
             try:
                 if patch is not None:
                     await self._writer.patch("pods", pod, patch, subresource="status", patch_type="strategic")
@@ -108,19 +109,19 @@ class Effects:
 
     async def create_workload(self, workload: Manifest, about: Manifest) -> None:
         created = await self._writer.create("workloads", workload)
-        self._recorder.normal(about, "CreatedWorkload", f"Created Workload: {place_of(created)}")
+        self._recorder.normal(about, "CreatedWorkload", f"Created Workload: {namespaced_name(created)}")
 
     async def replace_spec(self, workload: Manifest, wanted: Manifest, about: Manifest) -> None:
         """Make a workload that has no quota the one that its job needs now."""
         spec = {field: wanted["spec"].get(field) for field in _SPEC_FIELDS}
         await self._writer.patch("workloads", workload, {"spec": spec}, locked=True)
-        message = f"Updated not matching Workload for suspended job: {place_of(workload)}"
+        message = f"Updated not matching Workload for suspended job: {namespaced_name(workload)}"
         self._recorder.normal(about, "UpdatedWorkload", message)
 
     async def delete_workload(self, workload: Manifest, about: Manifest) -> None:
         self._deleted.add(workload["metadata"]["uid"])
         await self._writer.delete("workloads", workload)
-        self._recorder.normal(about, "DeletedWorkload", f"Deleted not matching Workload: {place_of(workload)}")
+        self._recorder.normal(about, "DeletedWorkload", f"Deleted not matching Workload: {namespaced_name(workload)}")
 
     async def add_owners(self, workload: Manifest, missing: list[Manifest]) -> Manifest:
         owners = [*(workload["metadata"].get("ownerReferences") or ()), *missing]
@@ -142,7 +143,7 @@ class Effects:
         change.finish(reason, message)
         await self.change_status(workload, change)
         self.readiness.forget(workload["metadata"]["uid"])
-        message = f"Workload '{place_of(workload)}' is declared finished"
+        message = f"Workload '{namespaced_name(workload)}' is declared finished"
         self._recorder.normal(about, "FinishedWorkload", message)
 
     async def keep_in_step(self, workload: Manifest, about: Manifest) -> Manifest:
@@ -194,7 +195,7 @@ class Effects:
         wanted = self.priority(about, workload["spec"]["podSets"])
         patch = {"spec": {"priority": wanted.value, "priorityClassRef": wanted.class_ref}}
         written = await self._writer.patch("workloads", workload, patch, locked=True)
-        self._recorder.normal(about, "UpdatedWorkload", f"Updated workload priority class: {place_of(workload)}")
+        self._recorder.normal(about, "UpdatedWorkload", f"Updated workload priority class: {namespaced_name(workload)}")
         return written
 
 

@@ -4,6 +4,7 @@ Its workload goes with it: the pod is its only owner. So a pod that is evicted o
 and needs no finalizer: nothing that it did must be remembered once it is gone.
 """
 
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
@@ -90,7 +91,7 @@ class SinglePods:
         evicted = conditions.find(workload, conditions.EVICTED) or {}
         reason = f"{pods.WORKLOAD_EVICTED}DueTo{evicted['reason']}"
         await self._effects.stop([pod], reason, evicted["message"])
-        left = self._pods.get(pod["metadata"]["namespace"], pod["metadata"]["name"])
+        left = self._pods.get(*key_of(pod))
         if left is None or left["metadata"]["uid"] != pod["metadata"]["uid"]:
             return None  # and its workload goes after it
         if pods.is_deleting(left):

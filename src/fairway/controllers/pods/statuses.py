@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.controllers.kit.eviction import release_patch
 from fairway.controllers.kit.readiness import WAITING
 from fairway.integrations import conditions
@@ -14,7 +15,7 @@ class StatusChange:
 
     def __init__(self, workload: Manifest, now: datetime) -> None:
         self._workload = workload
-        self._now_text = conditions.stamp(now)
+        self._now_text = stamp(now)
         self._generation: int | None = workload["metadata"].get("generation")
         self._conditions: list[dict[str, Any]] | None = None
         self._fields: dict[str, Any] = {}

@@ -4,6 +4,7 @@ from typing import Final
 
 from fairway.apis.kueue.objects import GROUP
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.integrations import conditions
 from fairway.runtime.worker import Worker
@@ -67,7 +68,7 @@ class CheckActivity:
         known = conditions.find(check, _ACTIVE) or {}
         if (known.get("status"), known.get("reason"), known.get("message")) == (status, reason, message):
             return
-        now, generation = conditions.stamp(self._clock.now()), check["metadata"].get("generation")
+        now, generation = stamp(self._clock.now()), check["metadata"].get("generation")
         listed = conditions.with_condition(conditions.of(check), _ACTIVE, status, reason, message, now, generation)
         patch = {"status": {"conditions": listed}}
         await self._writer.patch("admissionchecks", check, patch, subresource="status", locked=True)

@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.apis.core.node_views import facts_of
+from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
-from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.capacity import Demand, Group, demand_of, shortage
 from fairway.controllers.kit.ledger import Ledger
@@ -95,7 +96,7 @@ class CheckCapacity:
         request = new or old or {}
         if not _is_ours(request):
             return
-        key = request["metadata"]["namespace"], request["metadata"]["name"]
+        key = key_of(request)
         if new is None:
             self._taken.pop(key, None)
         if new is None or _is_over(new):
@@ -267,7 +268,7 @@ class CheckCapacity:
     async def _write(
         self, request: Manifest, kind: str, status: str, reason: str, message: str, *, accept: bool = False
     ) -> None:
-        now, generation = conditions.stamp(self._clock.now()), request["metadata"].get("generation")
+        now, generation = stamp(self._clock.now()), request["metadata"].get("generation")
         listed = conditions.of(request)
         if accept:
             accepted = "ProvisioningRequest is accepted by ClusterAutoscaler"

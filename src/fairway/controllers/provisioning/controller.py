@@ -10,9 +10,10 @@ from typing import Final
 
 from fairway.apis.kueue import manifests
 from fairway.apis.kueue.objects import CheckState, ProvisioningRequestConfig, ProvisioningRequestConfigSpec
+from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
-from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
 from fairway.controllers.provisioning import answers, requests
 from fairway.controllers.provisioning.active import CheckActivity, config_name, is_ours
@@ -87,7 +88,7 @@ class ProvisioningController:
     def _hear_workload(self, _old: Manifest | None, new: Manifest | None) -> None:
         if new is None:
             return  # its requests are collected with it
-        key = _key(new)
+        key = key_of(new)
         if (new.get("status") or {}).get("admissionChecks") or key in self._owned:
             self._worker.add(key)
 
@@ -122,7 +123,7 @@ class ProvisioningController:
         for workload in self._workloads.items():
             listed = (workload.get("status") or {}).get("admissionChecks") or ()
             if any(check["name"] in checks for check in listed):
-                self._worker.add(_key(workload))
+                self._worker.add(key_of(workload))
 
     # What is done about it
 
@@ -146,7 +147,7 @@ class ProvisioningController:
 
     def _requests_of(self, workload: Manifest) -> list[Manifest]:
         uid = workload["metadata"]["uid"]
-        owned = self._owned.get(_key(workload), {}).values()
+        owned = self._owned.get(key_of(workload), {}).values()
         return [one for one in owned if (controller_of(one) or {}).get("uid") == uid]
 
     def _our_checks(self, workload: Manifest) -> list[Manifest]:
@@ -178,7 +179,7 @@ class ProvisioningController:
 
     async def _write_states(self, workload: Manifest, cases: list[_Case]) -> Manifest:
         """Bring the states of the checks in line with the requests; the workload as it is then."""
-        now = conditions.stamp(self._clock.now())
+        now = stamp(self._clock.now())
         changes = []
         for case in cases:
             before, case.check = case.check, _state(workload, case)
@@ -262,7 +263,7 @@ class ProvisioningController:
     async def _tell_failure(self, workload: Manifest, case: _Case, message: str) -> None:
         self._recorder.warning(workload, "FailedCreate", conditions.shortened(message, _LONGEST_EVENT))
         if case.check["message"] != message:
-            now = conditions.stamp(self._clock.now())
+            now = stamp(self._clock.now())
             await self._write(workload, [{**case.check, "message": message, "lastTransitionTime": now}])
 
 
@@ -274,7 +275,3 @@ def _state(workload: Manifest, case: _Case) -> Manifest:
     if case.request is None:
         return case.check
     return answers.answered(case.check, workload, case.request, case.config, case.attempt)
-
-
-def _key(manifest: Manifest) -> Key:
-    return manifest["metadata"]["namespace"], manifest["metadata"]["name"]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fairway.admission.port import Decider
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
@@ -24,6 +25,7 @@ from fairway.controllers.queuestatus.finalizers import (
     flavors_of,
 )
 from fairway.errors import FairwayError
+from fairway.integrations.workloads import namespaced_name
 from fairway.runtime.worker import Worker
 
 LOCAL_QUEUES: Final = "localqueues.kueue.x-k8s.io"
@@ -84,7 +86,7 @@ class QueueStatuses:
     def _mark_all(self) -> None:
         for resource, cache in self._caches.items():
             for manifest in cache.items():
-                self._mark((resource, manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]))
+                self._mark((resource, *key_of(manifest)))
 
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         place = None
@@ -110,8 +112,7 @@ class QueueStatuses:
     def _local_queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if not _is_news(old, new):
             return
-        metadata = (new or old or {})["metadata"]
-        place = (metadata["namespace"], metadata["name"])
+        place = key_of(new or old or {})
         before = self._leads_to.pop(place, "")
         self._led_here.get(before, set()).discard(place)
         after = str((new.get("spec") or {}).get("clusterQueue") or "") if new is not None else ""
@@ -188,7 +189,7 @@ class QueueStatuses:
                 for name in found.cohorts[:-1]:  # the share of a root is always nothing
                     self._mark((COHORTS, "", name))
             return statuses.of_cluster_queue(manifest, found, fair_sharing=fair_sharing, now=now)
-        local = figures.local_queue(f"{metadata['namespace']}/{metadata['name']}")
+        local = figures.local_queue(namespaced_name(manifest))
         cluster_queue = str((manifest.get("spec") or {}).get("clusterQueue") or "")
         activity = figures.activity(cluster_queue)
         if local is None or (activity is None and self._caches[CLUSTER_QUEUES].get("", cluster_queue) is not None):

@@ -9,7 +9,8 @@ from fairway.admission.figures import Activity, ClusterQueueFigures, FlavorAmoun
 from fairway.admission.shares import Share, weighted_share
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import format_amount
-from fairway.integrations.conditions import stamp, with_condition
+from fairway.apis.machinery.timestamps import stamp
+from fairway.integrations.conditions import with_condition
 
 Status = dict[str, Any]
 

@@ -12,15 +12,16 @@ from itertools import count
 from typing import Final
 
 from fairway.apis.core.node_views import DEFAULT_SCHEDULER, facts_of
+from fairway.apis.machinery.keys import Key
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
-from fairway.client.informer import Key
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.capacity import Demand, best_node, demand_of, demand_of_new, explained
 from fairway.controllers.kit.ledger import Ledger, has_ended
 from fairway.controllers.scheduler.waiting import Rank, WaitingPod, WaitingPods
-from fairway.integrations.conditions import find, of, stamp, with_condition
-from fairway.integrations.workloads import controller_of
+from fairway.integrations.conditions import find, of, with_condition
+from fairway.integrations.workloads import controller_of, namespaced_name
 from fairway.runtime.worker import Worker
 
 NAME: Final = DEFAULT_SCHEDULER
@@ -80,11 +81,10 @@ class Scheduler:
     def settle(self, owner: str, node: str, pod: Manifest | None) -> None:
         """What became of a pod that got a place by `reserve`: it was made, or not."""
         if pod is not None:
-            metadata = pod["metadata"]
-            place = f"{metadata['namespace']}/{metadata['name']}"
-            self._recorder.normal(pod, "Scheduled", f"Successfully assigned {place} to {node}")
-            if metadata["uid"] in self._born:
-                self._born.discard(metadata["uid"])
+            uid = pod["metadata"]["uid"]
+            self._recorder.normal(pod, "Scheduled", f"Successfully assigned {namespaced_name(pod)} to {node}")
+            if uid in self._born:
+                self._born.discard(uid)
                 return
         if self._ledger.release(self._taken_place(owner, node)):
             self._there_is_more_room()

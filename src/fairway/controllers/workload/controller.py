@@ -5,8 +5,10 @@ from typing import Final
 
 from fairway.admission.events import EvictionRequested
 from fairway.admission.port import Decider
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.metadata import IN_USE_FINALIZER
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
@@ -23,7 +25,8 @@ from fairway.controllers.workload.steps import (
     at_a_glance,
     decide,
 )
-from fairway.integrations.conditions import FINISHED, of, stamp, with_condition
+from fairway.integrations.conditions import FINISHED, of, with_condition
+from fairway.integrations.workloads import namespaced_name
 from fairway.runtime.worker import Worker
 
 _UNTIL_EVICTED_SECONDS: Final = 5.0
@@ -62,7 +65,7 @@ class WorkloadLifecycle:
         found = at_a_glance(new, self._clock.now, self._configuration.value) or self._due(new)
         if found is NOTHING:
             return
-        key = (new["metadata"]["namespace"], new["metadata"]["name"])
+        key = key_of(new)
         if not isinstance(found, Later):
             self._worker.add(key)
         elif found.seconds is not None:
@@ -120,11 +123,10 @@ class WorkloadLifecycle:
     async def _request(self, workload: Manifest, request: RequestEviction) -> None:
         if request.warning is not None:
             self._recorder.warning(workload, *request.warning)
-        metadata = workload["metadata"]
         await self._decider.request_eviction(
             EvictionRequested(
                 at=self._clock.now().timestamp(),
-                key=f"{metadata['namespace']}/{metadata['name']}",
+                key=namespaced_name(workload),
                 reason=request.reason,
                 cause=request.cause,
                 message=request.message,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fairway.apis.machinery import timestamps
 from fairway.apis.machinery.kind import Manifest
 from fairway.runner.processes import Ended, Process
 
@@ -202,7 +203,7 @@ def stamp(at: float) -> str:
 
 @lru_cache(maxsize=64)  # most are of this second
 def _stamp(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return timestamps.stamp(datetime.fromtimestamp(seconds, UTC))
 
 
 def read_stamp(text: str | None) -> float | None:

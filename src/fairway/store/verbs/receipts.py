@@ -7,11 +7,12 @@ API. They are bounded by age, number and size; the oldest are deleted in the com
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
 
 import msgspec
 
+from fairway.apis.machinery import timestamps
 from fairway.errors import Invalid
 from fairway.store.entries import ADDED, DELETED, Change, Entry, Key
 from fairway.store.store import Store
@@ -101,7 +102,7 @@ class Receipts:
         earlier = self.results(once)
         if earlier is not None:
             raise Repeated(earlier)
-        stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamp = timestamps.stamp(self._now())
         results = [None if one.removed else (*one.entry.key, one.entry.meta.uid) for one in written]
         data = msgspec.json.encode(_Receipt(_Metadata(stamp), once.digest, results))
         changes = [Change(ADDED, Entry(RESOURCE, ("", once.name), revision, data), None)]

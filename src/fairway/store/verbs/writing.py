@@ -14,6 +14,7 @@ import msgspec
 
 from fairway.apis.machinery.documents import MOST_NESTED, MOST_VALUES, check_values
 from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.apis.registry import Registry
 from fairway.errors import Conflict, FieldError, TooLarge, ValidationError
 from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key, meta_of
@@ -85,7 +86,7 @@ class Context:
         if since <= now < until:
             return text
         second = now.replace(microsecond=0)
-        text = second.strftime("%Y-%m-%dT%H:%M:%SZ")
+        text = stamp(second)
         self._last = (second, second + timedelta(seconds=1), text)
         return text
 
