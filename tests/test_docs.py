@@ -62,7 +62,7 @@ def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
 
 def test_the_example_of_the_library_prints_what_its_page_says() -> None:
     page = (DOCS / "develop/library.md").read_text()
-    program, printed = re.findall(r"```(?:python|text)\n(.*?)```", page, flags=re.DOTALL)
+    program, printed = re.findall(r"^```(?:python)?\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
     output = io.StringIO()
 
     with contextlib.redirect_stdout(output):
