@@ -1,6 +1,9 @@
 """Queues and workloads as people write them."""
 
+from datetime import datetime
 from typing import Any
+
+from fairway.controllers.kit.status import WorkloadStatusChange
 
 Manifest = dict[str, Any]
 
@@ -63,3 +66,11 @@ def admission(cluster_queue: str = "cluster-queue", *, cpu: str = "1", count: in
         "resourceUsage": {"cpu": cpu},
     }
     return {"clusterQueue": cluster_queue, "podSetAssignments": [assignment]}
+
+
+def released(workload: Manifest, now: datetime, *, single_pod: bool = False) -> Manifest:
+    """The patch of an evicted Workload whose job has stopped."""
+    change = WorkloadStatusChange(workload, now)
+    change.release(single_pod=single_pod)
+    assert change.patch is not None
+    return change.patch

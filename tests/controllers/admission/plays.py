@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from controllers.manifests import released
 from fairway.admission.port import QueueFigures
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.kueue.manifests import encode
@@ -22,7 +23,6 @@ from fairway.controllers.admission.pacing import Pace
 from fairway.controllers.admission.waiting import WaitingWorkloads
 from fairway.controllers.decider import StoredDecider
 from fairway.controllers.kit.configuration import FixedConfiguration
-from fairway.controllers.kit.eviction import release_patch
 from fairway.errors import Invalid
 from fairway.integrations import conditions
 from fairway.store.verbs import Objects
@@ -196,7 +196,7 @@ class Play:
 
     async def release(self, name: str, *, single_pod: bool = False) -> None:
         """The evicted job has stopped: the second phase."""
-        patch = release_patch(self.get(name), self.now(), single_pod=single_pod)
+        patch = released(self.get(name), self.clock.now(), single_pod=single_pod)
         await self.change(name, patch["status"])
 
     async def set_active(self, name: str, *, active: bool) -> None:

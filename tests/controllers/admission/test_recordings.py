@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from controllers.manifests import released
 from fairway.apis.kueue.configuration import Configuration, FairSharing
-from fairway.controllers.kit.eviction import release_patch
 from fairway.integrations import conditions
 from fairway.testing.conformance import COMPARED, RELEASE_SECONDS, STEP_SECONDS, read_worlds
 
@@ -100,7 +100,7 @@ class Player:
             await asyncio.gather(*(self._release(name) for name in evicted))  # at once, so that no one of them is first
 
     async def _release(self, name: str) -> None:
-        patch = release_patch(self.on_stage.get(name), self.on_stage.now(), single_pod=False)
+        patch = released(self.on_stage.get(name), self.on_stage.clock.now())
         await self.on_stage.api.patch("workloads", name, patch, subresource="status")
 
     def _evicted(self) -> list[str]:

@@ -6,14 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from controllers import timeline
+from controllers.manifests import released
 from controllers.scheduler.things import node, pod
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
-from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
 from fairway.controllers.kit.configuration import FixedConfiguration
-from fairway.controllers.kit.eviction import release_patch
 from fairway.controllers.provisioning import CheckCapacity, ProvisioningController
 from fairway.controllers.scheduler import Scheduler
 from fairway.integrations.conditions import find, is_true
@@ -171,7 +170,7 @@ async def stop(local: LocalCluster, name: str) -> None:
     found = local.api.get("workloads", name)
     assert found is not None
     assert is_true(found, "Evicted")
-    patch = release_patch(found, stamp(local.clock.now()), single_pod=False)
+    patch = released(found, local.clock.now())
     await local.api.patch("workloads", name, patch, subresource="status")
     await timeline.catch_up(local)
 

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 
 from controllers import timeline
-from controllers.manifests import cluster_queue, flavor, local_queue, workload
+from controllers.manifests import cluster_queue, flavor, local_queue, released, workload
 from fairway.admission.port import Decider
 from fairway.apis.kueue.configuration import Configuration, WaitForPodsReady
-from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
 from fairway.controllers.decider import StoredDecider
 from fairway.controllers.kit.configuration import FixedConfiguration
-from fairway.controllers.kit.eviction import release_patch
 from fairway.controllers.queuestatus import QueueStatuses
 from fairway.controllers.workload import WorkloadLifecycle
 from fairway.testing.clusters import LocalCluster, Running, cluster_on, local_cluster
@@ -89,7 +87,7 @@ async def stop_job(local: LocalCluster, name: str = "w") -> None:
     """What a job controller does when its workload was evicted."""
     found = local.api.get("workloads", name)
     assert found is not None
-    patch = release_patch(found, stamp(local.clock.now()), single_pod=False)
+    patch = released(found, local.clock.now())
     await local.api.patch("workloads", name, patch, subresource="status")
     await timeline.catch_up(local)
 

@@ -94,7 +94,7 @@ def next_step(case: Case, todo: Iterable[Instruction], explanation: Explanation 
         if isinstance(decision, Admit) and _has_admission(case.manifest):
             # An admission is never changed; the old one goes first.
             if not done:
-                draft.clear_admission()
+                draft.put("admission", None)
             return _step(draft, done)
         _apply(draft, decision, case)
         done.append(decision)
@@ -117,7 +117,7 @@ def _first_admission(case: Case, todo: tuple[Instruction, ...]) -> Step | None:
 
 
 def _step(draft: Draft, done: Iterable[Instruction]) -> Step | None:
-    patch = draft.patch()
+    patch = draft.patch
     return None if patch is None else Step(patch, "status", tuple(draft.notices), tuple(done))
 
 
@@ -130,7 +130,7 @@ def _deactivation(case: Case, todo: tuple[Instruction, ...]) -> Step | None:
         if marked is None:
             return None
         draft = Draft(case.manifest, case.now, case.now_text)
-        draft.mark_for_deactivation(marked)
+        draft.begin_deactivation(marked)
         return _step(draft, [marked])
     return Step({"spec": {"active": False}}, "", (), ())
 
@@ -143,9 +143,9 @@ def _apply(draft: Draft, decision: Instruction, case: Case) -> None:
             draft.start(decision)
         case Evict(preemption=preemption):
             preemptor = case.find(preemption.preemptor) if preemption is not None else None
-            draft.evict(decision, case.record, preemptor)
+            draft.carry_out_eviction(decision, case.record, preemptor)
         case Unreserve():
-            draft.unreserve(decision)
+            draft.give_back(decision)
         case Requeue():
             draft.requeue(decision)
 
@@ -156,7 +156,7 @@ def _tidy(draft: Draft, case: Case, done: list[Instruction]) -> bool:
     evicting = any(isinstance(one, Evict) for one in done)
     if not seen.active and not seen.evicted and not evicting:
         said = Evict(at=case.now.timestamp(), key=record.key, reason=EvictionReason.DEACTIVATED)
-        draft.evict(said, record, None)
+        draft.carry_out_eviction(said, record, None)
         return True
     if not seen.active and (seen.backing_off or seen.deactivating):
         draft.end_deactivation()

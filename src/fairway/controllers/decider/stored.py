@@ -20,6 +20,8 @@ from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
 from fairway.controllers.decider.figures import StoredFigures
 from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.status import WorkloadStatusChange
+from fairway.controllers.kit.writes import commit
 from fairway.integrations import checks, conditions
 from fairway.integrations.workloads import controller_of, queue_order
 
@@ -64,46 +66,28 @@ class StoredDecider:
         if request.reason == EvictionReason.DEACTIVATED:
             await self._deactivate(workload, request.cause, request.message)
             return
-        state: dict[str, Any] = dict((workload.get("status") or {}).get("requeueState") or {})
+        change, requeue_at = WorkloadStatusChange(workload, self._clock.now()), ""
         if request.reason == EvictionReason.PODS_READY_TIMEOUT:
             rules = self._configuration.value.wait_for_pods_ready or WaitForPodsReady()
-            state["count"] = state.get("count", 0) + 1
-            if rules.backoff_limit is not None and state["count"] > rules.backoff_limit:
+            count = (change.get("requeueState") or {}).get("count", 0)
+            if rules.backoff_limit is not None and count >= rules.backoff_limit:
                 await self._deactivate(workload, DeactivationCause.REQUEUING_LIMIT)
                 return
-            delay = min(rules.backoff_base_seconds * 2 ** min(state["count"] - 1, 63), rules.backoff_max_seconds)
-            state["requeueAt"] = stamp(self._clock.now() + timedelta(seconds=delay))
+            delay = min(rules.backoff_base_seconds * 2 ** min(count, 63), rules.backoff_max_seconds)
+            requeue_at = stamp(self._clock.now() + timedelta(seconds=delay))
         reason = EvictionReason(request.reason)
         message = wording.eviction(Evict(at=request.at, key=request.key, reason=reason, message=request.message))
-        status = {
-            "conditions": self._with(workload, conditions.EVICTED, reason, message),
-            "requeueState": state or None,
-            "schedulingStats": {"evictions": _counted(workload, request)},
-        }
-        await self._writer.patch(_WORKLOADS, workload, {"status": status}, subresource="status", locked=True)
+        change.evict(reason, message, str(request.cause), requeue_at=requeue_at)
+        await commit(self._writer, _WORKLOADS, change)
 
     async def _deactivate(self, workload: Manifest, cause: str, message: str = "") -> None:
         """First why, then `spec.active`: a decider that sees the second knows the first."""
         if cause and not conditions.is_true(workload, "DeactivationTarget"):
             text = wording.deactivation(Deactivate(at=0.0, key="", cause=cause, message=message))
-            marked = {"conditions": self._with(workload, "DeactivationTarget", cause, text)}
-            workload = await self._writer.patch(
-                _WORKLOADS, workload, {"status": marked}, subresource="status", locked=True
-            )
+            change = WorkloadStatusChange(workload, self._clock.now())
+            change.mark_for_deactivation(cause, text)
+            workload = await commit(self._writer, _WORKLOADS, change)
         await self._writer.patch(_WORKLOADS, workload, {"spec": {"active": False}}, locked=True)
-
-    def _with(self, workload: Manifest, kind: str, reason: str, message: str) -> list[conditions.Condition]:
-        generation, now = workload["metadata"].get("generation"), stamp(self._clock.now())
-        return conditions.with_condition(conditions.of(workload), kind, "True", str(reason), message, now, generation)
-
-
-def _counted(workload: Manifest, request: EvictionRequested) -> list[dict[str, Any]]:
-    """The evictions of a Workload, with one more."""
-    stats = (workload.get("status") or {}).get("schedulingStats") or {}
-    this = (str(request.reason), request.cause)
-    counts = {(one["reason"], one["underlyingCause"]): one["count"] for one in stats.get("evictions") or ()}
-    counts[this] = counts.get(this, 0) + 1
-    return [{"reason": reason, "underlyingCause": cause, "count": count} for (reason, cause), count in counts.items()]
 
 
 class StoredExplainer:

@@ -11,7 +11,6 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.jobframework.making import Maker
 from fairway.controllers.jobframework.stopping import LONGEST_EVENT, stop
 from fairway.controllers.jobframework.tools import WORKLOADS, Tools
-from fairway.controllers.kit import eviction
 from fairway.controllers.kit.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
 from fairway.controllers.kit.readiness import Settling
 from fairway.integrations import conditions, equivalence, following, injection, names, webhooks
@@ -33,7 +32,7 @@ class Reconciler:
         self._maker = Maker(tools, framework)
         self._reclaims = framework if isinstance(framework, Reclaims) else None
         self._holds = framework if isinstance(framework, CanBeOnHold) else None
-        self._settling = Settling(tools.cluster.clock)
+        self._settling = Settling(tools.cluster.clock.monotonic)
         self._departed: dict[str, Manifest] = {}
         """By the uid of the job, workloads that were deleted under it: the only place that knows its templates."""
         self._told_checks: dict[str, str] = {}
@@ -256,16 +255,15 @@ class Reconciler:
 
     async def _report(self, job: Manifest, workload: Manifest) -> tuple[Manifest, float | None]:
         """Write what changed about the pods of a job, all in one; and when to look again."""
-        status: Manifest = {}
+        change = self._tools.change(workload)
         reclaimable = self._reclaimable(job, workload)
         if reclaimable is not None:
-            status["reclaimablePods"] = reclaimable
-        found, again = self._readiness(job, workload)
-        if found is not None:
-            status["conditions"] = found
-        if status:
-            workload = await self._tools.patch_status(workload, {"status": status})
-        return workload, again
+            change.put("reclaimablePods", reclaimable)
+        waiting = self._tools.configuration.value.wait_for_pods_ready
+        wanted, again = self._settling.due(workload, waiting, ready=self.framework.pods_ready(job))
+        if wanted is not None:
+            change.set(conditions.PODS_READY, *wanted)
+        return await self._tools.commit(change), again
 
     def _reclaimable(self, job: Manifest, workload: Manifest) -> list[Manifest] | None:
         """The pods whose quota is free again, if they are others than before."""
@@ -278,18 +276,6 @@ class Reconciler:
         if counts == held:
             return None
         return [{"name": name, "count": count} for name, count in counts.items()]
-
-    def _readiness(self, job: Manifest, workload: Manifest) -> tuple[list[Manifest] | None, float | None]:
-        """The conditions with another `PodsReady`, or in how many seconds they may need one."""
-        waiting = self._tools.configuration.value.wait_for_pods_ready
-        wanted, left = self._settling.due(workload, waiting, ready=self.framework.pods_ready(job))
-        if wanted is None:
-            return None, left
-        generation = workload["metadata"].get("generation")
-        found = conditions.with_condition(
-            conditions.of(workload), conditions.PODS_READY, *wanted, self._tools.now_text(), generation
-        )
-        return found, None
 
     def _tell_checks(self, job: Manifest, workload: Manifest) -> None:
         """Say on the job what its admission checks are waiting for."""
@@ -332,8 +318,9 @@ class Reconciler:
         if conditions.is_true(workload, conditions.QUOTA_RESERVED):
             if self.framework.is_active(current):
                 return None
-            patch = eviction.release_patch(workload, self._tools.now_text(), single_pod=False)
-            workload = await self._tools.patch_status(workload, patch)
+            change = self._tools.change(workload)
+            change.release()
+            workload = await self._tools.commit(change)
         return await self._drop_deactivated(current, workload)
 
     async def _drop_deactivated(self, job: Manifest, workload: Manifest) -> float | None:
@@ -349,8 +336,9 @@ class Reconciler:
     async def _hold(self, workload: Manifest | None) -> None:
         """A job that does not want to run needs no quota."""
         if workload is not None and conditions.is_true(workload, conditions.QUOTA_RESERVED):
-            patch = eviction.unreserved_patch(workload, self._tools.now_text(), "OnHold", "Job is on hold")
-            await self._tools.patch_status(workload, patch)
+            change = self._tools.change(workload)
+            change.unreserve("OnHold", "Job is on hold")
+            await self._tools.commit(change)
 
     async def _finish(self, job: Manifest, workload: Manifest, reason: str, message: str) -> None:
         await self._tools.finish(workload, reason, message)

@@ -3,12 +3,12 @@
 from datetime import datetime
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.owners import OwnerIndex, Owners, controller_uid
-from fairway.integrations import conditions
+from fairway.controllers.kit.status import WorkloadStatusChange
+from fairway.controllers.kit.writes import commit
 from fairway.integrations.framework import Framework
 
 WORKLOADS = "workloads.kueue.x-k8s.io"
@@ -47,25 +47,17 @@ class Tools:
     def now(self) -> datetime:
         return self.cluster.clock.now()
 
-    def now_text(self) -> str:
-        return stamp(self.now())
+    def change(self, workload: Manifest) -> WorkloadStatusChange:
+        return WorkloadStatusChange(workload, self.now())
 
-    async def patch_status(self, workload: Manifest, patch: Manifest) -> Manifest:
-        """Change the status of a workload, if it still is as it was given."""
-        return await self.writer.patch(WORKLOADS, workload, patch, subresource="status", locked=True)
+    async def commit(self, change: WorkloadStatusChange) -> Manifest:
+        return await commit(self.writer, WORKLOADS, change)
 
     async def finish(self, workload: Manifest, reason: str, message: str) -> None:
         """Declare a workload finished."""
-        found = conditions.with_condition(
-            conditions.of(workload),
-            conditions.FINISHED,
-            "True",
-            reason,
-            message,
-            self.now_text(),
-            workload["metadata"].get("generation"),
-        )
-        await self.patch_status(workload, {"status": {"conditions": found}})
+        change = self.change(workload)
+        change.finish(reason, message)
+        await self.commit(change)
 
 
 def _age(manifest: Manifest) -> tuple[str, str]:

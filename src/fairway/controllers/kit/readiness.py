@@ -5,12 +5,12 @@ moment: a job that ends in between costs no write, and neither do pods that come
 admitted it has no such condition.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from fairway.apis.kueue.configuration import WaitForPodsReady
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations import conditions
-from fairway.runtime.clock import Clock
 
 NOT_READY: Final = "Not all pods are ready or succeeded"
 _RECOVERING: Final = "At least one pod has failed, waiting for recovery"
@@ -46,8 +46,8 @@ def readiness(workload: Manifest, *, ready: bool) -> Readiness | None:
 class Settling:
     """Remembers since when each workload wants another condition than it has."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
         self._wanted: dict[str, tuple[Readiness, float]] = {}
 
     def due(
@@ -69,7 +69,7 @@ class Settling:
 
     def _seconds_left(self, uid: str, wanted: Readiness, *, at_once: bool, first: bool) -> float:
         """How long the condition is still to wait; nothing if it is to be written now."""
-        now = self._clock.monotonic()
+        now = self._monotonic()
         known = self._wanted.get(uid)
         if known is None or known[0] != wanted:
             known = self._wanted[uid] = (wanted, now)

@@ -79,7 +79,7 @@ class ManagedJobController:
         self._jobs = cluster.cache(JOBS)
         self._observer = Observer(cluster, decider, remotes)
         self._effects = Effects(cluster, places, remotes)
-        self._settling = Settling(cluster.clock)
+        self._settling = Settling(cluster.clock.monotonic)
         self._refused: dict[str, str] = {}
         """By the uid of a job, why what it asks for cannot be; until it is written down."""
 

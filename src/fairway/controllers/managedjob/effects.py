@@ -1,15 +1,14 @@
 """What the state machine wants, done. Each step may have been done before: whoever was killed goes over it again."""
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 from fairway.admission.records import EARNED_PRIORITY
 from fairway.apis.machinery.kind import Manifest
-from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
-from fairway.controllers.kit.eviction import release_patch
+from fairway.controllers.kit.status import WorkloadStatusChange
+from fairway.controllers.kit.writes import add_finalizer, all_done, commit, remove_finalizer
 from fairway.controllers.managedjob.handing import remote_manifest
 from fairway.controllers.managedjob.observation import JOBS, WORKLOADS, Look
 from fairway.controllers.managedjob.remoting import Remotes
@@ -66,7 +65,7 @@ class Effects:
             case told.StartPods():
                 await self._start(look)
             case told.StopPods(names=names):
-                await _all(self._writer.delete("pods", look.pods[name]) for name in names if name in look.pods)
+                await all_done(self._writer.delete("pods", look.pods[name]) for name in names if name in look.pods)
             case told.LetGoOfPods(names=names):
                 await self.let_go([look.pods[name] for name in names if name in look.pods])
             case told.Delegate():
@@ -103,29 +102,20 @@ class Effects:
             patch["metadata"] = {"annotations": {EARNED_PRIORITY: str(wanted.earned) if wanted.earned else None}}
         await self._patch_workload(look, patch)
 
-    async def _patch_workload(self, look: Look, patch: Manifest, *, status: bool = False) -> None:
+    async def _patch_workload(self, look: Look, patch: Manifest) -> None:
         if look.workload is not None:
-            subresource = "status" if status else ""
-            await self._writer.patch(WORKLOADS, look.workload, patch, subresource=subresource, locked=True)
+            await self._writer.patch(WORKLOADS, look.workload, patch, locked=True)
 
     async def _release(self, look: Look) -> None:
         if look.workload is not None:
-            patch = release_patch(look.workload, stamp(self._clock.now()), single_pod=False)
-            await self._patch_workload(look, patch, status=True)
+            change = WorkloadStatusChange(look.workload, self._clock.now())
+            change.release()
+            await commit(self._writer, WORKLOADS, change)
 
     async def set_condition(self, workload: Manifest, kind: str, status: str, reason: str, message: str) -> None:
-        found = conditions.with_condition(
-            conditions.of(workload),
-            kind,
-            status,
-            reason,
-            message,
-            stamp(self._clock.now()),
-            workload["metadata"].get("generation"),
-        )
-        await self._writer.patch(
-            WORKLOADS, workload, {"status": {"conditions": found}}, subresource="status", locked=True
-        )
+        change = WorkloadStatusChange(workload, self._clock.now())
+        change.set(kind, status, reason, message)
+        await commit(self._writer, WORKLOADS, change)
 
     async def _finish(self, look: Look, end: told.FinishWorkload) -> None:
         workload = look.workloads.get(end.name)
@@ -161,7 +151,7 @@ class Effects:
             )
         except _LASTING as error:
             raise Refused(str(error)) from error
-        await _all(self._make_pod(pod, look) for pod in made if pod["metadata"]["name"] not in look.pods)
+        await all_done(self._make_pod(pod, look) for pod in made if pod["metadata"]["name"] not in look.pods)
 
     async def _make_pod(self, pod: Manifest, look: Look) -> None:
         metadata = pod["metadata"]
@@ -179,7 +169,7 @@ class Effects:
 
     async def let_go(self, gone: Iterable[Manifest]) -> None:
         """Let pods go whose end is written down, or of which nobody wants to know it."""
-        await _all(self._let_one_go(pod) for pod in gone)
+        await all_done(self._let_one_go(pod) for pod in gone)
 
     async def _let_one_go(self, pod: Manifest) -> None:
         try:
@@ -191,17 +181,13 @@ class Effects:
 
     async def unbind(self, pod: Manifest) -> Manifest:
         """A pod no longer waits for us when it is to go."""
-        kept = pod["metadata"].get("finalizers") or ()
-        if FINALIZER not in kept:
-            return pod
-        left = [one for one in kept if one != FINALIZER]
-        return await self._writer.patch("pods", pod, {"metadata": {"finalizers": left or None}}, locked=True)
+        return await remove_finalizer(self._writer, "pods", pod, FINALIZER)
 
     async def stop_all(self, look: Look) -> None:
         """Everything of a job that is here is to go."""
         for resource, owned in (("pods", look.pods), (WORKLOADS, look.workloads)):
             living = [one for one in owned.values() if "deletionTimestamp" not in one["metadata"]]
-            await _all(self._writer.delete(resource, one) for one in living)
+            await all_done(self._writer.delete(resource, one) for one in living)
 
     # Other servers
 
@@ -230,14 +216,10 @@ class Effects:
 
     async def hold_on_to(self, job: Manifest) -> Manifest:
         """Keep a job from going before what it has elsewhere is gone."""
-        kept = job["metadata"].get("finalizers") or []
-        if ELSEWHERE in kept:
-            return job
-        return await self._writer.patch(JOBS, job, {"metadata": {"finalizers": [*kept, ELSEWHERE]}}, locked=True)
+        return await add_finalizer(self._writer, JOBS, job, ELSEWHERE)
 
     async def let_job_go(self, job: Manifest) -> None:
-        left = [one for one in job["metadata"].get("finalizers") or () if one != ELSEWHERE]
-        await self._writer.patch(JOBS, job, {"metadata": {"finalizers": left or None}}, locked=True)
+        await remove_finalizer(self._writer, JOBS, job, ELSEWHERE)
 
     async def _change_remote(self, change: told.ChangeRemote) -> None:
         if self._remotes is None:
@@ -245,10 +227,3 @@ class Effects:
         wanted = {"hold": change.hold, "cancel": change.cancel, "priority": change.priority}
         spec = {name: value for name, value in wanted.items() if value is not None}
         await self._remotes.change(change.context, change.name, spec)
-
-
-async def _all(steps: Iterable[Awaitable[None]]) -> None:
-    """Do all of them, then raise the first failure, so that nothing goes on behind the back of the caller."""
-    for result in await asyncio.gather(*steps, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result

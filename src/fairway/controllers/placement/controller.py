@@ -5,8 +5,9 @@ from typing import Final
 
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
-from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
+from fairway.controllers.kit.status import StatusChange
+from fairway.controllers.kit.writes import commit
 from fairway.integrations import conditions
 from fairway.integrations.conditions import WAITING_FOR_NODE
 from fairway.integrations.workloads import controller_of
@@ -107,16 +108,11 @@ class WaitingForNode:
             return
         if held is not None and (held["status"], held["reason"], held["message"]) == (status, reason, message):
             return
-        now = stamp(self._clock.now())
-        if held is not None and held["status"] == status and held["reason"] != reason:
-            # Since when nothing of it runs is what counts.
-            known = [one for one in conditions.of(workload) if one["type"] != WAITING_FOR_NODE]
-        else:
-            known = list(conditions.of(workload))
-        generation = workload["metadata"].get("generation")
-        found = conditions.with_condition(known, WAITING_FOR_NODE, status, reason, message, now, generation)
-        patch = {"status": {"conditions": found}}
-        await self._writer.patch(_WORKLOADS, workload, patch, subresource="status", locked=True)
+        change = StatusChange(workload, self._clock.now())
+        if held is not None and held["reason"] != reason:
+            change.remove(WAITING_FOR_NODE)  # since when nothing of it runs is what counts
+        change.set(WAITING_FOR_NODE, status, reason, message)
+        await commit(self._writer, _WORKLOADS, change)
 
     def _wanted(self, workload: Manifest) -> tuple[str, str, str]:
         """The condition as it should be."""

@@ -1,7 +1,7 @@
 """What is done to pods and workloads, each step safe to be done again: whoever was killed in between starts over."""
 
-import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
@@ -9,7 +9,8 @@ from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.readiness import Settling
-from fairway.controllers.pods.statuses import StatusChange
+from fairway.controllers.kit.status import WorkloadStatusChange
+from fairway.controllers.kit.writes import all_done, commit, remove_finalizer
 from fairway.errors import NotFound
 from fairway.integrations import conditions, following, pods, priorities
 from fairway.integrations.conditions import shortened
@@ -33,7 +34,7 @@ class Effects:
         self._deleted: set[str] = set()
         """The UIDs of workloads that were deleted here, until the cache has told of it."""
 
-        self.readiness = Settling(cluster.clock)
+        self.readiness = Settling(cluster.clock.monotonic)
         self._told: dict[str, str] = {}
         """What was last told about the admission checks of a workload, by its UID."""
 
@@ -59,7 +60,7 @@ class Effects:
             await self._writer.patch("pods", pod, patch, locked=True)
             self._recorder.normal(pod, "Started", f"Admitted by clusterQueue {cluster_queue}")
 
-        await _all(open_gate(pod, patch) for pod, patch in patches)
+        await all_done(open_gate(pod, patch) for pod, patch in patches)
 
     async def stop(self, members: Iterable[Manifest], reason: str, message: str, *, everything: bool = False) -> None:
         """Delete the pods that run, or with `everything` also those that do not."""
@@ -74,7 +75,7 @@ class Effects:
             await self._writer.delete("pods", pod)
             self._recorder.normal(pod, "Stopped", shortened(message, _LONGEST_MESSAGE))
 
-        await _all(
+        await all_done(
             stop_one(pod) for pod in members if not pods.is_deleting(pod) and (everything or not pods.is_suspended(pod))
         )
 
@@ -82,13 +83,10 @@ class Effects:
         """Take the finalizer from pods, so that those that are deleted go."""
 
         async def let_one_go(pod: Manifest) -> None:
-            left = [one for one in pod["metadata"]["finalizers"] if one != MANAGED]
-            try:
-                await self._writer.patch("pods", pod, {"metadata": {"finalizers": left or None}}, locked=True)
-            except NotFound:
-                return
+            with suppress(NotFound):
+                await remove_finalizer(self._writer, "pods", pod, MANAGED)
 
-        await _all(let_one_go(pod) for pod in members if pods.is_held(pod))
+        await all_done(let_one_go(pod) for pod in members if pods.is_held(pod))
 
     async def remove_excess(self, members: Sequence[Manifest], current: Informer) -> None:
         """Delete pods that are too many."""
@@ -131,17 +129,13 @@ class Effects:
         self._recorder.normal(workload, "OwnerReferencesAdded", f"Added {len(missing)} owner reference(s)")
         return written
 
-    async def change_status(self, workload: Manifest, change: StatusChange) -> Manifest:
-        """Write what changes, if anything does."""
-        patch = change.patch
-        if patch is None:
-            return workload
-        return await self._writer.patch("workloads", workload, patch, subresource="status", locked=True)
+    async def commit(self, change: WorkloadStatusChange) -> Manifest:
+        return await commit(self._writer, "workloads", change)
 
     async def finish(self, workload: Manifest, about: Manifest, reason: str, message: str) -> None:
-        change = StatusChange(workload, self._clock.now())
+        change = WorkloadStatusChange(workload, self._clock.now())
         change.finish(reason, message)
-        await self.change_status(workload, change)
+        await self.commit(change)
         self.readiness.forget(workload["metadata"]["uid"])
         message = f"Workload '{namespaced_name(workload)}' is declared finished"
         self._recorder.normal(about, "FinishedWorkload", message)
@@ -197,10 +191,3 @@ class Effects:
         written = await self._writer.patch("workloads", workload, patch, locked=True)
         self._recorder.normal(about, "UpdatedWorkload", f"Updated workload priority class: {namespaced_name(workload)}")
         return written
-
-
-async def _all(steps: Iterable[Awaitable[None]]) -> None:
-    """Do all of them, then raise the first failure, so that nothing goes on behind the back of the caller."""
-    for result in await asyncio.gather(*steps, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.status import WorkloadStatusChange
 from fairway.controllers.pods.effects import Effects
-from fairway.controllers.pods.statuses import StatusChange
 from fairway.integrations import conditions, following, injection, names, pod_groups, pods
 from fairway.integrations.pod_groups import Stock, Uncomposable
 from fairway.integrations.webhooks import annotations_of, maximum_seconds
@@ -150,14 +150,14 @@ class PodGroups:
             return None  # and the workload goes after them
         now = self._clock.now()
         stock = self._stock(members, workload)
-        change = StatusChange(workload, now)
+        change = WorkloadStatusChange(workload, now)
         self._show_pods(change, workload, stock)
         used = None
         if conditions.is_true(workload, conditions.QUOTA_RESERVED):
             used = pod_groups.uses_quota_for(members, now)
             if used is None:
                 change.release(single_pod=False)
-        await self._effects.change_status(workload, change)
+        await self._effects.commit(change)
         left = following.seconds_to_expiry(workload, self._configuration.value.deactivated_retention_seconds, now)
         if left is not None and left <= 0:
             await self._effects.expire(members)
@@ -165,7 +165,7 @@ class PodGroups:
             return None
         return min((one for one in (_look_again(used), left) if one is not None), default=None)
 
-    def _show_pods(self, change: StatusChange, workload: Manifest, stock: Stock) -> None:
+    def _show_pods(self, change: WorkloadStatusChange, workload: Manifest, stock: Stock) -> None:
         """Which pods are missing, and which need no quota any more."""
         waiting = pod_groups.waiting_condition(workload, stock.absent)
         if waiting is not None:
@@ -176,13 +176,13 @@ class PodGroups:
                 change.put("reclaimablePods", reclaimable)
 
     async def _run(self, stock: Stock, workload: Manifest) -> float | None:
-        change = StatusChange(workload, self._clock.now())
+        change = WorkloadStatusChange(workload, self._clock.now())
         self._show_pods(change, workload, stock)
         waiting = self._configuration.value.wait_for_pods_ready
         wanted, again = self._effects.readiness.due(workload, waiting, ready=_are_ready(stock))
         if wanted is not None:
             change.set(conditions.PODS_READY, *wanted)
-        workload = await self._effects.change_status(workload, change)
+        workload = await self._effects.commit(change)
         members = pod_groups.in_order(stock.kept)
         if not conditions.is_true(workload, conditions.ADMITTED):
             await self._effects.stop(members, pods.NOT_ADMITTED, "Not admitted by cluster queue")

@@ -8,8 +8,8 @@ from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.status import WorkloadStatusChange
 from fairway.controllers.pods.effects import Effects
-from fairway.controllers.pods.statuses import StatusChange
 from fairway.integrations import conditions, following, injection, pods
 
 
@@ -99,9 +99,9 @@ class SinglePods:
             return None
         if conditions.is_true(workload, conditions.QUOTA_RESERVED):
             # It never ran: it still waits behind its gate, and its workload for another chance.
-            change = StatusChange(workload, self._clock.now())
+            change = WorkloadStatusChange(workload, self._clock.now())
             change.release(single_pod=False)
-            workload = await self._effects.change_status(workload, change)
+            workload = await self._effects.commit(change)
         return await self._expire(pod, workload)
 
     async def _expire(self, pod: Manifest, workload: Manifest) -> float | None:
@@ -114,11 +114,11 @@ class SinglePods:
 
     async def _orphan(self, workload: Manifest, pod: Manifest) -> None:
         """The pod is on its way out: nobody needs its workload any more."""
-        change = StatusChange(workload, self._clock.now())
+        change = WorkloadStatusChange(workload, self._clock.now())
         if conditions.is_true(workload, conditions.EVICTED) and conditions.is_true(workload, conditions.QUOTA_RESERVED):
             change.release(single_pod=True)
         change.finish("OwnerNotFound", "The workload's owner no longer exists")
-        await self._effects.change_status(workload, change)
+        await self._effects.commit(change)
         await self._effects.let_go([pod])
 
     async def _run(self, pod: Manifest, workload: Manifest) -> float | None:
@@ -144,12 +144,12 @@ class SinglePods:
         await self._effects.start([(pod, patch)], workload["status"]["admission"]["clusterQueue"])
 
     async def _show_readiness(self, pod: Manifest, workload: Manifest) -> float | None:
-        change = StatusChange(workload, self._clock.now())
+        change = WorkloadStatusChange(workload, self._clock.now())
         waiting = self._configuration.value.wait_for_pods_ready
         wanted, again = self._effects.readiness.due(workload, waiting, ready=pods.is_ready(pod))
         if wanted is not None:
             change.set(conditions.PODS_READY, *wanted)
-        await self._effects.change_status(workload, change)
+        await self._effects.commit(change)
         return again
 
 

@@ -4,8 +4,9 @@ from typing import Final
 
 from fairway.apis.kueue.objects import GROUP
 from fairway.apis.machinery.kind import Manifest
-from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
+from fairway.controllers.kit.status import StatusChange
+from fairway.controllers.kit.writes import commit
 from fairway.integrations import conditions
 from fairway.runtime.worker import Worker
 
@@ -68,10 +69,9 @@ class CheckActivity:
         known = conditions.find(check, _ACTIVE) or {}
         if (known.get("status"), known.get("reason"), known.get("message")) == (status, reason, message):
             return
-        now, generation = stamp(self._clock.now()), check["metadata"].get("generation")
-        listed = conditions.with_condition(conditions.of(check), _ACTIVE, status, reason, message, now, generation)
-        patch = {"status": {"conditions": listed}}
-        await self._writer.patch("admissionchecks", check, patch, subresource="status", locked=True)
+        change = StatusChange(check, self._clock.now())
+        change.set(_ACTIVE, status, reason, message)
+        await commit(self._writer, "admissionchecks", change)
 
     def _what_is_wrong(self, check: Manifest) -> str | None:
         parameters = check["spec"].get("parameters")

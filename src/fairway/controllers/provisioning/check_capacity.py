@@ -13,11 +13,12 @@ from typing import Final
 from fairway.apis.core.node_views import facts_of
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
-from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.capacity import Demand, Group, demand_of, shortage
 from fairway.controllers.kit.ledger import Ledger
+from fairway.controllers.kit.status import StatusChange
+from fairway.controllers.kit.writes import commit
 from fairway.controllers.provisioning import answers
 from fairway.controllers.provisioning.bookings import Booking
 from fairway.controllers.provisioning.requests import CHECK_CAPACITY, CONSUMES
@@ -268,14 +269,12 @@ class CheckCapacity:
     async def _write(
         self, request: Manifest, kind: str, status: str, reason: str, message: str, *, accept: bool = False
     ) -> None:
-        now, generation = stamp(self._clock.now()), request["metadata"].get("generation")
-        listed = conditions.of(request)
+        change = StatusChange(request, self._clock.now())
         if accept:
             accepted = "ProvisioningRequest is accepted by ClusterAutoscaler"
-            listed = conditions.with_condition(listed, answers.ACCEPTED, "True", "Accepted", accepted, now, generation)
-        listed = conditions.with_condition(listed, kind, status, reason, message, now, generation)
-        patch = {"status": {"conditions": listed}}
-        await self._writer.patch("provisioningrequests", request, patch, subresource="status", locked=True)
+            change.set(answers.ACCEPTED, "True", "Accepted", accepted)
+        change.set(kind, status, reason, message)
+        await commit(self._writer, "provisioningrequests", change)
 
 
 def _is_ours(request: Manifest) -> bool:

@@ -12,6 +12,7 @@ from fairway.admission.port import Decider
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.metadata import IN_USE_FINALIZER
 from fairway.client.cluster import Cluster
+from fairway.controllers.kit.writes import add_finalizer, remove_finalizer
 from fairway.integrations import conditions
 from fairway.runtime.worker import Worker
 
@@ -86,7 +87,7 @@ class InUseFinalizers:
             return None
         if "deletionTimestamp" not in manifest["metadata"]:
             if not _has_finalizer(manifest):
-                await self._write(resource, manifest, [*_finalizers(manifest), IN_USE_FINALIZER])
+                await add_finalizer(self._writer, resource, manifest, IN_USE_FINALIZER)
             return None
         if not _has_finalizer(manifest):
             return None
@@ -97,8 +98,7 @@ class InUseFinalizers:
                 return _SOON_SECONDS
         elif any(name in _names_used(resource, user) for user in self._caches[_USERS[resource]].items()):
             return None
-        left = [finalizer for finalizer in _finalizers(manifest) if finalizer != IN_USE_FINALIZER]
-        await self._write(resource, manifest, left)
+        await remove_finalizer(self._writer, resource, manifest, IN_USE_FINALIZER)
         return None
 
     def _holds_workloads(self, cluster_queue: str) -> bool:
@@ -110,17 +110,9 @@ class InUseFinalizers:
         activity = figures.activity(cluster_queue)
         return activity is None or (activity.terminating and not figures.holders(cluster_queue))
 
-    async def _write(self, resource: str, manifest: Manifest, finalizers: list[str]) -> None:
-        await self._writer.patch(resource, manifest, {"metadata": {"finalizers": finalizers}}, locked=True)
-
-
-def _finalizers(manifest: Manifest) -> list[str]:
-    found: list[str] = manifest["metadata"].get("finalizers") or []
-    return found
-
 
 def _has_finalizer(manifest: Manifest) -> bool:
-    return IN_USE_FINALIZER in _finalizers(manifest)
+    return IN_USE_FINALIZER in (manifest["metadata"].get("finalizers") or ())
 
 
 def _holds_quota_of(workload: Manifest, cluster_queue: str) -> bool:

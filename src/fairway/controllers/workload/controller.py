@@ -8,10 +8,11 @@ from fairway.admission.port import Decider
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.metadata import IN_USE_FINALIZER
-from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.status import WorkloadStatusChange
+from fairway.controllers.kit.writes import commit, remove_finalizer
 from fairway.controllers.workload.priorities import WORKLOADS, PriorityClasses
 from fairway.controllers.workload.steps import (
     NOTHING,
@@ -25,7 +26,6 @@ from fairway.controllers.workload.steps import (
     at_a_glance,
     decide,
 )
-from fairway.integrations.conditions import FINISHED, of, with_condition
 from fairway.integrations.workloads import namespaced_name
 from fairway.runtime.worker import Worker
 
@@ -88,7 +88,7 @@ class WorkloadLifecycle:
             case Finish() as end:
                 await self._finish(workload, end)
             case LetGo():
-                await self._let_go(workload)
+                await remove_finalizer(self._writer, WORKLOADS, workload, IN_USE_FINALIZER)
             case Delete(message=message):
                 await self._delete(workload, message)
             case RequestEviction() as request:
@@ -97,26 +97,12 @@ class WorkloadLifecycle:
         return None
 
     async def _finish(self, workload: Manifest, end: Finish) -> None:
-        ended = with_condition(
-            of(workload),
-            FINISHED,
-            "True",
-            end.reason,
-            end.message,
-            stamp(self._clock.now()),
-            workload["metadata"].get("generation"),
-        )
-        await self._writer.patch(
-            WORKLOADS, workload, {"status": {"conditions": ended}}, subresource="status", locked=True
-        )
-
-    async def _let_go(self, workload: Manifest) -> Manifest:
-        left = [one for one in workload["metadata"].get("finalizers") or () if one != IN_USE_FINALIZER]
-        return await self._writer.patch(WORKLOADS, workload, {"metadata": {"finalizers": left}}, locked=True)
+        change = WorkloadStatusChange(workload, self._clock.now())
+        change.finish(end.reason, end.message)
+        await commit(self._writer, WORKLOADS, change)
 
     async def _delete(self, workload: Manifest, message: str) -> None:
-        if IN_USE_FINALIZER in (workload["metadata"].get("finalizers") or ()):
-            workload = await self._let_go(workload)
+        workload = await remove_finalizer(self._writer, WORKLOADS, workload, IN_USE_FINALIZER)
         await self._writer.delete(WORKLOADS, workload)
         self._recorder.normal(workload, "Deleted", message)
 
