@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fairway.cli import tables, top
-from fairway.cli.jobs.records import Job
+from fairway.cli.jobs.records import JobRow
 from fairway.cli.session import open_session
 from fairway.settings import DEFAULT_PORT
 
@@ -48,7 +48,7 @@ class Stage:
         print(self._screen.paint(f"$ fairway {' '.join(words)}", "dim"), flush=True)
         subprocess.run([FAIRWAY, *words], check=True, cwd=HERE.parent)  # noqa: S603
 
-    def watches(self, done: Callable[[dict[str, Job]], bool]) -> None:
+    def watches(self, done: Callable[[dict[str, JobRow]], bool]) -> None:
         """The table of jobs, live, until something is so."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         drawn = 0
@@ -77,7 +77,7 @@ class Stage:
         log = self.state / "server.log"
         return "".join(log.open(errors="replace").readlines()[-20:]) if log.exists() else ""
 
-    def _draw(self, seen: top.Snapshot, before: int) -> int:
+    def _draw(self, seen: top.TopSnapshot, before: int) -> int:
         """Draw over what was drawn before; how many lines it is now."""
         on = self._screen
         now = datetime.now(UTC)
@@ -86,7 +86,7 @@ class Stage:
         print(up + "\n".join(f"{line}\x1b[K" for line in lines) + "\x1b[J", flush=True)
         return len(lines)
 
-    def _tell_changes(self, jobs: dict[str, Job], told: dict[str, str]) -> dict[str, str]:
+    def _tell_changes(self, jobs: dict[str, JobRow], told: dict[str, str]) -> dict[str, str]:
         for name, job in jobs.items():
             if told.get(name) != job.phase:
                 print(f"  {time.monotonic() - self._begun:5.1f} s  {name:<8} {job.phase}", flush=True)
@@ -118,7 +118,7 @@ def play(stage: Stage) -> None:
     stage.types("jobs", "logs", "1", "--attempt", "all", "--no-follow")
 
 
-def _is_in(jobs: dict[str, Job], name: str, phase: str) -> bool:
+def _is_in(jobs: dict[str, JobRow], name: str, phase: str) -> bool:
     return name in jobs and jobs[name].phase == phase
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from fairway.cli.jobs.records import JobWithAttempts, Waiting, WaitingInDetail, by_name
+from fairway.cli.jobs.records import JobWithAttempts, PendingRow, WaitingInDetail, by_name
 from fairway.cli.main import main
 from fairway.cli.tables import Screen
 
@@ -66,7 +66,7 @@ def waiting(of: JobWithAttempts, position: int | None = 1, **fields: Any) -> Wai
     )
 
 
-def known(*entries: Waiting) -> dict[tuple[str, str], Waiting]:
+def known(*entries: PendingRow) -> dict[tuple[str, str], PendingRow]:
     return by_name(list(entries))
 
 

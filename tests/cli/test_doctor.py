@@ -13,7 +13,7 @@ from fairway import __version__
 from fairway.cli import checks
 from fairway.cli.checks import Finding
 from fairway.cli.doctor import as_text
-from fairway.cli.quotas import LocalQueue
+from fairway.cli.quotas import LocalQueueUsage
 from fairway.cli.tables import Screen
 from fairway.client.rest import open_rest
 from fairway.runtime.lease import Hold
@@ -134,13 +134,13 @@ def test_clocks(ahead: int, want: str) -> None:
     ("queues", "want"),
     [
         ([], "namespace default has no LocalQueue `default`"),
-        ([LocalQueue("user", "default", "cq")], "namespace default has no LocalQueue `default`; there are user"),
-        ([LocalQueue("default", "default", "cq", active=False, trouble="stopped")], "admits nothing: stopped"),
-        ([LocalQueue("default", "default", "cq")], "points to ClusterQueue cq"),
+        ([LocalQueueUsage("user", "default", "cq")], "namespace default has no LocalQueue `default`; there are user"),
+        ([LocalQueueUsage("default", "default", "cq", active=False, trouble="stopped")], "admits nothing: stopped"),
+        ([LocalQueueUsage("default", "default", "cq")], "points to ClusterQueue cq"),
     ],
     ids=["none", "another", "stopped", "fine"],
 )
-def test_the_default_queue(queues: list[LocalQueue], want: str) -> None:
+def test_the_default_queue(queues: list[LocalQueueUsage], want: str) -> None:
     found = checks.default_queue(queues, "default")
 
     assert want in found.message

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fairway.cli import get as getting
-from fairway.cli.resources import NoSuchKindError, Resource, Resources
+from fairway.cli.resources import APIResources, NoSuchKindError, Resource
 from fairway.cli.session import open_session
 from fairway.testing.servers import Server
 
@@ -314,7 +314,7 @@ def test_kinds_and_categories() -> None:
     new = old._replace(version="v2")
     other = Resource("h", "v1", "Other", "others", "other", namespaced=False, short_names=("o",), categories=("all",))
     review = Resource("h", "v1", "Review", "reviews", "review", namespaced=False, verbs=("create",))
-    known = Resources([new, old, other._replace(verbs=("get", "list")), review])
+    known = APIResources([new, old, other._replace(verbs=("get", "list")), review])
     other = known.one("other")
 
     assert known.one("thing") == new

@@ -5,7 +5,7 @@ import pytest
 from fairway.apis.machinery.amounts import readable
 from fairway.cli import quotas
 from fairway.cli.queues import as_text
-from fairway.cli.quotas import Pool, cohorts, local_queue
+from fairway.cli.quotas import QuotaUsage, cohorts, local_queue
 from fairway.cli.tables import Screen
 
 from .looking import PAPER, cluster_queue, golden
@@ -71,7 +71,7 @@ def test_a_cohort_has_the_quota_of_its_queues_and_its_own() -> None:
     }
     (found,) = cohorts([TEAM_A, TEAM_B], [own])
 
-    assert found.pools[0] == Pool("spot", "cpu", quota=20 * 10**9, used=12 * 10**9)
+    assert found.pools[0] == QuotaUsage("spot", "cpu", quota=20 * 10**9, used=12 * 10**9)
 
 
 def test_for_scripts() -> None:

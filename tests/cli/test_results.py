@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairway.cli.joblogs import Part
+from fairway.cli.joblogs import TaskAttempt
 from fairway.cli.results import Listing, in_words
 from fairway.cli.unpacking import Download, DownloadError
 
@@ -75,7 +75,7 @@ def packed(*members: Member) -> Iterator[bytes]:
 
 def downloading(target: Path, **how: Any) -> Download:
     nothing: Any = None
-    listing = Listing(Part(0, 1), 0, [], 0, 0, truncated=False, note="")
+    listing = Listing(TaskAttempt(0, 1), 0, [], 0, 0, truncated=False, note="")
     return Download(nothing, {}, listing, target, overwrite=how.get("overwrite", False))
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from fairway.cli import quotas, top
 from fairway.cli.tables import width_of
-from fairway.cli.top import Machine, Snapshot, cropped, frame
+from fairway.cli.top import NodeUsage, TopSnapshot, cropped, frame
 from fairway.testing.servers import Server
 
 from .looking import ago, cluster_queue, golden, job, known, waiting
@@ -36,7 +36,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 RUNNING = job(1, "one", "RUNNING", runningSince=ago(200), priority=50)
 WAITS = job(2, "two", preemptions=1, priority=10, spec={"tasks": [{"num_nodes": 2, "resources": {"cpus": 4}}]})
 DONE = job(3, "three", "SUCCEEDED", endedAt=ago(60), ranSeconds=10)
-SNAPSHOT = Snapshot(
+SNAPSHOT = TopSnapshot(
     server="https://127.0.0.1:7437",
     jobs=(RUNNING, WAITS, DONE),
     waiting=known(waiting(WAITS, 1)),
@@ -57,7 +57,7 @@ SNAPSHOT = Snapshot(
             )
         ),
     ),
-    machines=(Machine("vm", cpus="9", memory="23.5Gi", gpus="2", load=1.5, memory_used=0.4),),
+    machines=(NodeUsage("vm", cpus="9", memory="23.5Gi", gpus="2", load=1.5, memory_used=0.4),),
 )
 
 
@@ -122,7 +122,7 @@ def test_an_old_picture_says_so() -> None:
 
 
 def test_an_empty_server_says_what_to_try() -> None:
-    assert "fairway jobs launch" in frame(Snapshot(), 80, 24, NOON)
+    assert "fairway jobs launch" in frame(TopSnapshot(), 80, 24, NOON)
 
 
 def test_colours_end_where_a_line_is_cut() -> None:
@@ -130,7 +130,7 @@ def test_colours_end_where_a_line_is_cut() -> None:
 
 
 def test_how_busy_other_machines_are_is_not_known_here() -> None:
-    two = [Machine("a"), Machine("b")]
+    two = [NodeUsage("a"), NodeUsage("b")]
 
     assert top.busy(two) == two
     assert top.busy(two[:1])[0].load is not None

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from fairway.runner.processes import Ended, Heard, Launch, NotStarted, Process
+from fairway.runner.processes import Ended, Heard, Process, ProcessSpec, StartDeferred
 from fairway.runner.supervising.places import make_home
 from fairway.runtime.clock import Clock
 
@@ -19,7 +19,7 @@ class ScriptedSupervision:
         self._processes: dict[str, Process] = {}
         self._heard: list[Heard] = []
         self._lost: list[Callable[[], Awaitable[None]]] = []
-        self.launches: list[Launch] = []
+        self.launches: list[ProcessSpec] = []
         """Every process that was really started, in order."""
         self.stops: list[tuple[str, float]] = []
         self.forgotten: list[str] = []
@@ -44,14 +44,14 @@ class ScriptedSupervision:
     def on_lost(self, heard: Callable[[], Awaitable[None]]) -> None:
         self._lost.append(heard)
 
-    async def start(self, launch: Launch) -> None:
+    async def start(self, launch: ProcessSpec) -> None:
         if launch.id in self._processes:
             return
         if self.hesitates is not None:
             await self.hesitates.wait()
         if fault := self.no_home or make_home(launch.home):
             self.refusals += 1
-            raise NotStarted(fault)
+            raise StartDeferred(fault)
         self.launches.append(launch)
         self._processes[launch.id] = Process(id=launch.id)
         if not self.slow:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.runner.pods.attempts import Attempt, End, Life, lives_of
-from fairway.runner.pods.planning import Health, Plan, Seen, Start, Stop, decide
+from fairway.runner.pods.attempts import ContainerHistory, ContainerRun, End, lives_of
+from fairway.runner.pods.planning import ContainerStart, ContainerStop, Health, PodObservation, PodPlan, decide
 from fairway.runner.pods.restarts import delay_seconds, failures_after, is_restarted
 from fairway.runner.pods.troubles import Trouble
 from fairway.runner.processes import Ended, Process
@@ -16,26 +16,28 @@ from .worlds import container, pod
 NOW = 10_000.0
 
 
-def going(number: int = 0) -> Life:
-    return Life(latest=Attempt(number=number, started_at=NOW - 5))
+def going(number: int = 0) -> ContainerHistory:
+    return ContainerHistory(latest=ContainerRun(number=number, started_at=NOW - 5))
 
 
-def asked(number: int = 0) -> Life:
-    return Life(latest=Attempt(number=number))
+def asked(number: int = 0) -> ContainerHistory:
+    return ContainerHistory(latest=ContainerRun(number=number))
 
 
-def ended(code: int = 0, number: int = 0, *, ago: float = 0.0, ran: float = 5.0, lost: bool = False) -> Life:
+def ended(
+    code: int = 0, number: int = 0, *, ago: float = 0.0, ran: float = 5.0, lost: bool = False
+) -> ContainerHistory:
     end = End(at=NOW - ago, exit_code=code, terminated={"exitCode": code}, lost=lost)
-    return Life(latest=Attempt(number=number, started_at=NOW - ago - ran, end=end))
+    return ContainerHistory(latest=ContainerRun(number=number, started_at=NOW - ago - ran, end=end))
 
 
-def seen(manifest: Manifest, since: float = NOW - 5, **fields: Any) -> Seen:
+def seen(manifest: Manifest, since: float = NOW - 5, **fields: Any) -> PodObservation:
     manifest["metadata"].setdefault("uid", "u")
-    return Seen(pod=manifest, now=NOW, since=since, **{"lives": {}, **fields})
+    return PodObservation(pod=manifest, now=NOW, since=since, **{"lives": {}, **fields})
 
 
-def starts(*names: str) -> tuple[Start, ...]:
-    return tuple(Start(container=name, number=0) for name in names)
+def starts(*names: str) -> tuple[ContainerStart, ...]:
+    return tuple(ContainerStart(container=name, number=0) for name in names)
 
 
 A, B = container("a"), container("b")
@@ -46,126 +48,129 @@ SIDECAR = container("s", restartPolicy="Always")
 @pytest.mark.parametrize(
     ("manifest", "lives", "want"),
     [
-        pytest.param(pod("p", A, B), {}, Plan(starts=starts("a", "b")), id="containers start side by side"),
-        pytest.param(pod("p", A), {"a": asked()}, Plan(), id="nothing is asked for twice"),
-        pytest.param(pod("p", A), {"a": going()}, Plan(), id="nothing is done while it runs"),
-        pytest.param(pod("p", A), {"a": ended(0)}, Plan(over=True), id="over when it succeeded"),
-        pytest.param(pod("p", A), {"a": ended(1)}, Plan(over=True), id="over when it failed and is not restarted"),
-        pytest.param(pod("p", A, B), {"a": ended(1), "b": going()}, Plan(), id="others run on when one fails"),
+        pytest.param(pod("p", A, B), {}, PodPlan(starts=starts("a", "b")), id="containers start side by side"),
+        pytest.param(pod("p", A), {"a": asked()}, PodPlan(), id="nothing is asked for twice"),
+        pytest.param(pod("p", A), {"a": going()}, PodPlan(), id="nothing is done while it runs"),
+        pytest.param(pod("p", A), {"a": ended(0)}, PodPlan(over=True), id="over when it succeeded"),
+        pytest.param(pod("p", A), {"a": ended(1)}, PodPlan(over=True), id="over when it failed and is not restarted"),
+        pytest.param(pod("p", A, B), {"a": ended(1), "b": going()}, PodPlan(), id="others run on when one fails"),
         pytest.param(
-            pod("p", A, initContainers=[INIT, SECOND]), {}, Plan(starts=starts("i")), id="init containers come first"
+            pod("p", A, initContainers=[INIT, SECOND]), {}, PodPlan(starts=starts("i")), id="init containers come first"
         ),
         pytest.param(
             pod("p", A, initContainers=[INIT, SECOND]),
             {"i": ended(0)},
-            Plan(starts=starts("j")),
+            PodPlan(starts=starts("j")),
             id="one after the other",
         ),
         pytest.param(
             pod("p", A, initContainers=[INIT, SECOND]),
             {"i": ended(0), "j": ended(0)},
-            Plan(starts=starts("a")),
+            PodPlan(starts=starts("a")),
             id="then the containers",
         ),
         pytest.param(
             pod("p", A, initContainers=[INIT]),
             {"i": ended(3)},
-            Plan(over=True),
+            PodPlan(over=True),
             id="a failed init container ends the pod",
         ),
         pytest.param(
             pod("p", A, initContainers=[INIT], restartPolicy="Always"),
             {"i": ended(3)},
-            Plan(starts=(Start(container="i", number=1, failures=1),)),
+            PodPlan(starts=(ContainerStart(container="i", number=1, failures=1),)),
             id="unless it is restarted",
         ),
         pytest.param(
             pod("p", A, initContainers=[INIT], restartPolicy="Always"),
             {"i": ended(0), "a": going()},
-            Plan(),
+            PodPlan(),
             id="one that is through is not restarted with the others",
         ),
         pytest.param(
             pod("p", A, initContainers=[SIDECAR, INIT]),
             {"s": asked()},
-            Plan(),
+            PodPlan(),
             id="a sidecar must run before others follow",
         ),
         pytest.param(
-            pod("p", A, initContainers=[SIDECAR, INIT]), {"s": going()}, Plan(starts=starts("i")), id="then they follow"
+            pod("p", A, initContainers=[SIDECAR, INIT]),
+            {"s": going()},
+            PodPlan(starts=starts("i")),
+            id="then they follow",
         ),
         pytest.param(
             pod("p", A, initContainers=[SIDECAR]),
             {"s": ended(0), "a": going()},
-            Plan(starts=(Start(container="s", number=1, failures=1),)),
+            PodPlan(starts=(ContainerStart(container="s", number=1, failures=1),)),
             id="a sidecar that ends is started again",
         ),
         pytest.param(
             pod("p", A, initContainers=[SIDECAR]),
             {"s": going(), "a": ended(0)},
-            Plan(stops=(Stop(container="s", number=0, grace_seconds=30.0),)),
+            PodPlan(stops=(ContainerStop(container="s", number=0, grace_seconds=30.0),)),
             id="a sidecar is stopped when the others are done",
         ),
         pytest.param(
             pod("p", A, initContainers=[SIDECAR]),
             {"s": ended(137), "a": ended(0)},
-            Plan(over=True),
+            PodPlan(over=True),
             id="then it is over",
         ),
         pytest.param(
-            pod("p", A, restartPolicy="OnFailure"), {"a": ended(0)}, Plan(over=True), id="success is not restarted"
+            pod("p", A, restartPolicy="OnFailure"), {"a": ended(0)}, PodPlan(over=True), id="success is not restarted"
         ),
         pytest.param(
             pod("p", A, restartPolicy="OnFailure"),
             {"a": ended(1)},
-            Plan(starts=(Start(container="a", number=1, failures=1),)),
+            PodPlan(starts=(ContainerStart(container="a", number=1, failures=1),)),
             id="the first failure is restarted at once",
         ),
         pytest.param(
             pod("p", A, restartPolicy="Always"),
             {"a": ended(0, 2, ago=4)},
-            Plan(again_seconds=16.0),
+            PodPlan(again_seconds=16.0),
             id="the third end waits twenty seconds",
         ),
         pytest.param(
             pod("p", A, restartPolicy="Always"),
             {"a": ended(0, 2, ago=20)},
-            Plan(starts=(Start(container="a", number=3, failures=3),)),
+            PodPlan(starts=(ContainerStart(container="a", number=3, failures=3),)),
             id="and no longer",
         ),
         pytest.param(
             pod("p", A, restartPolicy="Always"),
             {"a": ended(1, 7, ran=601)},
-            Plan(starts=(Start(container="a", number=8, failures=1),)),
+            PodPlan(starts=(ContainerStart(container="a", number=8, failures=1),)),
             id="who ran for long is restarted at once",
         ),
         pytest.param(
             pod("p", A, restartPolicy="OnFailure"),
             {"a": ended(137, 7, lost=True)},
-            Plan(starts=(Start(container="a", number=8, failures=1),)),
+            PodPlan(starts=(ContainerStart(container="a", number=8, failures=1),)),
             id="who was lost is restarted at once",
         ),
         pytest.param(
             pod("p", A, activeDeadlineSeconds=60),
             {"a": going()},
-            Plan(again_seconds=55.0),
+            PodPlan(again_seconds=55.0),
             id="a deadline is looked after",
         ),
         pytest.param(
             pod("p", A, activeDeadlineSeconds=5),
             {"a": going()},
-            Plan(stops=(Stop(container="a", number=0, grace_seconds=30.0),), expired=True),
+            PodPlan(stops=(ContainerStop(container="a", number=0, grace_seconds=30.0),), expired=True),
             id="and kept",
         ),
         pytest.param(
             pod("p", A, activeDeadlineSeconds=5),
             {"a": ended(0, ago=1)},
-            Plan(over=True),
+            PodPlan(over=True),
             id="not by who is done before",
         ),
     ],
 )
-def test_the_next_step(manifest: Manifest, lives: dict[str, Life], want: Plan) -> None:
+def test_the_next_step(manifest: Manifest, lives: dict[str, ContainerHistory], want: PodPlan) -> None:
     assert decide(seen(manifest, lives=lives)) == want
 
 
@@ -181,51 +186,53 @@ def deleted(*, grace: int, at: str, **spec: Any) -> Manifest:
         pytest.param(
             deleted(grace=7, at="1970-01-01T02:46:47Z"),
             {"a": going()},
-            Plan(stops=(Stop(container="a", number=0, grace_seconds=7.0),)),
+            PodPlan(stops=(ContainerStop(container="a", number=0, grace_seconds=7.0),)),
             id="it has the time that the deletion grants",
         ),
         pytest.param(
             deleted(grace=60, at="1970-01-01T02:46:45Z"),
             {"a": going()},
-            Plan(stops=(Stop(container="a", number=0, grace_seconds=6.0),)),
+            PodPlan(stops=(ContainerStop(container="a", number=0, grace_seconds=6.0),)),
             id="of which some is over after a restart of the server",
         ),
         pytest.param(
             deleted(grace=0, at="1970-01-01T02:46:40Z"),
             {"a": going()},
-            Plan(stops=(Stop(container="a", number=0, grace_seconds=2.0),)),
+            PodPlan(stops=(ContainerStop(container="a", number=0, grace_seconds=2.0),)),
             id="two seconds in any case",
         ),
         pytest.param(
-            deleted(grace=30, at="1970-01-01T02:47:10Z"), {}, Plan(over=True), id="nothing is started any more"
+            deleted(grace=30, at="1970-01-01T02:47:10Z"), {}, PodPlan(over=True), id="nothing is started any more"
         ),
         pytest.param(
             deleted(grace=30, at="1970-01-01T02:47:10Z", restartPolicy="Always"),
             {"a": ended(1)},
-            Plan(over=True),
+            PodPlan(over=True),
             id="nor restarted",
         ),
     ],
 )
-def test_a_pod_that_is_deleted_ends(manifest: Manifest, lives: dict[str, Life], want: Plan) -> None:
+def test_a_pod_that_is_deleted_ends(manifest: Manifest, lives: dict[str, ContainerHistory], want: PodPlan) -> None:
     assert decide(seen(manifest, lives=lives)) == want
 
 
 def test_a_sidecar_with_a_startup_probe_is_waited_for() -> None:
     manifest = pod("p", A, initContainers=[SIDECAR])
     starting = {"s": Health(started=False, ready=False)}
-    assert decide(seen(manifest, lives={"s": going()}, health=starting)) == Plan()
+    assert decide(seen(manifest, lives={"s": going()}, health=starting)) == PodPlan()
 
 
 def test_a_container_in_trouble_is_not_tried_while_others_are() -> None:
     troubles = {"a": Trouble(reason="CreateContainerConfigError", message="no")}
-    assert decide(seen(pod("p", A, B), troubles=troubles)) == Plan(starts=starts("b"))
+    assert decide(seen(pod("p", A, B), troubles=troubles)) == PodPlan(starts=starts("b"))
 
 
 def test_what_is_left_of_a_pod_whose_end_is_written_is_stopped() -> None:
     manifest = pod("p", A)
     manifest["status"] = {"phase": "Failed"}
-    assert decide(seen(manifest, lives={"a": going()})).stops == (Stop(container="a", number=0, grace_seconds=30.0),)
+    assert decide(seen(manifest, lives={"a": going()})).stops == (
+        ContainerStop(container="a", number=0, grace_seconds=30.0),
+    )
     assert decide(seen(manifest, lives={"a": ended(1)})).over
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fairway.runner.probing import Failure, ask
-from fairway.runner.processes import Launch
+from fairway.runner.probing import ProbeFailure, ask
+from fairway.runner.processes import ProcessSpec
 
 from .worlds import World, a_world, container, play, pod
 
-LAUNCH = Launch(id="u/a/0", argv=("true",), env={"PATH": "/usr/bin:/bin", "V": "7"}, cwd="/", log="/dev/null")
+LAUNCH = ProcessSpec(id="u/a/0", argv=("true",), env={"PATH": "/usr/bin:/bin", "V": "7"}, cwd="/", log="/dev/null")
 
 
 @asynccontextmanager
@@ -36,7 +36,7 @@ def outcome(action: dict[str, Any], part: dict[str, Any] | None = None) -> str:
     async def asked() -> str:
         try:
             await ask(action, part or {}, LAUNCH)
-        except Failure as failure:
+        except ProbeFailure as failure:
             return str(failure)
         return "passed"
 
@@ -72,7 +72,7 @@ def test_a_url_is_asked(answer: bytes, want: str) -> None:
             try:
                 await ask(probe(httpGet={"port": "web", "path": "/healthz"}), part, LAUNCH)
                 found = "passed"
-            except Failure as failure:
+            except ProbeFailure as failure:
                 found = str(failure)
             assert found == want
             await ask(probe(tcpSocket={"port": port}), part, LAUNCH)

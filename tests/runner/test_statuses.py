@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.runner.pods.attempts import Attempt, Life
-from fairway.runner.pods.planning import Health, Seen, decide
+from fairway.runner.pods.attempts import ContainerHistory, ContainerRun
+from fairway.runner.pods.planning import Health, PodObservation, decide
 from fairway.runner.pods.statuses import duration, status_of, status_patch
 from fairway.runner.pods.troubles import Trouble
 
@@ -17,9 +17,9 @@ from .worlds import pod
 PENDING, RUNNING, DONE, FAILED = "Pending", "Running", "Succeeded", "Failed"
 
 
-def status(manifest: Manifest, lives: dict[str, Life], **fields: Any) -> Manifest:
+def status(manifest: Manifest, lives: dict[str, ContainerHistory], **fields: Any) -> Manifest:
     manifest["metadata"].setdefault("uid", "u")
-    seen = Seen(pod=manifest, lives=lives, now=NOW, since=fields.pop("since", NOW - 5), **fields)
+    seen = PodObservation(pod=manifest, lives=lives, now=NOW, since=fields.pop("since", NOW - 5), **fields)
     return status_of(seen, decide(seen))
 
 
@@ -99,13 +99,13 @@ def conditions(found: Manifest) -> dict[str, str]:
     ],
 )  # fmt: skip
 def test_phase_and_states(
-    manifest: Manifest, lives: dict[str, Life], phase: str, states: dict[str, str], ready: str
+    manifest: Manifest, lives: dict[str, ContainerHistory], phase: str, states: dict[str, str], ready: str
 ) -> None:
     found = status(manifest, lives)
     assert (found["phase"], words(found), conditions(found)["Ready"]) == (phase, states, ready)
 
 
-def told(life: Life) -> Life:
+def told(life: ContainerHistory) -> ContainerHistory:
     """The same, but it had been told to stop."""
     assert life.latest is not None
     assert life.latest.end is not None
@@ -126,7 +126,9 @@ def told(life: Life) -> Life:
         ),
     ],
 )
-def test_a_pod_that_was_told_to_end_says_so(manifest: Manifest, lives: dict[str, Life], want: str | None) -> None:
+def test_a_pod_that_was_told_to_end_says_so(
+    manifest: Manifest, lives: dict[str, ContainerHistory], want: str | None
+) -> None:
     assert status(manifest, lives).get("reason") == want
 
 
@@ -252,7 +254,7 @@ def test_readiness_is_what_probes_and_gates_say() -> None:
 
 
 def test_a_restart_that_was_asked_for_still_shows_the_end_before() -> None:
-    life = Life(latest=Attempt(number=3), previous={"exitCode": 9})
+    life = ContainerHistory(latest=ContainerRun(number=3), previous={"exitCode": 9})
     (container,) = status(pod("p", A, restartPolicy="Always"), {"a": life})["containerStatuses"]
     assert container["restartCount"] == 2
     assert container["lastState"] == {"terminated": {"exitCode": 9}}

@@ -8,8 +8,8 @@ from fairway.cli.completion import files
 from fairway.cli.session import object_options, open_session
 
 if TYPE_CHECKING:
-    from fairway.cli.manifests import Document
-    from fairway.cli.resources import Resources
+    from fairway.cli.manifests import ManifestDocument
+    from fairway.cli.resources import APIResources
     from fairway.cli.session import Session
 
 _MANAGER: Final = "fairway"
@@ -69,7 +69,9 @@ def apply(*, files: tuple[str, ...], force_conflicts: bool, dry_run: bool, **whe
         raise click.exceptions.Exit(1)
 
 
-def _applied(session: "Session", resources: "Resources", document: "Document", *, force: bool, dry_run: bool) -> str:
+def _applied(
+    session: "Session", resources: "APIResources", document: "ManifestDocument", *, force: bool, dry_run: bool
+) -> str:
     """Apply one object; the line to print."""
     from fairway.errors import NotFound  # noqa: PLC0415
 

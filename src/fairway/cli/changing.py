@@ -21,7 +21,7 @@ _MOST_USERS: Final = 3
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Choice(NamedTuple):
+class JobSelection(NamedTuple):
     """Which jobs are meant, as the command line says it."""
 
     words: tuple[str, ...]
@@ -46,7 +46,7 @@ def naming_options(command: Command, *, everything: bool = False) -> Command:
     def with_choice(
         *args: Any, words: tuple[str, ...], name: str, all_users: bool, everything: bool = False, **rest: Any
     ) -> Any:
-        return command(*args, choice=Choice(words, name, everything, all_users), **rest)
+        return command(*args, choice=JobSelection(words, name, everything, all_users), **rest)
 
     all_of_mine = click.option("--all", "-a", "everything", is_flag=True, help="All my jobs that have not ended.")
     options = [
@@ -64,7 +64,7 @@ def naming_options(command: Command, *, everything: bool = False) -> Command:
     return wrapped
 
 
-def chosen(session: Session, choice: Choice) -> list[Manifest]:
+def chosen(session: Session, choice: JobSelection) -> list[Manifest]:
     """The jobs that are meant. Mine, unless they are named by themselves or those of all users are wanted."""
     ways = [bool(choice.words), bool(choice.name), choice.everything or (choice.all_users and not choice.name)]
     if sum(ways) != 1:
@@ -104,7 +104,7 @@ def ask_before(session: Session, jobs: Sequence[Manifest], doing: str, *, yes: b
     confirmed(f"{doing} {which(jobs, 'job')}{whose}. Proceed?", yes=False, required=True)
 
 
-def elsewhere(session: Session, choice: Choice) -> str:
+def elsewhere(session: Session, choice: JobSelection) -> str:
     """A sentence about my jobs in other namespaces that `-a` leaves alone; empty if there are none."""
     if not choice.is_all_of_mine:
         return ""

@@ -16,7 +16,7 @@ from fairway.errors import ApiError, FairwayError, Forbidden, NotFound
 from fairway.runtime.privacy import exposure
 
 if TYPE_CHECKING:
-    from fairway.cli.jobs.records import Waiting
+    from fairway.cli.jobs.records import PendingRow
     from fairway.client.rest import Rest
     from fairway.managedjobs.configured import RunnerConfig
 
@@ -429,12 +429,12 @@ def _waiting(count: int, which: str = "") -> str:
     )
 
 
-def _named(waiting: "Sequence[Waiting]") -> str:
+def _named(waiting: "Sequence[PendingRow]") -> str:
     names = [one.owner.name if one.owner else one.metadata.name for one in waiting[:_MOST_NAMED]]
     return ", ".join(names) + (f" and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else "")
 
 
-def hopeless(waiting: "Sequence[Waiting]") -> Finding:
+def hopeless(waiting: "Sequence[PendingRow]") -> Finding:
     """Jobs that can never run with the current nodes and quotas."""
     found = [one for one in waiting if not one.can_ever_run]
     if not found:

@@ -7,7 +7,7 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from fairway.cli.jobs.records import Job
+    from fairway.cli.jobs.records import JobRow
     from fairway.client.rest import Rest
 
 _VARIABLE: Final = "_FAIRWAY_COMPLETE"
@@ -111,7 +111,7 @@ def _names(ctx: click.Context, plural: str, incomplete: str) -> "list[Completion
     return [CompletionItem(name) for name in names if name.startswith(incomplete)][:_MOST]
 
 
-def _known(ctx: click.Context) -> "list[Job]":
+def _known(ctx: click.Context) -> "list[JobRow]":
     from fairway.cli.jobs.records import decode_jobs  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
 

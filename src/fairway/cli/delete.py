@@ -8,7 +8,7 @@ from fairway.cli.completion import files, kinds_and_names
 from fairway.cli.session import all_namespaces_option, confirmed, object_options, open_session, yes_option
 
 if TYPE_CHECKING:
-    from fairway.cli.resources import Resource, Resources
+    from fairway.cli.resources import APIResources, Resource
     from fairway.cli.session import Session
 
 _POLICIES: Final = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
@@ -115,7 +115,7 @@ def _counted(session: "Session", targets: "list[tuple[Resource, str | None, str]
 
 
 def _of_files(
-    session: "Session", resources: "Resources", files: tuple[str, ...]
+    session: "Session", resources: "APIResources", files: tuple[str, ...]
 ) -> "list[tuple[Resource, str | None, str]]":
     """The objects of files, the last one first: what was made last may need what was made before it."""
     from fairway.cli.manifests import read  # noqa: PLC0415
@@ -130,7 +130,7 @@ def _of_files(
 
 
 def _of_words(
-    session: "Session", resources: "Resources", words: tuple[str, ...], selector: str | None, *, everything: bool
+    session: "Session", resources: "APIResources", words: tuple[str, ...], selector: str | None, *, everything: bool
 ) -> "list[tuple[Resource, str | None, str]]":
     from fairway.cli.get import targets_of  # noqa: PLC0415
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Final
 
 from fairway.cli.choosing import Manifest, has_ended, phase_of, title
-from fairway.cli.joblogs import AttemptLog, Part, Patience, Shown, attempt_of, parts_of
+from fairway.cli.joblogs import AttemptLog, LogOptions, Patience, TaskAttempt, attempt_of, parts_of
 from fairway.cli.narrating import Narrator
 from fairway.cli.session import Session
 from fairway.cli.tables import plain
@@ -22,7 +22,7 @@ _LOOK_AGAIN_SECONDS: Final = 2
 
 _WATCH_SECONDS: Final = 300
 _QUEUED: Final = frozenset({"PENDING", "RECOVERING"})
-_ALL: Final = Shown()
+_ALL: Final = LogOptions()
 _LOOKS_TO_BE_SURE: Final = 2
 """How often in a row a job must be found unable to run: one with several candidates goes on to the next."""
 
@@ -33,7 +33,7 @@ class CannotRun(FairwayError):
     exit_code = 3
 
 
-def follow(session: Session, job: Manifest, shown: Shown = _ALL, done: Iterable[Part] = ()) -> Manifest:
+def follow(session: Session, job: Manifest, shown: LogOptions = _ALL, done: Iterable[TaskAttempt] = ()) -> Manifest:
     """Tell of a job until it has ended, but for the attempts that are `done`; return what it was then.
 
     `CannotRun` ends it earlier, with the reason.
@@ -41,7 +41,7 @@ def follow(session: Session, job: Manifest, shown: Shown = _ALL, done: Iterable[
     return _Follower(session, job, shown, done).run()
 
 
-def show(session: Session, job: Manifest, parts: Iterable[Part], shown: Shown) -> None:
+def show(session: Session, job: Manifest, parts: Iterable[TaskAttempt], shown: LogOptions) -> None:
     """What some attempts have written so far."""
     narrator = Narrator(title(job))
     parts = list(parts)
@@ -58,7 +58,7 @@ def is_pipeline(job: Manifest) -> bool:
     return len(job["spec"]["tasks"]) > 1
 
 
-def _task(job: Manifest, part: Part) -> int | None:
+def _task(job: Manifest, part: TaskAttempt) -> int | None:
     """Which task, where there are several."""
     return part.task if is_pipeline(job) else None
 
@@ -70,7 +70,7 @@ def write(piece: bytes) -> None:
 
 
 class _Follower:
-    def __init__(self, session: Session, job: Manifest, shown: Shown, done: Iterable[Part]) -> None:
+    def __init__(self, session: Session, job: Manifest, shown: LogOptions, done: Iterable[TaskAttempt]) -> None:
         self._session = session
         self._job = job
         self._shown = shown
@@ -107,7 +107,7 @@ class _Follower:
             f"`fairway jobs why {number}` shows what would admit it, `fairway jobs cancel {number}` stops it"
         )
 
-    def _attempt(self, part: Part) -> None:
+    def _attempt(self, part: TaskAttempt) -> None:
         """Show all of an attempt, as it writes it; what became of it is told when it is known."""
         self._narrator.begins(_task(self._job, part), part.attempt)
         log = AttemptLog(self._session.rest, self._job, part, self._shown, self._narrator.away)
@@ -126,7 +126,7 @@ class _Follower:
         if not has_ended(self._job):
             self._narrator.ends(_task(self._job, part), part.attempt, attempt_of(self._job, part))
 
-    def _has_ended(self, part: Part) -> bool:
+    def _has_ended(self, part: TaskAttempt) -> bool:
         found = attempt_of(self._job, part)
         return has_ended(self._job) or not found or bool(found.get("endedAt"))
 
@@ -166,17 +166,17 @@ class _Follower:
         import msgspec  # noqa: PLC0415 - only for those who wait
 
         from fairway.cli.jobs import wording  # noqa: PLC0415
-        from fairway.cli.jobs.records import Job, Waiting  # noqa: PLC0415
+        from fairway.cli.jobs.records import JobRow, PendingRow  # noqa: PLC0415
 
         workload = (self._job.get("status") or {}).get("workload")
         waiting = None
         if workload and phase_of(self._job) in _QUEUED:
             try:
                 found = self._session.rest.get(paths.waiting(self._job["metadata"]["namespace"], workload))
-                waiting = msgspec.convert(found, Waiting)
+                waiting = msgspec.convert(found, PendingRow)
             except (NotFound, Unreachable, Unavailable):
                 pass  # it has left the queue, or the server is away
         self._hopeless = self._hopeless + 1 if waiting is not None and not waiting.can_ever_run else 0
         self._reason = "" if waiting is None else plain(waiting.message)
         place = f"position {waiting.position} in {waiting.cluster_queue}" if waiting and waiting.position else ""
-        return place, wording.in_short(msgspec.convert(self._job, Job), waiting)
+        return place, wording.in_short(msgspec.convert(self._job, JobRow), waiting)

@@ -11,7 +11,7 @@ from fairway.cli.session import all_namespaces_option, object_options, open_sess
 from fairway.errors import FairwayError, NotFound
 
 if TYPE_CHECKING:
-    from fairway.cli.resources import Resource, Resources
+    from fairway.cli.resources import APIResources, Resource
     from fairway.cli.session import Session
 
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -79,7 +79,7 @@ def get(
     failed.told()
 
 
-def targets_of(resources: "Resources", words: Sequence[str]) -> "list[tuple[Resource, list[str]]]":
+def targets_of(resources: "APIResources", words: Sequence[str]) -> "list[tuple[Resource, list[str]]]":
     """The kinds that are asked for, each with the names that are; none means all."""
     if "/" in words[0]:
         found: dict[Resource, list[str]] = {}

@@ -32,7 +32,7 @@ _GIVES: Final = {
 }
 
 
-class Grant(NamedTuple):
+class RoleGrant(NamedTuple):
     """A role and where it holds, as the options say it."""
 
     role: str | None
@@ -62,7 +62,7 @@ def grant_options(command: Command) -> Command:
     def with_grant(
         *, role: str | None, teams: tuple[str, ...], namespaces: tuple[str, ...], everywhere: bool, **rest: Any
     ) -> Any:
-        return command(grant=Grant(role, teams, namespaces, everywhere), **rest)
+        return command(grant=RoleGrant(role, teams, namespaces, everywhere), **rest)
 
     options = [
         click.option(
@@ -122,7 +122,7 @@ def withdrawing_options(command: Command) -> Command:
     return wrapped
 
 
-def bindings(session: "Session", grant: Grant) -> list[Binding]:
+def bindings(session: "Session", grant: RoleGrant) -> list[Binding]:
     """The bindings that the options ask for; none if they say nothing."""
     role, teams, namespaces, everywhere = grant
     if not (teams or namespaces or everywhere):
@@ -153,7 +153,7 @@ def namespace_of_team(session: "Session", team: str) -> str:
     return str(named[team])
 
 
-def edited(session: "Session", present: Sequence[Binding], grant: Grant, withdrawn: Withdrawn) -> list[Binding]:
+def edited(session: "Session", present: Sequence[Binding], grant: RoleGrant, withdrawn: Withdrawn) -> list[Binding]:
     """The bindings after a change: a role replaces the one that was held in the same place."""
     wanted = bindings(session, grant)
     away: list[str | None] = [*(namespace_of_team(session, team) for team in withdrawn.teams), *withdrawn.namespaces]

@@ -23,14 +23,14 @@ _SECONDS_TO_HANG_UP: Final = 1.0
 _FAILED_IN: Final = {"FilesFailed": "files", "SetupFailed": "setup"}
 
 
-class Part(NamedTuple):
+class TaskAttempt(NamedTuple):
     """An attempt of one of the tasks of a job."""
 
     task: int
     attempt: int
 
 
-class Shown(NamedTuple):
+class LogOptions(NamedTuple):
     """How logs are shown."""
 
     rank: int | None = None
@@ -42,12 +42,12 @@ class Shown(NamedTuple):
     timestamps: bool = False
 
 
-def parts_of(job: Manifest) -> list[Part]:
+def parts_of(job: Manifest) -> list[TaskAttempt]:
     """The attempts that there were, the first one first."""
-    return [Part(int(one.get("task", 0)), int(one["attempt"])) for one in _attempts(job)]
+    return [TaskAttempt(int(one.get("task", 0)), int(one["attempt"])) for one in _attempts(job)]
 
 
-def attempt_of(job: Manifest, part: Part) -> Manifest:
+def attempt_of(job: Manifest, part: TaskAttempt) -> Manifest:
     """What is known of an attempt; nothing if it was too long ago."""
     return next((one for one in _attempts(job) if (one.get("task", 0), one["attempt"]) == part), {})
 
@@ -99,7 +99,9 @@ class _Read:
 class AttemptLog:
     """The log of one attempt. Whoever asks a second time gets what is new since."""
 
-    def __init__(self, rest: "Rest", job: Manifest, part: Part, shown: Shown, on_away: Callable[[], None]) -> None:
+    def __init__(
+        self, rest: "Rest", job: Manifest, part: TaskAttempt, shown: LogOptions, on_away: Callable[[], None]
+    ) -> None:
         self._rest = rest
         self._path = paths.log(job["metadata"]["namespace"], job["metadata"]["name"])
         self._part = part
@@ -186,7 +188,7 @@ class AttemptLog:
                 thread.join(_SECONDS_TO_HANG_UP)
 
 
-def _containers(task: Manifest, attempt: Manifest, shown: Shown) -> list[str]:
+def _containers(task: Manifest, attempt: Manifest, shown: LogOptions) -> list[str]:
     """Whose logs to show, in their order; of the last lines, only those of where the attempt came to."""
     if shown.tail is not None:
         return [_FAILED_IN.get(str(attempt.get("outcome")), "run")]

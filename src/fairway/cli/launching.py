@@ -168,7 +168,7 @@ def _task_options() -> "list[Callable[[Command], Command]]":
     ]
 
 
-class Wanted(NamedTuple):
+class LaunchRequest(NamedTuple):
     """What is to be launched, understood and checked."""
 
     parsed: "ParsedFile"
@@ -182,7 +182,7 @@ class Wanted(NamedTuple):
         return making.display_name(self.parsed, self.overrides)
 
 
-def understand(words: Sequence[str], given: Mapping[str, Any], *, state: Path, **launch: Any) -> Wanted:
+def understand(words: Sequence[str], given: Mapping[str, Any], *, state: Path, **launch: Any) -> LaunchRequest:
     """Read the task, the configuration and the options; `launch` goes to the overrides as it is.
 
     Whatever is wrong with them is a `TaskError`. Nothing is sent, and nobody is asked.
@@ -220,7 +220,7 @@ def understand(words: Sequence[str], given: Mapping[str, Any], *, state: Path, *
             _check_there(mount)
     if given["in_place"]:
         parsed = here.in_place(parsed, state, own=own)
-    return Wanted(parsed, asked, config)
+    return LaunchRequest(parsed, asked, config)
 
 
 def _read(words: Sequence[str], given: Mapping[str, Any]) -> "TaskFile":
@@ -286,7 +286,7 @@ def _check_there(mount: "Mount") -> None:
         raise mount.where.error(f"{mount.source} is not a directory; the workdir of a task is one")
 
 
-def manifests(wanted: Wanted, files: "Sequence[Sequence[Files]]") -> "Launch":
+def manifests(wanted: LaunchRequest, files: "Sequence[Sequence[Files]]") -> "Launch":
     """The Secret, if there is one, and the jobs. Whatever is worth a warning is told."""
     from fairway.managedjobs import making  # noqa: PLC0415 - help must not wait for it
 
@@ -439,7 +439,7 @@ def _follow(session: Session, job: Manifest, words_after: Callable[[str], str]) 
     return 0 if phase_of(ended) == "SUCCEEDED" else 1
 
 
-def _show_dry_run(wanted: Wanted, jobs: Sequence[Manifest], output: str) -> None:
+def _show_dry_run(wanted: LaunchRequest, jobs: Sequence[Manifest], output: str) -> None:
     if output == "json":
         click.echo(as_json(jobs))
         return

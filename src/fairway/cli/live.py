@@ -23,8 +23,8 @@ import msgspec
 
 from fairway.cli import top
 from fairway.cli.jobs.queue import who_waits
-from fairway.cli.jobs.records import Job, by_name
-from fairway.cli.quotas import API, ClusterQueue, cluster_queue
+from fairway.cli.jobs.records import JobRow, by_name
+from fairway.cli.quotas import API, ClusterQueueUsage, cluster_queue
 from fairway.cli.tables import Screen
 from fairway.client.rest import Rest, Unreachable, paths
 from fairway.errors import FairwayError
@@ -69,9 +69,9 @@ class Picture:
         self._session = session
         self._user = user
         self._changed = changed
-        self._jobs: dict[str, Job] = {}
-        self._queues: dict[str, ClusterQueue] = {}
-        self._seen = top.Snapshot(server=session.rest.server)
+        self._jobs: dict[str, JobRow] = {}
+        self._queues: dict[str, ClusterQueueUsage] = {}
+        self._seen = top.TopSnapshot(server=session.rest.server)
         self._watching: list[Rest] = []
         self._stopped = threading.Event()
         self._stale = threading.Event()
@@ -100,7 +100,7 @@ class Picture:
         for rest in self._watching:
             rest.abort()
 
-    def snapshot(self) -> top.Snapshot:
+    def snapshot(self) -> top.TopSnapshot:
         """How things stand; asks for positions and reasons if something has changed and it is time to."""
         if self._stale.is_set() and self.seconds_to_ask() <= 0:
             self._stale.clear()
@@ -160,11 +160,11 @@ class Picture:
         self._changed()
 
     def _list_jobs(self, items: Any) -> None:
-        jobs = (msgspec.convert(item, Job) for item in items)
+        jobs = (msgspec.convert(item, JobRow) for item in items)
         self._jobs = {job.metadata.uid: job for job in jobs if self._is_shown(job)}
 
     def _job(self, happened: str, item: Any) -> None:
-        job = msgspec.convert(item, Job)
+        job = msgspec.convert(item, JobRow)
         # A new dictionary each time: the thread that draws may be walking through the old one.
         jobs = dict(self._jobs)
         jobs.pop(job.metadata.uid, None)
@@ -172,7 +172,7 @@ class Picture:
             jobs[job.metadata.uid] = job
         self._jobs = jobs
 
-    def _is_shown(self, job: Job) -> bool:
+    def _is_shown(self, job: JobRow) -> bool:
         return not self._user or job.spec.user == self._user
 
     def _list_queues(self, items: Any) -> None:
@@ -202,7 +202,7 @@ def _draw_until_told(picture: Picture, on: Screen, wake_up: int) -> None:
             time.sleep(max(0.0, drawn + _BETWEEN_DRAWINGS - time.monotonic()))
 
 
-def _draw(seen: top.Snapshot, on: Screen) -> None:
+def _draw(seen: top.TopSnapshot, on: Screen) -> None:
     try:
         width, height = os.get_terminal_size(sys.stdout.fileno())
     except OSError:

@@ -19,7 +19,7 @@ class ManifestError(FairwayError):
     """A file that cannot be used: where, and what is wrong."""
 
 
-class Document(NamedTuple):
+class ManifestDocument(NamedTuple):
     """One object and where it was found."""
 
     where: str
@@ -30,12 +30,12 @@ class Document(NamedTuple):
         return str(self.manifest["metadata"].get("name") or "")
 
 
-def read(places: Sequence[str]) -> list[Document]:
+def read(places: Sequence[str]) -> list[ManifestDocument]:
     """All objects of files, of the files in directories, and of standard input (`-`)."""
     return [document for place in places for document in _of_place(place)]
 
 
-def _of_place(place: str) -> Iterator[Document]:
+def _of_place(place: str) -> Iterator[ManifestDocument]:
     if place == "-":
         yield from documents(sys.stdin.buffer.read(), "standard input")
         return
@@ -57,7 +57,7 @@ def _bytes(path: Path) -> bytes:
         raise ManifestError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def documents(data: bytes, file: str) -> Iterator[Document]:
+def documents(data: bytes, file: str) -> Iterator[ManifestDocument]:
     """The objects of one text; those in a List are taken out of it."""
     count = 0
     for line, value in _values(data, file):
@@ -69,7 +69,7 @@ def documents(data: bytes, file: str) -> Iterator[Document]:
         raise ManifestError(f"{file}: there is no object in it")
 
 
-def _objects(value: Any, where: str) -> Iterator[Document]:
+def _objects(value: Any, where: str) -> Iterator[ManifestDocument]:
     if not isinstance(value, dict):
         raise ManifestError(
             f"{where}: an object is needed, with apiVersion, kind and metadata; found {_kind_of(value)}"
@@ -84,7 +84,7 @@ def _objects(value: Any, where: str) -> Iterator[Document]:
     metadata = value.get("metadata")
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
         raise ManifestError(f"{where}: metadata.name is missing: the {value['kind']} needs a name")
-    yield Document(where, value)
+    yield ManifestDocument(where, value)
 
 
 def _kind_of(value: Any) -> str:

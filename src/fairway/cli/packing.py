@@ -44,7 +44,7 @@ class PackingError(FairwayError):
     """Something cannot be packed; the message says what, and what to do."""
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     """One thing to pack."""
 
     path: str
@@ -90,7 +90,7 @@ def pack(
     if source.is_dir():
         entries, skipped = _in_directory(source, limit_files)
     else:
-        entries, skipped = [Entry(name or source.name, source, source.stat())], []
+        entries, skipped = [ArchiveEntry(name or source.name, source, source.stat())], []
     _check_size(source, entries, limit, notice or (lambda _text: None))
     file = cast("BinaryIO", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))  # noqa: SIM115 - closed with the archive
     try:
@@ -127,7 +127,7 @@ class _Hashing:
         return self._hash.hexdigest()
 
 
-def _write(tar: tarfile.TarFile, entries: list[Entry], progress: Progress) -> None:
+def _write(tar: tarfile.TarFile, entries: list[ArchiveEntry], progress: Progress) -> None:
     size = 0
     for number, entry in enumerate(entries, 1):
         info = tarfile.TarInfo(entry.path)
@@ -158,7 +158,7 @@ def _cannot(path: Path | str, why: str) -> PackingError:
     return PackingError(f"{path} cannot be packed: {why}; name it in .skyignore to leave it out")
 
 
-def _check_size(source: Path, entries: list[Entry], limit: int, notice: Callable[[str], None]) -> None:
+def _check_size(source: Path, entries: list[ArchiveEntry], limit: int, notice: Callable[[str], None]) -> None:
     total = sum(_bytes(entry) for entry in entries)
     if total <= limit:
         if total >= LARGE_BYTES or len(entries) >= LARGE_FILES:
@@ -170,7 +170,7 @@ def _check_size(source: Path, entries: list[Entry], limit: int, notice: Callable
     )
 
 
-def _largest(entries: list[Entry]) -> str:
+def _largest(entries: list[ArchiveEntry]) -> str:
     sizes: dict[str, int] = {}
     for entry in entries:
         top = entry.path.partition("/")[0]
@@ -179,7 +179,7 @@ def _largest(entries: list[Entry]) -> str:
     return ", ".join(f"{name} ({size_text(size)})" for name, size in shown)
 
 
-def _bytes(entry: Entry) -> int:
+def _bytes(entry: ArchiveEntry) -> int:
     return entry.status.st_size if stat.S_ISREG(entry.status.st_mode) else 0
 
 
@@ -192,9 +192,9 @@ def size_text(size: float) -> str:
     return f"{size:.1f} GB"
 
 
-def _in_directory(root: Path, limit: int) -> tuple[list[Entry], list[str]]:
+def _in_directory(root: Path, limit: int) -> tuple[list[ArchiveEntry], list[str]]:
     """Everything below a directory that is not ignored, in the order of its paths."""
-    entries: list[Entry] = []
+    entries: list[ArchiveEntry] = []
     skipped: list[str] = []
     for number, entry in enumerate(_walk(root, "", _Ignoring.at(root)), 1):
         if number > limit:
@@ -206,7 +206,7 @@ def _in_directory(root: Path, limit: int) -> tuple[list[Entry], list[str]]:
     return entries, skipped
 
 
-def _walk(folder: Path, within: str, ignoring: "_Ignoring") -> Iterator[Entry]:
+def _walk(folder: Path, within: str, ignoring: "_Ignoring") -> Iterator[ArchiveEntry]:
     try:
         with os.scandir(folder) as found:
             inside = sorted(found, key=lambda one: one.name)
@@ -216,7 +216,7 @@ def _walk(folder: Path, within: str, ignoring: "_Ignoring") -> Iterator[Entry]:
             is_folder = stat.S_ISDIR(status.st_mode)
             if one.name == ".git" or ignoring.ignores(f"{path}/" if is_folder else path):
                 continue
-            yield Entry(path, Path(one.path), status)
+            yield ArchiveEntry(path, Path(one.path), status)
             if is_folder:
                 yield from _walk(Path(one.path), f"{path}/", ignoring.below(Path(one.path), f"{path}/"))
     except OSError as error:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway.cli.outside import Outsider
-    from fairway.cli.quotas import ClusterQueue, Cohort, LocalQueue
+    from fairway.cli.quotas import ClusterQueueUsage, CohortUsage, LocalQueueUsage
     from fairway.cli.session import Session
     from fairway.cli.tables import Screen
 
@@ -61,7 +61,7 @@ def queues(*, names: tuple[str, ...], verbose: bool, output: str, **where: Any) 
         click.echo(as_text(found, shared, local, tables.screen(), beside))
 
 
-def _fetched(session: "Session") -> "tuple[list[ClusterQueue], list[Cohort]]":
+def _fetched(session: "Session") -> "tuple[list[ClusterQueueUsage], list[CohortUsage]]":
     from fairway.cli.quotas import API, cluster_queue, cohorts  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
 
@@ -70,7 +70,7 @@ def _fetched(session: "Session") -> "tuple[list[ClusterQueue], list[Cohort]]":
     return found, cohorts(found, declared)
 
 
-def _local(session: "Session") -> "list[LocalQueue]":
+def _local(session: "Session") -> "list[LocalQueueUsage]":
     from fairway.cli.quotas import API, local_queue  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
 
@@ -78,7 +78,7 @@ def _local(session: "Session") -> "list[LocalQueue]":
     return sorted(found, key=lambda one: (one.cluster_queue, one.namespace, one.name))
 
 
-def _named(found: "list[ClusterQueue]", names: tuple[str, ...]) -> "list[ClusterQueue]":
+def _named(found: "list[ClusterQueueUsage]", names: tuple[str, ...]) -> "list[ClusterQueueUsage]":
     known = {queue.name for queue in found}
     for name in names:
         if name not in known:
@@ -88,9 +88,9 @@ def _named(found: "list[ClusterQueue]", names: tuple[str, ...]) -> "list[Cluster
 
 
 def as_text(
-    found: "list[ClusterQueue]",
-    shared: "list[Cohort]",
-    local: "list[LocalQueue]",
+    found: "list[ClusterQueueUsage]",
+    shared: "list[CohortUsage]",
+    local: "list[LocalQueueUsage]",
     on: "Screen",
     beside: "Sequence[Outsider]" = (),
 ) -> str:

@@ -17,7 +17,7 @@ _BARS: Final = (20, 12, 6)
 """How wide a bar is: as wide as there is room for."""
 
 
-class Pool(NamedTuple):
+class QuotaUsage(NamedTuple):
     """One resource in one flavor; amounts in nano-units."""
 
     flavor: str
@@ -28,7 +28,7 @@ class Pool(NamedTuple):
     borrowing_limit: int | None = None
 
 
-class ClusterQueue(NamedTuple):
+class ClusterQueueUsage(NamedTuple):
     name: str
     cohort: str = ""
     running: int = 0
@@ -37,10 +37,10 @@ class ClusterQueue(NamedTuple):
     trouble: str = ""
     """Why it is not active."""
 
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[QuotaUsage, ...] = ()
 
 
-class LocalQueue(NamedTuple):
+class LocalQueueUsage(NamedTuple):
     name: str
     namespace: str
     cluster_queue: str
@@ -50,19 +50,19 @@ class LocalQueue(NamedTuple):
     trouble: str = ""
 
 
-class Cohort(NamedTuple):
+class CohortUsage(NamedTuple):
     """Queues that lend to each other; the pools are those of all members together."""
 
     name: str
     parent: str = ""
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[QuotaUsage, ...] = ()
 
 
-def cluster_queue(manifest: Mapping[str, Any]) -> ClusterQueue:
+def cluster_queue(manifest: Mapping[str, Any]) -> ClusterQueueUsage:
     spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
     used = _reserved(status)
     active, trouble = _active(status)
-    return ClusterQueue(
+    return ClusterQueueUsage(
         name=manifest["metadata"]["name"],
         cohort=spec.get("cohortName") or "",
         running=status.get("admittedWorkloads") or 0,
@@ -73,10 +73,10 @@ def cluster_queue(manifest: Mapping[str, Any]) -> ClusterQueue:
     )
 
 
-def local_queue(manifest: Mapping[str, Any]) -> LocalQueue:
+def local_queue(manifest: Mapping[str, Any]) -> LocalQueueUsage:
     status = manifest.get("status") or {}
     active, trouble = _active(status)
-    return LocalQueue(
+    return LocalQueueUsage(
         name=manifest["metadata"]["name"],
         namespace=manifest["metadata"].get("namespace", ""),
         cluster_queue=(manifest.get("spec") or {}).get("clusterQueue") or "",
@@ -87,7 +87,7 @@ def local_queue(manifest: Mapping[str, Any]) -> LocalQueue:
     )
 
 
-def cohorts(queues: Iterable[ClusterQueue], manifests: Iterable[Mapping[str, Any]]) -> list[Cohort]:
+def cohorts(queues: Iterable[ClusterQueueUsage], manifests: Iterable[Mapping[str, Any]]) -> list[CohortUsage]:
     """All that queues name or that are declared, with the sums of their direct members and of their own quota."""
     parents: dict[str, str] = {}
     sums: dict[str, dict[tuple[str, str], tuple[int, int]]] = {}
@@ -100,29 +100,31 @@ def cohorts(queues: Iterable[ClusterQueue], manifests: Iterable[Mapping[str, Any
             parents.setdefault(queue.cohort, "")
             _add(sums.setdefault(queue.cohort, {}), queue.pools)
     return [
-        Cohort(
+        CohortUsage(
             name,
             parents[name],
-            tuple(Pool(flavor, resource, quota, used) for (flavor, resource), (quota, used) in sums[name].items()),
+            tuple(
+                QuotaUsage(flavor, resource, quota, used) for (flavor, resource), (quota, used) in sums[name].items()
+            ),
         )
         for name in sorted(parents)
     ]
 
 
-def _add(sums: dict[tuple[str, str], tuple[int, int]], pools: Iterable[Pool]) -> None:
+def _add(sums: dict[tuple[str, str], tuple[int, int]], pools: Iterable[QuotaUsage]) -> None:
     for pool in pools:
         quota, used = sums.get((pool.flavor, pool.resource), (0, 0))
         sums[pool.flavor, pool.resource] = quota + pool.quota, used + pool.used
 
 
-def _pools(spec: Mapping[str, Any], used: Mapping[tuple[str, str], tuple[int, int]]) -> Iterator[Pool]:
+def _pools(spec: Mapping[str, Any], used: Mapping[tuple[str, str], tuple[int, int]]) -> Iterator[QuotaUsage]:
     for group in spec.get("resourceGroups") or ():
         for flavor in group.get("flavors") or ():
             for resource in flavor.get("resources") or ():
                 key = flavor["name"], resource["name"]
                 total, borrowed = used.get(key, (0, 0))
                 limit = resource.get("borrowingLimit")
-                yield Pool(
+                yield QuotaUsage(
                     *key,
                     quota=_nanos(resource.get("nominalQuota")),
                     used=total,
@@ -161,7 +163,7 @@ def _nanos(value: Any) -> int:
         return 0
 
 
-def as_table(queues: Sequence[ClusterQueue], on: Screen) -> str:
+def as_table(queues: Sequence[ClusterQueueUsage], on: Screen) -> str:
     """A line for each resource of each flavor of each queue; what is said of the queue stands in its first line."""
     columns = (
         Column("CLUSTERQUEUE", flexible=True),
@@ -175,13 +177,13 @@ def as_table(queues: Sequence[ClusterQueue], on: Screen) -> str:
         Column("QUOTA", right=True),
         Column("BORROWED", right=True),
     )
-    begun: list[tuple[list[tables.Cell], Sequence[Pool]]] = [
+    begun: list[tuple[list[tables.Cell], Sequence[QuotaUsage]]] = [
         ([queue.name, queue.cohort or None, queue.running, queue.pending], queue.pools) for queue in queues
     ]
     return _fitting(columns, begun, on, ("RUNNING", "COHORT", "BORROWED"), borrowed=True)
 
 
-def cohort_table(found: Sequence[Cohort], on: Screen) -> str:
+def cohort_table(found: Sequence[CohortUsage], on: Screen) -> str:
     columns = (
         Column("COHORT", flexible=True),
         Column("IN"),
@@ -191,7 +193,7 @@ def cohort_table(found: Sequence[Cohort], on: Screen) -> str:
         Column("USED", right=True),
         Column("QUOTA", right=True),
     )
-    begun: list[tuple[list[tables.Cell], Sequence[Pool]]] = [
+    begun: list[tuple[list[tables.Cell], Sequence[QuotaUsage]]] = [
         ([cohort.name, cohort.parent or None], cohort.pools) for cohort in found
     ]
     return _fitting(columns, begun, on, ("IN",), borrowed=False)
@@ -199,7 +201,7 @@ def cohort_table(found: Sequence[Cohort], on: Screen) -> str:
 
 def _fitting(
     columns: Sequence[Column],
-    begun: Sequence[tuple[list[tables.Cell], Sequence[Pool]]],
+    begun: Sequence[tuple[list[tables.Cell], Sequence[QuotaUsage]]],
     on: Screen,
     dispensable: Sequence[str],
     *,
@@ -215,7 +217,7 @@ def _fitting(
     return text
 
 
-def local_table(found: Sequence[LocalQueue], on: Screen) -> str:
+def local_table(found: Sequence[LocalQueueUsage], on: Screen) -> str:
     columns = (
         Column("NAMESPACE"),
         Column("LOCALQUEUE", flexible=True),
@@ -228,7 +230,7 @@ def local_table(found: Sequence[LocalQueue], on: Screen) -> str:
     )
 
 
-def troubles(queues: Iterable[ClusterQueue | LocalQueue]) -> list[str]:
+def troubles(queues: Iterable[ClusterQueueUsage | LocalQueueUsage]) -> list[str]:
     """A sentence for each queue that admits nothing."""
     return [
         f"{type(queue).__name__} {queue.name} admits nothing: {tables.plain(queue.trouble) or 'it is not active'}"
@@ -238,7 +240,7 @@ def troubles(queues: Iterable[ClusterQueue | LocalQueue]) -> list[str]:
 
 
 def _with_pools(
-    begin: list[tables.Cell], pools: Sequence[Pool], width: int, on: Screen, *, borrowed: bool
+    begin: list[tables.Cell], pools: Sequence[QuotaUsage], width: int, on: Screen, *, borrowed: bool
 ) -> Iterator[list[tables.Cell]]:
     if not pools:
         yield [*begin, None, None, "", "", "", *([""] if borrowed else [])]
@@ -253,11 +255,11 @@ def _with_pools(
         yield row
 
 
-def pool_bar(pool: Pool, width: int, on: Screen) -> str:
+def pool_bar(pool: QuotaUsage, width: int, on: Screen) -> str:
     return tables.usage_bar(pool.used, pool.quota, width, on)
 
 
-def queue_record(queue: ClusterQueue) -> dict[str, Any]:
+def queue_record(queue: ClusterQueueUsage) -> dict[str, Any]:
     """The queue for `-o json`."""
     return {
         "name": queue.name,
@@ -270,7 +272,7 @@ def queue_record(queue: ClusterQueue) -> dict[str, Any]:
     }
 
 
-def cohort_record(cohort: Cohort) -> dict[str, Any]:
+def cohort_record(cohort: CohortUsage) -> dict[str, Any]:
     return {"name": cohort.name, "parent": cohort.parent, "pools": [pool_record(pool) for pool in cohort.pools]}
 
 
@@ -280,7 +282,7 @@ def outside_record(pod: Outsider) -> dict[str, Any]:
     return {"namespace": pod.namespace, "name": pod.name, "requests": requests}
 
 
-def pool_record(pool: Pool) -> dict[str, Any]:
+def pool_record(pool: QuotaUsage) -> dict[str, Any]:
     """Amounts are numbers, memory in Gi; `null` is a quota that bounds nothing."""
     return {
         "flavor": pool.flavor,

@@ -7,7 +7,7 @@ import click
 
 from fairway.cli.choosing import Manifest, all_jobs, has_ended, id_of, newest, resolve_jobs, title
 from fairway.cli.following import follow, show, write
-from fairway.cli.joblogs import Part, Shown, parts_of
+from fairway.cli.joblogs import LogOptions, TaskAttempt, parts_of
 from fairway.cli.session import Session, session_options, tell
 from fairway.client.rest import paths
 from fairway.errors import FairwayError, Forbidden, NotFound
@@ -61,7 +61,7 @@ def read(
     timestamps: bool,
 ) -> None:
     """Show the log of a job, and follow it."""
-    shown = Shown(rank=rank, tail=tail or None, timestamps=timestamps)
+    shown = LogOptions(rank=rank, tail=tail or None, timestamps=timestamps)
     only = _task_number(job, task) if task is not None else None
     there = [part for part in parts_of(job) if only is None or part.task == only]
     if attempt is not None and attempt != "all":
@@ -80,7 +80,7 @@ def read(
         raise
 
 
-def choose_parts(job: Manifest, attempt: str | None, task: str | None) -> list[Part]:
+def choose_parts(job: Manifest, attempt: str | None, task: str | None) -> list[TaskAttempt]:
     """The attempts that `--attempt` and `--task` mean: of each task the latest, unless said."""
     only = _task_number(job, task) if task is not None else None
     there = [part for part in parts_of(job) if only is None or part.task == only]
@@ -141,7 +141,7 @@ def meant(session: Session, words: tuple[str, ...], name: str) -> Manifest:
     return found
 
 
-def _latest(parts: list[Part]) -> list[Part]:
+def _latest(parts: list[TaskAttempt]) -> list[TaskAttempt]:
     """Of each task the latest attempt."""
     latest = {part.task: part for part in parts}
     return [part for part in parts if latest[part.task] == part]
@@ -158,7 +158,7 @@ def _task_number(job: Manifest, task: str) -> int:
     raise NoSuchPartError(f"--task {task}: job {title(job)} has the tasks {known}")
 
 
-def _attempt(job: Manifest, there: list[Part], attempt: str) -> Part:
+def _attempt(job: Manifest, there: list[TaskAttempt], attempt: str) -> TaskAttempt:
     found = [part for part in there if str(part.attempt) == attempt]
     if not found:
         known = ", ".join(str(part.attempt) for part in there) or "none yet"

@@ -53,7 +53,7 @@ class Resource(NamedTuple):
         return rest in {"", self.group, self.version, f"{self.version}.{self.group}"}
 
 
-class Resources:
+class APIResources:
     """The kinds of one server, the preferred version of each first."""
 
     def __init__(self, found: Iterable[Resource]) -> None:
@@ -106,14 +106,14 @@ class Resources:
         return f"the server has no kind {word!r}; {hint}"
 
 
-def discover(rest: "Rest") -> Resources:
+def discover(rest: "Rest") -> APIResources:
     """Ask a server what it has."""
     found: list[Resource] = []
     for path in ("/api", "/apis"):
         document = msgspec.json.decode(rest.raw(path, accept=_AGGREGATED))
         for group in document.get("items") or ():
             found += _of_group(group)
-    return Resources(found)
+    return APIResources(found)
 
 
 def _of_group(group: Mapping[str, Any]) -> Iterable[Resource]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 
 from fairway.cli.choosing import Manifest
-from fairway.cli.joblogs import Part, parts_of
+from fairway.cli.joblogs import TaskAttempt, parts_of
 from fairway.cli.reading import choose_parts
 from fairway.client.rest import paths
 from fairway.errors import BadRequest, NotFound
@@ -21,7 +21,7 @@ _UNITS: Final = ("B", "Ki", "Mi", "Gi", "Ti")
 class Listing(NamedTuple):
     """What one node of one attempt left."""
 
-    part: Part
+    part: TaskAttempt
     rank: int
     items: list[dict[str, Any]]
     files: int
@@ -54,7 +54,7 @@ def listings(
             yield listing(session, job, part, one, path)
 
 
-def listing(session: "Session", job: Manifest, part: Part, rank: int, path: str = "") -> Listing:
+def listing(session: "Session", job: Manifest, part: TaskAttempt, rank: int, path: str = "") -> Listing:
     metadata = job["metadata"]
     found = session.rest.get(
         paths.files(metadata["namespace"], metadata["name"]),
@@ -84,7 +84,7 @@ def in_words(size: float) -> str:
     return f"{size:.1f}{_UNITS[-1]}"
 
 
-def label(job: Manifest, part: Part, rank: int) -> str:
+def label(job: Manifest, part: TaskAttempt, rank: int) -> str:
     """`attempt 2`, in a pipeline `task 1, attempt 2`, of several nodes with `head` or `worker1`."""
     words = [f"task {part.task}"] if len(job["spec"]["tasks"]) > 1 else []
     words.append(f"attempt {part.attempt}")

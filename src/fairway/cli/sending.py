@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self, cast
 
 import click
 
-from fairway.cli.launching import Wanted, source_of
+from fairway.cli.launching import LaunchRequest, source_of
 from fairway.cli.session import Session, tell
 from fairway.cli.tables import screen
 from fairway.client.rest import AnswerLost, paths
@@ -56,7 +56,7 @@ class Packages:
             archive.close()
 
 
-def packed(wanted: Wanted) -> Packages:
+def packed(wanted: LaunchRequest) -> Packages:
     """The files of all tasks, packed; nothing is sent yet."""
     packages = Packages()
     known: dict[tuple[str, str], Files] = {}

@@ -12,7 +12,7 @@ from fairway.cli.session import all_namespaces_option, open_session, output_opti
 from fairway.cli.tables import Column, Screen, duration
 
 if TYPE_CHECKING:
-    from fairway.cli.jobs.records import Job, Waiting
+    from fairway.cli.jobs.records import JobRow, PendingRow
 
 _COLUMNS: Final = (
     Column("NAME", flexible=True),
@@ -63,11 +63,11 @@ def status(*, names: tuple[str, ...], everything: bool, all_users: bool, output:
         click.echo("No launched tasks. `fairway launch 'echo hello'` runs one; `fairway queue` lists managed jobs.")
 
 
-def _table(jobs: "Sequence[Job]", states: "Mapping[tuple[str, str], Waiting]", now: datetime, on: Screen) -> str:
+def _table(jobs: "Sequence[JobRow]", states: "Mapping[tuple[str, str], PendingRow]", now: datetime, on: Screen) -> str:
     from fairway.cli.jobs.records import requested, waiting_of  # noqa: PLC0415
     from fairway.cli.jobs.wording import in_short  # noqa: PLC0415
 
-    def launched(job: "Job") -> str | None:
+    def launched(job: "JobRow") -> str | None:
         submitted = job.metadata.creation_timestamp
         return f"{duration((now - submitted).total_seconds())} ago" if submitted else None
 

@@ -10,7 +10,7 @@ from fairway.errors import ApiError
 
 if TYPE_CHECKING:
     from fairway.apis.fairway.teams import Quotas
-    from fairway.cli.teamwork import Server, Team
+    from fairway.cli.teamwork import Team, TeamState
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SECONDS_TO_GO: Final = 120.0
@@ -71,7 +71,7 @@ def add(*, name: str, in_namespace: str | None, borrow: bool | None, cpus: str |
         raise click.UsageError("--cpus is required; for a team that only borrows: --cpus 0 --borrow")
     amounts = {"cpus": cpus, "memory": options.pop("memory"), "gpus": options.pop("gpus")}
 
-    def work(server: "Server") -> None:
+    def work(server: "TeamState") -> None:
         present = server.queue(name)
         quotas = _quotas(server, server.example, **amounts)
         if present is not None:
@@ -83,7 +83,7 @@ def add(*, name: str, in_namespace: str | None, borrow: bool | None, cpus: str |
 
 
 def _unchanged_or_refused(
-    server: "Server", name: str, present: dict[str, Any], quotas: "Quotas", namespace: str | None, *, borrow: bool
+    server: "TeamState", name: str, present: dict[str, Any], quotas: "Quotas", namespace: str | None, *, borrow: bool
 ) -> None:
     from fairway.apis.fairway import teams as model  # noqa: PLC0415
     from fairway.cli.teamwork import TeamError  # noqa: PLC0415
@@ -98,7 +98,7 @@ def _unchanged_or_refused(
     click.echo(f"Team {name} already exists, unchanged.")
 
 
-def _make(server: "Server", name: str, namespace: str, quotas: "Quotas", *, borrow: bool) -> None:
+def _make(server: "TeamState", name: str, namespace: str, quotas: "Quotas", *, borrow: bool) -> None:
     from fairway.apis.fairway import teams as model  # noqa: PLC0415
     from fairway.apis.machinery.quantities import ZERO  # noqa: PLC0415
     from fairway.cli.teamwork import TeamError, patch  # noqa: PLC0415
@@ -145,7 +145,7 @@ def set_team(*, name: str, borrow: bool | None, **options: Any) -> None:
     if borrow is None and not any(amounts.values()):
         raise click.UsageError("nothing to change: give --cpus, --memory, --gpus, --borrow or --no-borrow")
 
-    def work(server: "Server") -> None:
+    def work(server: "TeamState") -> None:
         queue = server.team(name).queue
         quotas = _quotas(server, queue, fill=False, **amounts)
         groups = model.resource_groups(queue, quotas, borrow=borrow)
@@ -172,7 +172,7 @@ def remove(*, name: str, keep_namespace: bool, yes: bool, **where: Any) -> None:
     """
     from fairway.apis.fairway import teams as model  # noqa: PLC0415
 
-    def work(server: "Server") -> None:
+    def work(server: "TeamState") -> None:
         team = server.team(name)
         home = server.namespaces.get(team.namespace)
         made_here = home is not None and model.MADE in (home["metadata"].get("annotations") or {})
@@ -189,7 +189,7 @@ def remove(*, name: str, keep_namespace: bool, yes: bool, **where: Any) -> None:
     _unless_changed_meanwhile(work, **where)
 
 
-def _removals(server: "Server", team: "Team", *, goes: bool) -> list[dict[str, Any]]:
+def _removals(server: "TeamState", team: "Team", *, goes: bool) -> list[dict[str, Any]]:
     """The operations that delete what a team is; a namespace that stays only loses its label."""
     from fairway.apis.fairway import teams as model  # noqa: PLC0415
     from fairway.cli.teamwork import patch, removal  # noqa: PLC0415
@@ -209,15 +209,15 @@ def _removals(server: "Server", team: "Team", *, goes: bool) -> list[dict[str, A
     return [*operations, patch({"apiVersion": "v1", "kind": "Namespace", **home}, unlabelled)]
 
 
-def _unless_changed_meanwhile(work: "Callable[[Server], None]", **where: Any) -> None:
+def _unless_changed_meanwhile(work: "Callable[[TeamState], None]", **where: Any) -> None:
     """Do something that is decided on what is there; once more if that has changed before it was written."""
-    from fairway.cli.teamwork import Server  # noqa: PLC0415 - help must be quick
+    from fairway.cli.teamwork import TeamState  # noqa: PLC0415 - help must be quick
     from fairway.errors import Conflict  # noqa: PLC0415
 
     with open_session(**where) as session:
         for left in reversed(range(_TRIES)):
             try:
-                work(Server(session))
+                work(TeamState(session))
                 break
             except Conflict:
                 if not left:
@@ -231,7 +231,7 @@ def _local_queues(namespace: str) -> str:
     return paths.resource(model.KUEUE, "localqueues", namespace)
 
 
-def _ask(server: "Server", team: "Team", *, goes: bool, yes: bool) -> None:
+def _ask(server: "TeamState", team: "Team", *, goes: bool, yes: bool) -> None:
     import sys  # noqa: PLC0415
 
     from fairway.cli.session import confirmed  # noqa: PLC0415
@@ -249,7 +249,7 @@ def _ask(server: "Server", team: "Team", *, goes: bool, yes: bool) -> None:
     confirmed(f"Team {team.name} has jobs that have not ended ({named}). They {what}. Go on?", yes=False)
 
 
-def _until_gone(server: "Server", team: "Team", *, with_namespace: bool) -> None:
+def _until_gone(server: "TeamState", team: "Team", *, with_namespace: bool) -> None:
     """Wait for what the server does in the background: jobs end, then the objects that they hold go."""
     import time  # noqa: PLC0415
 
@@ -281,10 +281,10 @@ def list_teams(*, output: str, **where: Any) -> None:
     from fairway.apis.machinery.amounts import readable  # noqa: PLC0415
     from fairway.cli import tables  # noqa: PLC0415 - help must be quick
     from fairway.cli.quotas import cluster_queue, pool_record  # noqa: PLC0415
-    from fairway.cli.teamwork import Server  # noqa: PLC0415
+    from fairway.cli.teamwork import TeamState  # noqa: PLC0415
 
     with open_session(**where) as session:
-        server = Server(session)
+        server = TeamState(session)
         found = [(team, cluster_queue(team.queue)) for team in server.teams]
         for warning in server.warnings():
             tell(f"Warning: {warning}.")
@@ -322,7 +322,7 @@ def list_teams(*, output: str, **where: Any) -> None:
 
 
 def _quotas(
-    server: "Server",
+    server: "TeamState",
     queue: dict[str, Any],
     *,
     cpus: str | None,
@@ -378,7 +378,7 @@ def _described(queue: dict[str, Any]) -> str:
     return f"{', '.join(parts)}, {'borrows from other teams' if model.borrows(queue) else 'borrows nothing'}"
 
 
-def _say(server: "Server", said: str) -> None:
+def _say(server: "TeamState", said: str) -> None:
     if said:
         tell(said)
     for warning in server.warnings():

@@ -37,7 +37,7 @@ class Team(NamedTuple):
     """Its ClusterQueue."""
 
 
-class Server:
+class TeamState:
     """What is there when a command begins; nothing is asked for twice."""
 
     def __init__(self, session: Session) -> None:

@@ -1,7 +1,7 @@
 """`fairway top`: jobs, queues and machines on one screen, live.
 
-What is seen at one moment is a `Snapshot`, and `frame` draws it, whatever the size of the screen; neither asks anybody.
-How the picture is kept up to date on a terminal is in `fairway.cli.live`.
+A `TopSnapshot` is what the screen shows at one moment, and `frame` draws it for any size of terminal; neither sends
+requests. `fairway.cli.live` keeps the picture up to date.
 """
 
 import re
@@ -17,8 +17,8 @@ from fairway.cli.session import all_namespaces_option, open_session, session_opt
 from fairway.cli.tables import Column, Screen
 
 if TYPE_CHECKING:
-    from fairway.cli.jobs.records import Job, Waiting
-    from fairway.cli.quotas import ClusterQueue, Pool
+    from fairway.cli.jobs.records import JobRow, PendingRow
+    from fairway.cli.quotas import ClusterQueueUsage, QuotaUsage
     from fairway.cli.session import Session
 
 _WIDTH_WITHOUT_TERMINAL: Final = 120
@@ -48,7 +48,7 @@ _CELLS: Final = (0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12)
 """Of those that `jobs queue` shows: all but when the job was submitted."""
 
 
-class Machine(NamedTuple):
+class NodeUsage(NamedTuple):
     """A node."""
 
     name: str
@@ -63,14 +63,14 @@ class Machine(NamedTuple):
     """A part of 1."""
 
 
-class Snapshot(NamedTuple):
+class TopSnapshot(NamedTuple):
     """All that is drawn."""
 
     server: str = ""
-    jobs: "Sequence[Job]" = ()
-    waiting: "Mapping[tuple[str, str], Waiting]" = {}  # noqa: RUF012 - of a NamedTuple, and nobody changes it
-    queues: "Sequence[ClusterQueue]" = ()
-    machines: Sequence[Machine] = ()
+    jobs: "Sequence[JobRow]" = ()
+    waiting: "Mapping[tuple[str, str], PendingRow]" = {}  # noqa: RUF012 - of a NamedTuple, and nobody changes it
+    queues: "Sequence[ClusterQueueUsage]" = ()
+    machines: Sequence[NodeUsage] = ()
     lost: str = ""
     """Why the picture is old, if it is."""
 
@@ -104,13 +104,13 @@ def top(*, once: bool, mine: bool, **where: Any) -> None:
     click.echo(frame(seen, width, None, datetime.now(UTC), colours=on.colours, unicode=on.unicode))
 
 
-def snapshot(session: "Session", user: str = "") -> Snapshot:
+def snapshot(session: "Session", user: str = "") -> TopSnapshot:
     """How things stand now; with a user, only that one's jobs."""
     from fairway.cli.jobs.queue import fetched  # noqa: PLC0415
     from fairway.cli.jobs.records import by_name  # noqa: PLC0415
 
     jobs, waiting = fetched(session)
-    return Snapshot(
+    return TopSnapshot(
         server=session.rest.server,
         jobs=[job for job in jobs if not user or job.spec.user == user],
         waiting=by_name(waiting),
@@ -119,14 +119,14 @@ def snapshot(session: "Session", user: str = "") -> Snapshot:
     )
 
 
-def queues_of(session: "Session") -> "list[ClusterQueue]":
+def queues_of(session: "Session") -> "list[ClusterQueueUsage]":
     from fairway.cli.quotas import API, cluster_queue  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
 
     return sorted(cluster_queue(one) for one in session.rest.get(paths.resource(API, "clusterqueues"))["items"])
 
 
-def machines_of(session: "Session") -> list[Machine]:
+def machines_of(session: "Session") -> list[NodeUsage]:
     """The nodes, as far as one may see them; how busy the machine is where the server is our own."""
     from fairway.apis.machinery.amounts import readable  # noqa: PLC0415
     from fairway.apis.machinery.quantities import Quantity  # noqa: PLC0415
@@ -146,11 +146,11 @@ def machines_of(session: "Session") -> list[Machine]:
             for name in ("cpu", "memory", "nvidia.com/gpu")
         )
         ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-        found.append(Machine(node["metadata"]["name"], ready, cpus, memory, gpus))
+        found.append(NodeUsage(node["metadata"]["name"], ready, cpus, memory, gpus))
     return busy(found) if session.own else found
 
 
-def busy(machines: Sequence[Machine]) -> list[Machine]:
+def busy(machines: Sequence[NodeUsage]) -> list[NodeUsage]:
     """The machines with how busy this one is."""
     import os  # noqa: PLC0415
     from pathlib import Path  # noqa: PLC0415
@@ -168,7 +168,7 @@ def busy(machines: Sequence[Machine]) -> list[Machine]:
 
 
 def frame(
-    snapshot: Snapshot,
+    snapshot: TopSnapshot,
     width: int,
     height: int | None,
     now: datetime,
@@ -190,7 +190,7 @@ def frame(
     return "\n".join(cropped(line, on.width or width) for line in (lines if height is None else lines[:height]))
 
 
-def _title(snapshot: Snapshot, now: datetime, on: Screen) -> str:
+def _title(snapshot: TopSnapshot, now: datetime, on: Screen) -> str:
     counts = Counter(job.phase for job in snapshot.jobs)
     done = sum(number for phase, number in counts.items() if phase not in _ORDER)
     told = [f"{counts[phase]} {phase.lower()}" for phase in _ORDER if counts[phase]]
@@ -202,7 +202,7 @@ def _title(snapshot: Snapshot, now: datetime, on: Screen) -> str:
 _ORDER: Final = ("RUNNING", "STARTING", "RECOVERING", "PENDING", "CANCELLING")
 
 
-def _machine(machine: Machine, on: Screen) -> str:
+def _machine(machine: NodeUsage, on: Screen) -> str:
     parts = [machine.name]
     parts += [
         f"{amount} {what}"
@@ -219,7 +219,7 @@ def _machine(machine: Machine, on: Screen) -> str:
     return f"  {on.dot} ".join(parts) if not on.unicode else " · ".join(parts)
 
 
-def _queue(queue: "ClusterQueue", on: Screen) -> Iterator[str]:
+def _queue(queue: "ClusterQueueUsage", on: Screen) -> Iterator[str]:
     """The name, then a bar for each resource, as many to a line as there is room for."""
     several = len({pool.flavor for pool in queue.pools}) > 1
     pieces = [_pool(pool, on, named=several) for pool in queue.pools]
@@ -239,7 +239,7 @@ def _queue(queue: "ClusterQueue", on: Screen) -> Iterator[str]:
     yield line
 
 
-def _pool(pool: "Pool", on: Screen, *, named: bool) -> str:
+def _pool(pool: "QuotaUsage", on: Screen, *, named: bool) -> str:
     from fairway.apis.machinery.amounts import readable  # noqa: PLC0415
     from fairway.cli.quotas import pool_bar  # noqa: PLC0415
 
@@ -250,7 +250,7 @@ def _pool(pool: "Pool", on: Screen, *, named: bool) -> str:
     return f"{label} {pool_bar(pool, _BAR, on)} {of}{more}"
 
 
-def _jobs(snapshot: Snapshot, room: int | None, now: datetime, on: Screen) -> list[str]:
+def _jobs(snapshot: TopSnapshot, room: int | None, now: datetime, on: Screen) -> list[str]:
     from fairway.cli.jobs.queue import in_order, row_maker  # noqa: PLC0415
 
     if not snapshot.jobs:

@@ -6,7 +6,7 @@ import click
 
 from fairway.cli.granting import (
     ROLES,
-    Grant,
+    RoleGrant,
     Withdrawn,
     account_server,
     bindings,
@@ -39,7 +39,7 @@ Examples:
 @click.argument("name")
 @grant_options
 @server_options
-def add(*, name: str, grant: Grant, **where: Any) -> None:
+def add(*, name: str, grant: RoleGrant, **where: Any) -> None:
     """Add a group with roles; its members have them at once."""
     if not grant:
         raise click.UsageError(f"give {name} a role: --team TEAM, or --role ROLE with --namespace NS or --everywhere")
@@ -63,7 +63,7 @@ Examples:
 @grant_options
 @withdrawing_options
 @server_options
-def edit(*, name: str, grant: Grant, withdrawn: Withdrawn, **where: Any) -> None:
+def edit(*, name: str, grant: RoleGrant, withdrawn: Withdrawn, **where: Any) -> None:
     """Change the roles of a group; roles not named stay."""
     with account_server(**where) as session:
         spec = session.rest.get(paths.group(name))["spec"]

@@ -9,7 +9,7 @@ import click
 
 from fairway.cli.granting import (
     ROLES,
-    Grant,
+    RoleGrant,
     Withdrawn,
     account_server,
     bindings,
@@ -95,7 +95,7 @@ Examples:
 def add(
     *,
     name: str,
-    grant: Grant,
+    grant: RoleGrant,
     groups: tuple[str, ...],
     expires: str | None,
     output: str,
@@ -143,7 +143,7 @@ Examples:
 def edit(
     *,
     name: str,
-    grant: Grant,
+    grant: RoleGrant,
     groups: tuple[str, ...],
     withdrawn: Withdrawn,
     no_groups: tuple[str, ...],

@@ -5,10 +5,10 @@ from typing import Any, Final
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
 from fairway.runner.pods.attempts import process_id
-from fairway.runner.pods.planning import LEAST_GRACE_SECONDS, Health, Seen, containers_of
+from fairway.runner.pods.planning import LEAST_GRACE_SECONDS, Health, PodObservation, containers_of
 from fairway.runner.probing import Probing, Watched, first_health, has_probes
-from fairway.runner.processes import Launch, Supervision
-from fairway.runner.records import Record
+from fairway.runner.processes import ProcessSpec, Supervision
+from fairway.runner.records import PodRecord
 from fairway.runner.starting import Starting
 from fairway.runtime.clock import Clock
 from fairway.runtime.worker import Worker
@@ -28,7 +28,7 @@ class Attending:
         self._worker = worker
         self._probing = Probing(clock)
 
-    def attend(self, pod: Manifest, record: Record, seen: Seen) -> None:
+    def attend(self, pod: Manifest, record: PodRecord, seen: PodObservation) -> None:
         """Ask the probes of what runs, and of nothing else."""
         uid = pod["metadata"]["uid"]
         for container in containers_of(pod):
@@ -51,7 +51,7 @@ class Attending:
         await self._probing.close()
 
     def _watched(
-        self, pod: Manifest, record: Record, container: dict[str, Any], launch: Launch, started_at: float
+        self, pod: Manifest, record: PodRecord, container: dict[str, Any], launch: ProcessSpec, started_at: float
     ) -> Watched:
         uid, name = pod["metadata"]["uid"], container["name"]
 

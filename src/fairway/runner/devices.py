@@ -20,7 +20,7 @@ from fairway.runner.pods.restarts import is_sidecar
 FILE: Final = "devices.json"
 
 
-class Grant(msgspec.Struct):
+class DeviceAllocation(msgspec.Struct):
     """The contents of the file."""
 
     gpus: list[int] = []
@@ -79,7 +79,7 @@ class Devices:
     def restore(self, uid: str, directory: Path) -> None:
         """Take in what a pod was given by the server before."""
         try:
-            grant = msgspec.json.decode((directory / FILE).read_bytes(), type=Grant)
+            grant = msgspec.json.decode((directory / FILE).read_bytes(), type=DeviceAllocation)
         except FileNotFoundError:
             return
         if grant.gpus:
@@ -94,7 +94,7 @@ def _write(directory: Path, indices: Iterable[int]) -> None:
     """Whole or not at all. What a power failure takes away is not missed: it ends the processes too."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = directory / f".{FILE}"
-    temporary.write_bytes(msgspec.json.encode(Grant(list(indices))))
+    temporary.write_bytes(msgspec.json.encode(DeviceAllocation(list(indices))))
     temporary.replace(directory / FILE)
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import Quantity
 from fairway.runner.directories import managed_job_of
-from fairway.runner.processes import Limits
+from fairway.runner.processes import ProcessLimits
 
 NONE: Final = "none"
 
@@ -27,7 +27,7 @@ class Enforcement(Struct, frozen=True, kw_only=True):
     memory: str = "limit"
     """`limit` or `none`."""
 
-    def limits(self, pod: Manifest, container: Mapping[str, Any]) -> Limits:
+    def limits(self, pod: Manifest, container: Mapping[str, Any]) -> ProcessLimits:
         """Those of one container; what it does not say, its pod may."""
         own = container.get("resources") or {}
         whole = pod["spec"].get("resources") or {}
@@ -38,7 +38,7 @@ class Enforcement(Struct, frozen=True, kw_only=True):
                 memory = _amount(own, whole, "requests", "memory")
             if cpu is None and self.cpu == "limit":
                 cpu = share
-        return Limits(
+        return ProcessLimits(
             cpu_millis=cpu.milli() if cpu else None,
             cpu_share_millis=share.milli() if share else None,
             memory_bytes=memory.value() if memory else None,

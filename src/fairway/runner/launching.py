@@ -16,7 +16,7 @@ from fairway.runner.pods.attempts import process_id
 from fairway.runner.pods.environment import Sources, inherited, variables_of
 from fairway.runner.pods.expansion import expanded
 from fairway.runner.pods.troubles import ConfigError, OutOfResources
-from fairway.runner.processes import Launch
+from fairway.runner.processes import ProcessSpec
 from fairway.runner.supervising.places import make_home
 from fairway.runner.volumes import made_volumes
 
@@ -24,7 +24,7 @@ from fairway.runner.volumes import made_volumes
 class Prepared(Struct, frozen=True):
     """A process that can be started, and what to tell people about it."""
 
-    launch: Launch
+    launch: ProcessSpec
     missing: tuple[tuple[str, str], ...]
     """Volumes that are not where they were wanted: name and mount path."""
 
@@ -70,7 +70,7 @@ class Launching:
         placed = self._mounted(pod, container, volumes, known, work)
         wanted = container.get("workingDir")
         return Prepared(
-            Launch(
+            ProcessSpec(
                 id=process_id(uid, name, number),
                 argv=argv,
                 # GPUs that another pod has are nobody's to name.

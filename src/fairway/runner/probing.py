@@ -17,14 +17,14 @@ from msgspec import Struct
 
 from fairway.runner.pods.fields import ADDRESS
 from fairway.runner.pods.planning import Health
-from fairway.runner.processes import Launch
+from fairway.runner.processes import ProcessSpec
 from fairway.runtime.clock import Clock
 
 PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
 _MOST_HEADER_BYTES: Final = 8192
 
 
-class Failure(Exception):
+class ProbeFailure(Exception):
     """A probe that was not passed, and why."""
 
 
@@ -32,7 +32,7 @@ class Watched(Struct, frozen=True):
     """One attempt of a container that has probes."""
 
     container: Mapping[str, Any]
-    launch: Launch
+    launch: ProcessSpec
     started_at: float
     tell: Callable[[Health], None]
     fail: Callable[[str, float | None], Awaitable[None]]
@@ -97,7 +97,7 @@ class Probing:
         while True:
             try:
                 await ask(probe, watched.container, watched.launch)
-            except Failure as failure:
+            except ProbeFailure as failure:
                 failures += 1
                 watched.warn(name, str(failure))
                 if failures >= probe["failureThreshold"]:
@@ -114,7 +114,7 @@ class Probing:
             try:
                 await ask(probe, watched.container, watched.launch)
                 passed = True
-            except Failure as failure:
+            except ProbeFailure as failure:
                 passed = False
                 watched.warn("Readiness", str(failure))
             streak = 0 if passed == ready else streak + 1
@@ -130,7 +130,7 @@ class Probing:
             try:
                 await ask(probe, watched.container, watched.launch)
                 failures = 0
-            except Failure as failure:
+            except ProbeFailure as failure:
                 failures += 1
                 watched.warn("Liveness", str(failure))
                 if failures >= probe["failureThreshold"]:
@@ -144,8 +144,8 @@ class Probing:
             await self._clock.sleep(wait)
 
 
-async def ask(probe: Mapping[str, Any], container: Mapping[str, Any], launch: Launch) -> None:
-    """Ask once; `Failure` if it is not passed."""
+async def ask(probe: Mapping[str, Any], container: Mapping[str, Any], launch: ProcessSpec) -> None:
+    """Ask once; `ProbeFailure` if it is not passed."""
     seconds = probe["timeoutSeconds"]
     try:
         async with asyncio.timeout(seconds):
@@ -156,12 +156,12 @@ async def ask(probe: Mapping[str, Any], container: Mapping[str, Any], launch: La
             elif probe.get("httpGet"):
                 await _get(probe["httpGet"], container)
     except TimeoutError:
-        raise Failure(f"no answer within {seconds} s") from None
+        raise ProbeFailure(f"no answer within {seconds} s") from None
     except OSError as error:
-        raise Failure(str(error)) from error
+        raise ProbeFailure(str(error)) from error
 
 
-async def _run(command: list[str], launch: Launch) -> None:
+async def _run(command: list[str], launch: ProcessSpec) -> None:
     process = await asyncio.create_subprocess_exec(
         *command, env=launch.env, cwd=launch.cwd, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
     )
@@ -173,7 +173,7 @@ async def _run(command: list[str], launch: Launch) -> None:
         await process.wait()
         raise
     if code:
-        raise Failure(f"command {command[0]!r} ended with {code}")
+        raise ProbeFailure(f"command {command[0]!r} ended with {code}")
 
 
 async def _connect(action: Mapping[str, Any], container: Mapping[str, Any]) -> None:
@@ -203,7 +203,7 @@ async def _get(action: Mapping[str, Any], container: Mapping[str, Any]) -> None:
             await writer.wait_closed()
     status = int(answer[1]) if len(answer) > 1 and answer[1].isdigit() else 0
     if not 200 <= status < 400:
-        raise Failure(f"HTTP probe failed with statuscode: {status}")
+        raise ProbeFailure(f"HTTP probe failed with statuscode: {status}")
 
 
 def _port(port: int | str, container: Mapping[str, Any]) -> int:
@@ -214,4 +214,4 @@ def _port(port: int | str, container: Mapping[str, Any]) -> int:
     for known in container.get("ports") or ():
         if known.get("name") == port:
             return int(known["containerPort"])
-    raise Failure(f"the container has no port {port!r}")
+    raise ProbeFailure(f"the container has no port {port!r}")

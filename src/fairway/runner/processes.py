@@ -12,7 +12,7 @@ from msgspec import Struct
 from fairway.errors import FairwayError
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class ProcessLimits(Struct, frozen=True, kw_only=True):
     """What a process and its children may use; `None` sets no limit."""
 
     cpu_millis: int | None = None
@@ -27,11 +27,11 @@ class Limits(Struct, frozen=True, kw_only=True):
         return self.cpu_share_millis is not None and self.cpu_millis is None and self.memory_bytes is None
 
 
-class NotStarted(FairwayError):
+class StartDeferred(FairwayError):
     """Nothing was started, for want of something that this machine may have later; the text says of what."""
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class ProcessSpec(Struct, frozen=True, kw_only=True):
     """A process to start, in a session and process group of its own."""
 
     id: str
@@ -43,7 +43,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     log: str
     """The file that takes stdout and stderr, in the format of `docs/use/logs.md`."""
 
-    limits: Limits = Limits()
+    limits: ProcessLimits = ProcessLimits()
     home: str = ""
     """A directory that is made first, for its owner alone, if it is not there; empty for none."""
 
@@ -94,10 +94,10 @@ class Supervision(Protocol):
     def on_change(self, heard: Heard) -> None:
         """Tell this one when a process started or ended."""
 
-    async def start(self, launch: Launch) -> None:
+    async def start(self, launch: ProcessSpec) -> None:
         """Start a process, unless this identity was started before; returns when the supervisor has taken it over.
 
-        `NotStarted` if it is not taken over because this machine cannot start it now; it may be asked for again.
+        `StartDeferred` if it is not taken over because this machine cannot start it now; it may be asked for again.
         """
 
     async def stop(self, process_id: str, grace_seconds: float) -> None:

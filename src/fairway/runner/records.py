@@ -5,13 +5,13 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from fairway.runner.pods.attempts import Attempt, parse_process_id
+from fairway.runner.pods.attempts import ContainerRun, parse_process_id
 from fairway.runner.pods.planning import Health
 from fairway.runner.pods.troubles import Trouble
 from fairway.runner.processes import Process
 
 
-class Record(Struct):
+class PodRecord(Struct):
     """One pod that is not over yet."""
 
     since: float
@@ -30,7 +30,7 @@ class Record(Struct):
     shortages: int = 0
     """How often in a row the machine had run out of something."""
 
-    stillborn: dict[str, Attempt] = field(default_factory=dict)
+    stillborn: dict[str, ContainerRun] = field(default_factory=dict)
     """Containers that will never be started, as attempts that failed."""
 
     failures: dict[str, int] = field(default_factory=dict)

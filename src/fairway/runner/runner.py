@@ -28,18 +28,18 @@ from fairway.runner.launching import Launching
 from fairway.runner.machine import Machine
 from fairway.runner.node import NodeKeeper, capacity_of, lasting_name
 from fairway.runner.pods.attempts import (
-    Life,
+    ContainerHistory,
     last_written_end,
     lives_of,
     process_id,
     read_stamp,
 )
 from fairway.runner.pods.environment import Sources
-from fairway.runner.pods.planning import LEAST_GRACE_SECONDS, OVER, Plan, Seen, containers_of, decide
+from fairway.runner.pods.planning import LEAST_GRACE_SECONDS, OVER, PodObservation, PodPlan, containers_of, decide
 from fairway.runner.pods.statuses import rejected_status, status_of, status_patch
 from fairway.runner.probing import first_health, has_probes
 from fairway.runner.processes import Process, Supervision
-from fairway.runner.records import Processes, Record
+from fairway.runner.records import PodRecord, Processes
 from fairway.runner.starting import Starting
 from fairway.runtime.worker import Worker
 
@@ -89,7 +89,7 @@ class Runner:
         self._pods: dict[str, Manifest] = {}
         self._namespaces: dict[str, str] = {}
         """Of pods that are gone and whose processes or files are not."""
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, PodRecord] = {}
         self._lingering: dict[str, float] = {}
         """Pods that are left for a while, and until when."""
         self._short: dict[str, None] = {}
@@ -239,7 +239,7 @@ class Runner:
         wait = await self._write_progress(pod, record, seen, plan)
         return _earliest(plan.again_seconds, wait, self._seconds_until_next_try(uid, record))
 
-    def _begun(self, record: Record, plan: Plan) -> float | None:
+    def _begun(self, record: PodRecord, plan: PodPlan) -> float | None:
         """Everything was started that was to be, and the pod is the same: whatever becomes of them is heard of.
 
         A pod that changed meanwhile is looked at again at once: one that is to end should not run a moment longer.
@@ -248,12 +248,12 @@ class Runner:
             record.unwritten_since = self._clock.monotonic()
         return _earliest(plan.again_seconds, _STARTING_SECONDS)
 
-    def _drop_old_troubles(self, record: Record) -> None:
+    def _drop_old_troubles(self, record: PodRecord) -> None:
         """What kept containers from being started may be over: not all of it is an object that can be watched."""
         if record.troubles and self._clock.monotonic() >= record.try_again_at:
             record.troubles.clear()
 
-    def _seconds_until_next_try(self, uid: str, record: Record) -> float | None:
+    def _seconds_until_next_try(self, uid: str, record: PodRecord) -> float | None:
         if not record.troubles:
             return None
         if any(trouble.shortage for trouble in record.troubles.values()):
@@ -270,13 +270,13 @@ class Runner:
                 self._worker.add(uid)
                 return
 
-    def _see(self, pod: Manifest, record: Record) -> Seen:
+    def _see(self, pod: Manifest, record: PodRecord) -> PodObservation:
         now = self._now()
         lives = lives_of(pod, self._processes.of(pod["metadata"]["uid"]), now)
         for name, attempt in record.stillborn.items():
             if lives[name].latest is None or lives[name].end is not None:
-                lives[name] = Life(latest=attempt)
-        return Seen(
+                lives[name] = ContainerHistory(latest=attempt)
+        return PodObservation(
             pod=pod,
             lives=lives,
             now=now,
@@ -286,7 +286,7 @@ class Runner:
             health=record.health,
         )
 
-    async def _stop(self, uid: str, plan: Plan, record: Record) -> None:
+    async def _stop(self, uid: str, plan: PodPlan, record: PodRecord) -> None:
         now = self._now()
         for stop in plan.stops:
             identity = process_id(uid, stop.container, stop.number)
@@ -296,7 +296,9 @@ class Runner:
                 record.stopping[identity] = until
                 await self._supervision.stop(identity, stop.grace_seconds)
 
-    async def _write_progress(self, pod: Manifest, record: Record, seen: Seen, plan: Plan) -> float | None:
+    async def _write_progress(
+        self, pod: Manifest, record: PodRecord, seen: PodObservation, plan: PodPlan
+    ) -> float | None:
         """Write what has changed, once it has had time to settle; how long that takes still."""
         now = self._clock.monotonic()
         if record.unwritten_since is None:
@@ -313,7 +315,7 @@ class Runner:
         await self._forget_ended(written)
         return None
 
-    async def _conclude(self, pod: Manifest, seen: Seen, plan: Plan) -> float | None:
+    async def _conclude(self, pod: Manifest, seen: PodObservation, plan: PodPlan) -> float | None:
         """Nothing of this pod runs any more: say how it ended, and let go of what it held."""
         self._let_go(pod["metadata"]["uid"])
         deleted = "deletionTimestamp" in pod["metadata"]
@@ -377,7 +379,7 @@ class Runner:
         await self._refuse(pod, "UnexpectedAdmissionError", message)
         return None
 
-    def _accept(self, pod: Manifest, record: Record) -> Misfit | None:
+    def _accept(self, pod: Manifest, record: PodRecord) -> Misfit | None:
         """Count what a pod takes; why not, if it came without the scheduler and does not fit."""
         if record.requests is not None:
             return None
@@ -440,12 +442,12 @@ class Runner:
     def _ends(self, uid: str) -> bool:
         return "deletionTimestamp" in self._pods[uid]["metadata"] or _is_over(self._pods[uid])
 
-    def _taken_over(self, pod: Manifest) -> Record:
+    def _taken_over(self, pod: Manifest) -> PodRecord:
         probed = [one for one in containers_of(pod) if has_probes(one)]
         health = {one["name"]: first_health(one) for one in probed}
         accepted = (pod.get("status") or {}).get("startTime") or self._processes.of(pod["metadata"]["uid"])
         requests = requests_of(pod) if accepted else None
-        return Record(since=self._since(pod), requests=requests, probed=bool(probed), health=health)
+        return PodRecord(since=self._since(pod), requests=requests, probed=bool(probed), health=health)
 
     def _since(self, pod: Manifest) -> float:
         """When the pod was taken over: as it says itself, else when its first process started, else now."""

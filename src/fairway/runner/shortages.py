@@ -14,7 +14,7 @@ _SENTENCES: Final = {
 }
 
 
-class Shortage(Exception):
+class MachineExhausted(Exception):
     """Nothing was started, for want of something that others use now; the text says of what."""
 
 

@@ -15,10 +15,10 @@ from fairway.runner.directories import Directories
 from fairway.runner.launching import Launching, Prepared
 from fairway.runner.mounts import variable_of
 from fairway.runner.pods.attempts import failed_to_start
-from fairway.runner.pods.planning import Start, containers_of
+from fairway.runner.pods.planning import ContainerStart, containers_of
 from fairway.runner.pods.troubles import OutOfResources, Trouble, Unstartable, from_os_error
-from fairway.runner.processes import NotStarted, Process, Supervision
-from fairway.runner.records import Processes, Record
+from fairway.runner.processes import Process, StartDeferred, Supervision
+from fairway.runner.records import PodRecord, Processes
 from fairway.runtime.clock import Clock
 
 _CONFIG_SECONDS: Final = 20.0
@@ -52,7 +52,7 @@ class Starting:
         self._clock = clock
         self._said_images = False
 
-    def provide(self, pod: Manifest, record: Record) -> None:
+    def provide(self, pod: Manifest, record: PodRecord) -> None:
         """GPUs, a place for its logs, volumes, before the first container starts; trouble is every container's.
 
         `NotEnough` if so many GPUs are not free.
@@ -65,7 +65,7 @@ class Starting:
             record.volumes = self._launching.volumes(pod)
         except Unstartable as error:
             for container in containers_of(pod):
-                self._hinder(pod, record, Start(container=container["name"], number=0), error)
+                self._hinder(pod, record, ContainerStart(container=container["name"], number=0), error)
 
     def _take_gpus(self, pod: Manifest) -> None:
         uid = pod["metadata"]["uid"]
@@ -81,20 +81,20 @@ class Starting:
         except OSError as error:
             raise from_os_error("the pod's logs cannot be kept", error) from error
 
-    async def start_all(self, pod: Manifest, record: Record, starts: tuple[Start, ...]) -> None:
+    async def start_all(self, pod: Manifest, record: PodRecord, starts: tuple[ContainerStart, ...]) -> None:
         if len(starts) == 1:
             await self._start(pod, record, starts[0])
         else:
             await asyncio.gather(*(self._start(pod, record, start) for start in starts))
 
-    def prepared(self, pod: Manifest, record: Record, name: str, number: int) -> Prepared:
+    def prepared(self, pod: Manifest, record: PodRecord, name: str, number: int) -> Prepared:
         """The process of a container, as it is or would be started; `ConfigError` if it cannot be."""
         container = next(one for one in containers_of(pod) if one["name"] == name)
         if record.volumes is None:
             record.volumes = self._launching.volumes(pod)
         return self._launching.prepare(pod, container, number, record.volumes)
 
-    async def _start(self, pod: Manifest, record: Record, start: Start) -> None:
+    async def _start(self, pod: Manifest, record: PodRecord, start: ContainerStart) -> None:
         name = start.container
         if name in record.troubles or name in record.stillborn:
             return
@@ -113,14 +113,14 @@ class Starting:
         except (FairwayError, OSError) as error:
             if not known and launch.id not in self._supervision.processes:
                 self._processes.drop(launch.id)
-            if not isinstance(error, NotStarted):
+            if not isinstance(error, StartDeferred):
                 raise
             self._hinder(pod, record, start, OutOfResources(str(error)))
         else:
             record.failures[name] = start.failures
             record.shortages = 0
 
-    def _hinder(self, pod: Manifest, record: Record, start: Start, error: Unstartable) -> None:
+    def _hinder(self, pod: Manifest, record: PodRecord, start: ContainerStart, error: Unstartable) -> None:
         """A container cannot be started: where nothing can help and nobody tries again, it has failed."""
         trouble = error.trouble
         if trouble.lasting and pod["spec"].get("restartPolicy") == "Never":
@@ -132,7 +132,7 @@ class Starting:
             record.shortages += trouble.shortage
         self._warn_once(pod, record, "Failed", f"Error: {trouble.message}")
 
-    def _tell_missing(self, pod: Manifest, record: Record, prepared: Prepared) -> None:
+    def _tell_missing(self, pod: Manifest, record: PodRecord, prepared: Prepared) -> None:
         if not self._said_images:
             self._said_images = True
             _log.info("images are not used: the commands of pods run on this machine as it is (docs/operate/runner.md)")
@@ -143,13 +143,13 @@ class Starting:
             )
             self._warn_once(pod, record, "MountPathNotAvailable", message)
 
-    def _warn_once(self, pod: Manifest, record: Record, reason: str, message: str) -> None:
+    def _warn_once(self, pod: Manifest, record: PodRecord, reason: str, message: str) -> None:
         if message not in record.told:
             record.told.add(message)
             self._recorder.warning(pod, reason, message)
 
 
-def _seconds_until_next_try(trouble: Trouble, record: Record) -> float:
+def _seconds_until_next_try(trouble: Trouble, record: PodRecord) -> float:
     if not trouble.shortage:
         return _CONFIG_SECONDS
     return _SHORTAGE_SECONDS[min(record.shortages, len(_SHORTAGE_SECONDS) - 1)]

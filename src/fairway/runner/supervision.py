@@ -21,10 +21,10 @@ import msgspec
 
 from fairway import __version__
 from fairway.errors import FairwayError
-from fairway.runner.processes import Ended, Heard, Launch, NotStarted, Process
+from fairway.runner.processes import Ended, Heard, Process, ProcessSpec, StartDeferred
 from fairway.runner.supervising import messages
 from fairway.runner.supervising.hunting import MODULE
-from fairway.runner.supervising.places import HELD, Settings, folder_of, log_of, make_home, socket_of, through
+from fairway.runner.supervising.places import HELD, SupervisorSettings, folder_of, log_of, make_home, socket_of, through
 from fairway.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -54,11 +54,11 @@ class SupervisorFailed(FairwayError):
 class LocalSupervision:
     """The supervisor of a state directory on this machine."""
 
-    def __init__(self, directory: Path, clock: Clock, settings: Settings | None = None) -> None:
+    def __init__(self, directory: Path, clock: Clock, settings: SupervisorSettings | None = None) -> None:
         """`directory` is the state directory; it is made if it is not there."""
         self._directory = directory.absolute()
         self._clock = clock
-        self._settings = settings or Settings(soft_files=_SOFT_FILES)
+        self._settings = settings or SupervisorSettings(soft_files=_SOFT_FILES)
         self._processes: dict[str, Process] = {}
         self._heard: list[Heard] = []
         self._heard_lost: list[Callable[[], Awaitable[None]]] = []
@@ -92,20 +92,20 @@ class LocalSupervision:
         self._closing = False
         await self._attach()
 
-    async def start(self, launch: Launch) -> None:
+    async def start(self, launch: ProcessSpec) -> None:
         """Raises `ValueError` for what nobody may ask for: an empty identity, a relative path."""
         if fault := messages.fault_of(launch):
             raise ValueError(fault)
         if launch.id not in self._processes:
             if launch.home and not self._makes_homes and (fault := make_home(launch.home)):
-                raise NotStarted(fault)
-            await self._ask(messages.Start(next(self._numbers), launch))
+                raise StartDeferred(fault)
+            await self._ask(messages.StartRequest(next(self._numbers), launch))
 
     async def stop(self, process_id: str, grace_seconds: float) -> None:
         process = self._processes.get(process_id)
         if process is None or process.ended is None:
             grace = min(max(0.0, grace_seconds), messages.LONGEST_GRACE)
-            await self._ask(messages.Stop(next(self._numbers), process_id, grace))
+            await self._ask(messages.StopRequest(next(self._numbers), process_id, grace))
 
     async def forget(self, process_id: str) -> None:
         """Of a process that has not ended, nothing is forgotten. The supervisor hears of it with the next request."""
@@ -113,7 +113,7 @@ class LocalSupervision:
         if process is None or process.ended is None:
             return
         del self._processes[process_id]
-        request = messages.Forget(next(self._numbers), process_id)
+        request = messages.ForgetRequest(next(self._numbers), process_id)
         data = messages.frame(request)
         self._unanswered[request.number] = _Unanswered(request, data, None)
         self._held_back.append(data)
@@ -127,7 +127,7 @@ class LocalSupervision:
         self._closing = True
         if self._link is not None:
             grace = min(max(0.0, grace_seconds), messages.LONGEST_GRACE)
-            self._send(messages.frame(messages.Shutdown(next(self._numbers), grace)))
+            self._send(messages.frame(messages.ShutdownRequest(next(self._numbers), grace)))
             await asyncio.shield(self._link.gone)
         await self.close()
 
@@ -144,7 +144,7 @@ class LocalSupervision:
         for unanswered in self._unanswered.values():
             _fail(unanswered.answered, SupervisorFailed("the connection to the supervisor was closed"))
 
-    async def _ask(self, request: messages.Start | messages.Stop) -> None:
+    async def _ask(self, request: messages.StartRequest | messages.StopRequest) -> None:
         if self._instance is None or self._closing:
             raise SupervisorFailed("not connected to a supervisor; connect first")
         data = messages.frame(request)
@@ -274,7 +274,7 @@ class LocalSupervision:
         self.limits_note, self.supervisor_pid = welcome.limits_note, welcome.pid
         self._makes_homes = welcome.makes_homes
         for request, _, _ in self._unanswered.values():
-            if isinstance(request, messages.Forget):
+            if isinstance(request, messages.ForgetRequest):
                 known.pop(request.id, None)
         for process in self._processes.values():
             if process.id not in known:
@@ -285,7 +285,7 @@ class LocalSupervision:
         self._processes.update(known)
         self._held_back.clear()
         for request, data, answered in self._unanswered.values():
-            if isinstance(request, messages.Start) and request.launch.id in known:
+            if isinstance(request, messages.StartRequest) and request.launch.id in known:
                 _set(answered)
             else:
                 link.send(data)
@@ -307,10 +307,10 @@ class LocalSupervision:
             case messages.Changed(process=process):
                 self._processes[process.id] = process
                 self._tell(process)
-            case messages.NotStarted(number=number, reason=reason):
+            case messages.StartDeferredReply(number=number, reason=reason):
                 if unanswered := self._unanswered.get(number):
-                    _fail(unanswered.answered, NotStarted(reason))
-            case messages.Refused(reason=reason):  # it does not say which; all may be asked again, by who knows why
+                    _fail(unanswered.answered, StartDeferred(reason))
+            case messages.Rejected(reason=reason):  # it does not say which; all may be asked again, by who knows why
                 for unanswered in self._unanswered.values():
                     _fail(unanswered.answered, SupervisorFailed(f"the supervisor refused a request: {reason}"))
 
@@ -351,7 +351,7 @@ class LocalSupervision:
 
 
 class _Unanswered(NamedTuple):
-    request: messages.Start | messages.Stop | messages.Forget
+    request: messages.StartRequest | messages.StopRequest | messages.ForgetRequest
     data: bytes
     answered: asyncio.Future[None] | None
     """`None` where nobody waits for it."""
@@ -414,15 +414,15 @@ class _Link(asyncio.Protocol):
                 self._owner.on_answer(answer)
             case messages.Welcome():
                 self._welcome = answer
-            case messages.Known(processes=processes):
+            case messages.KnownProcesses(processes=processes):
                 self._known.update((process.id, process) for process in processes)
             case messages.Changed(process=process):
                 self._known[process.id] = process
-            case messages.Refused(reason=reason):
+            case messages.Rejected(reason=reason):
                 self.refusal = reason
             case messages.Complete() if self._welcome is not None:
                 if self._owner.replaces(self._welcome, self._known):
-                    self.send(messages.frame(messages.Shutdown(0, 0.0)))
+                    self.send(messages.frame(messages.ShutdownRequest(0, 0.0)))
                     self.complete.set_result(False)
                 else:
                     self.complete.set_result(True)

@@ -36,7 +36,7 @@ class DidNotStart(FairwayError):
     """The server ended before it was ready; the message is all that it said."""
 
 
-class Answer(NamedTuple):
+class HTTPAnswer(NamedTuple):
     """What came back for a request."""
 
     code: int
@@ -150,7 +150,7 @@ class Server:
         token: str | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
-    ) -> Answer:
+    ) -> HTTPAnswer:
         """One request, as the administrator unless another token is given; `body` is sent as JSON."""
         target = urlsplit(self.url)
         tls = self.tls()
@@ -169,7 +169,7 @@ class Server:
         finally:
             connection.close()
         is_json = response.headers.get_content_type() == "application/json"
-        return Answer(response.status, json.loads(text) if is_json else text)
+        return HTTPAnswer(response.status, json.loads(text) if is_json else text)
 
     def _arguments(self, port: int) -> list[str]:
         return ["--state", str(self.state), "--port", str(port), *self._options]

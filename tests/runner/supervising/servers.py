@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairway.runner.processes import Ended, Launch, Limits, Process
+from fairway.runner.processes import Ended, Process, ProcessLimits, ProcessSpec
 from fairway.runner.supervising import proc
-from fairway.runner.supervising.places import Settings
+from fairway.runner.supervising.places import SupervisorSettings
 from fairway.runner.supervision import LocalSupervision
 from fairway.runtime.clock import SystemClock
 from fairway.runtime.lease import holder
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Server:
     """A server, as far as it talks to the supervisor."""
 
-    def __init__(self, directory: Path, settings: Settings | None = None) -> None:
+    def __init__(self, directory: Path, settings: SupervisorSettings | None = None) -> None:
         self.directory = directory
         self.supervision = LocalSupervision(directory, SystemClock(), settings)
         self.told: list[Process] = []
@@ -54,16 +54,16 @@ class Server:
         *argv: str,
         env: Mapping[str, str] | None = None,
         cwd: str = "/",
-        limits: Limits | None = None,
+        limits: ProcessLimits | None = None,
         home: str = "",
-    ) -> Launch:
-        return Launch(
+    ) -> ProcessSpec:
+        return ProcessSpec(
             id=process_id,
             argv=argv,
             env={"PATH": os.environ["PATH"], **(env or {})},
             cwd=cwd,
             log=str(self.log(process_id)),
-            limits=limits or Limits(),
+            limits=limits or ProcessLimits(),
             home=home,
         )
 
@@ -102,7 +102,7 @@ class Server:
 
 
 @asynccontextmanager
-async def connected(directory: Path, settings: Settings | None = None) -> AsyncIterator[Server]:
+async def connected(directory: Path, settings: SupervisorSettings | None = None) -> AsyncIterator[Server]:
     server = Server(directory, settings)
     await server.supervision.connect()
     try:

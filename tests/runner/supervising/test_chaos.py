@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway.runner.processes import Launch, Process
+from fairway.runner.processes import Process, ProcessSpec
 from fairway.runner.supervision import LocalSupervision
 from fairway.runtime.clock import SystemClock
 
@@ -41,10 +41,10 @@ async def serve(directory: Path) -> None:
     await supervision.close()
 
 
-def _launch(directory: Path, name: str) -> Launch:
+def _launch(directory: Path, name: str) -> ProcessSpec:
     script = f"echo {name} >> {directory}/runs; (setsid sleep 600 &); sleep 0.02; exit 3"
     log = f"{directory}/logs/{name}.log"
-    return Launch(id=name, argv=("sh", "-c", script), env={"PATH": "/usr/bin:/bin"}, cwd="/", log=log)
+    return ProcessSpec(id=name, argv=("sh", "-c", script), env={"PATH": "/usr/bin:/bin"}, cwd="/", log=log)
 
 
 def _note(directory: Path, process: Process) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairway import __version__
-from fairway.runner.processes import NotStarted
+from fairway.runner.processes import StartDeferred
 from fairway.runner.supervising import messages
 from fairway.runner.supervising.places import socket_of
 from fairway.runner.supervision import LocalSupervision
@@ -83,8 +83,8 @@ def test_what_a_server_asked_for_just_before_it_was_killed_is_known_to_the_next_
             os.kill(pid, signal.SIGSTOP)
             for number in range(40):
                 launch = server.launch(f"late-{number}", "true")
-                killed.sendall(messages.frame(messages.Start(number, launch)))
-            half = messages.frame(messages.Start(99, server.launch("half", "true")))
+                killed.sendall(messages.frame(messages.StartRequest(number, launch)))
+            half = messages.frame(messages.StartRequest(99, server.launch("half", "true")))
             killed.sendall(half[: len(half) // 2])
             killed.close()
             following = LocalSupervision(own, SystemClock())
@@ -321,7 +321,7 @@ def test_a_supervisor_that_makes_no_directories_finds_them_made(own: Path) -> No
                     welcome = {"type": "welcome", "version": 1, "build": __version__, "pid": 1, "instance": "i"}
                     text = json.dumps({**welcome, "limits_note": ""}).encode()
                     writer.write(len(text).to_bytes(4, "big") + text + messages.frame(messages.Complete()))
-                elif isinstance(request, messages.Start):
+                elif isinstance(request, messages.StartRequest):
                     found[request.launch.id] = is_made(request.launch.home)
                     writer.write(messages.frame(messages.Done(request.number)))
         writer.close()
@@ -330,7 +330,7 @@ def test_a_supervisor_that_makes_no_directories_finds_them_made(own: Path) -> No
         socket_of(own).parent.mkdir()
         async with await asyncio.start_unix_server(older, socket_of(own)), connected(own) as server:
             await server.supervision.start(server.launch("job", "true", home=str(own / "home")))
-            with pytest.raises(NotStarted, match="No such file or directory"):
+            with pytest.raises(StartDeferred, match="No such file or directory"):
                 await server.supervision.start(server.launch("homeless", "true", home=str(own / "no" / "home")))
 
     play(scene())

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fairway.runner.processes import Ended, Limits
-from fairway.runner.supervising.cgroups import Cgroups, Mount
+from fairway.runner.processes import Ended, ProcessLimits
+from fairway.runner.supervising.cgroups import CgroupMount, Cgroups
 
 from .servers import connected, eventually_so, is_gone, kill, play, supervisor_of
 
@@ -29,7 +29,7 @@ def token_of(directory: Path) -> str:
 def test_memory_is_limited_or_a_sentence_says_why_not(shared: Path) -> None:
     async def scene() -> None:
         async with connected(shared) as server:
-            limits = Limits(memory_bytes=50 * MEGABYTE)
+            limits = ProcessLimits(memory_bytes=50 * MEGABYTE)
             ended = await server.run("eater", sys.executable, "-c", EATER, limits=limits)
 
             if "memory" in server.supervision.limits_note:
@@ -48,7 +48,7 @@ def test_cpu_is_limited_before_the_program_begins(shared: Path) -> None:
 
     async def scene() -> None:
         async with connected(shared) as server:
-            await server.shell("slow", script, limits=Limits(cpu_millis=250))
+            await server.shell("slow", script, limits=ProcessLimits(cpu_millis=250))
             lines = (await server.says("slow", "0::")).splitlines()
             if server.supervision.limits_note == "":
                 assert [line for line in lines if f"/fairway-{token_of(shared)}/" in line]
@@ -67,7 +67,7 @@ def test_cpus_are_a_share_under_contention(shared: Path) -> None:
     async def scene() -> None:
         async with connected(shared) as server:
             for name, millis in (("small", 100), ("large", 900)):
-                await server.start(name, sys.executable, "-c", burn, limits=Limits(cpu_share_millis=millis))
+                await server.start(name, sys.executable, "-c", burn, limits=ProcessLimits(cpu_share_millis=millis))
             if server.supervision.limits_note == "":
                 large, small = (server.processes[name].pid or 0 for name in ("large", "small"))
                 ours = f"/fairway-{token_of(shared)}/"
@@ -87,7 +87,7 @@ def test_a_share_counts_for_what_a_process_has_started_too(shared: Path) -> None
     async def scene() -> None:
         async with connected(shared) as server:
             script = "(setsid sh -c 'echo $$; exec sleep 600' &); sleep 600"
-            process = await server.shell("parent", script, limits=Limits(cpu_share_millis=100))
+            process = await server.shell("parent", script, limits=ProcessLimits(cpu_share_millis=100))
             child = int(await server.says("parent", "\n"))
             if server.supervision.limits_note == "":
                 ours = f"/fairway-{token_of(shared)}/"
@@ -101,7 +101,7 @@ def test_a_share_counts_for_what_a_process_has_started_too(shared: Path) -> None
 def test_a_short_process_with_a_share_needs_no_group(shared: Path) -> None:
     async def scene() -> None:
         async with connected(shared) as server:
-            process = await server.shell("short", "cat /proc/self/cgroup", limits=Limits(cpu_share_millis=100))
+            process = await server.shell("short", "cat /proc/self/cgroup", limits=ProcessLimits(cpu_share_millis=100))
             assert process is not None
             await server.ended("short")
             assert f"/fairway-{token_of(shared)}/" not in server.shown("short")
@@ -132,7 +132,7 @@ def test_what_cannot_be_started_within_limits_says_why_too(
 ) -> None:
     async def scene() -> None:
         async with connected(shared) as server:
-            ended = await server.run(request.node.name, *argv, cwd=cwd, limits=Limits(cpu_millis=100))
+            ended = await server.run(request.node.name, *argv, cwd=cwd, limits=ProcessLimits(cpu_millis=100))
 
             assert ended == Ended(at=ended.at, error=want)
 
@@ -145,7 +145,7 @@ def test_a_process_within_limits_is_as_any_other(shared: Path, tmp_path: Path) -
     async def scene() -> None:
         async with connected(shared) as server:
             process = await server.shell(
-                "any", script, cwd=str(tmp_path), env={"GREETING": "hi", "a.b": "c"}, limits=Limits(cpu_millis=1)
+                "any", script, cwd=str(tmp_path), env={"GREETING": "hi", "a.b": "c"}, limits=ProcessLimits(cpu_millis=1)
             )
             ended = await server.ended("any")
             shown = server.shown("any").splitlines()
@@ -163,7 +163,9 @@ def test_a_daemon_that_hides_is_found_in_its_control_group(shared: Path) -> None
         async with connected(shared) as server:
             await server.start("beside", "sleep", "600")
             await server.shell(
-                "hider", "(env -i setsid sh -c 'echo $$; exec sleep 600' &); sleep 0.1", limits=Limits(cpu_millis=900)
+                "hider",
+                "(env -i setsid sh -c 'echo $$; exec sleep 600' &); sleep 0.1",
+                limits=ProcessLimits(cpu_millis=900),
             )
             daemon = int(await server.says("hider", "\n"))
             await server.ended("hider")
@@ -178,7 +180,7 @@ def test_control_groups_of_a_killed_supervisor_are_emptied_and_removed(own: Path
     async def scene() -> None:
         async with connected(own) as server:
             await server.shell(
-                "job", "(env -i setsid sleep 600 &); sleep 600", limits=Limits(memory_bytes=MEGABYTE * 90)
+                "job", "(env -i setsid sleep 600 &); sleep 600", limits=ProcessLimits(memory_bytes=MEGABYTE * 90)
             )
         pid = supervisor_of(own)
         assert pid is not None
@@ -199,20 +201,20 @@ def files(directory: Path, **texts: str) -> None:
 
 
 @pytest.fixture
-def second(tmp_path: Path) -> Mount:
+def second(tmp_path: Path) -> CgroupMount:
     """What a file system of version 2 looks like; files that the kernel would make are made by the tests."""
     for place in (tmp_path, tmp_path / "user.slice", tmp_path / "user.slice" / "fairway.service"):
         files(place, cgroup_procs="", cgroup_subtree_control="")
-    return Mount(2, frozenset({"cpu", "memory"}), "/", tmp_path)
+    return CgroupMount(2, frozenset({"cpu", "memory"}), "/", tmp_path)
 
 
-def test_version_2_gets_its_own_files(second: Mount) -> None:
+def test_version_2_gets_its_own_files(second: CgroupMount) -> None:
     inner = second.point / "user.slice" / "fairway.service" / "fairway-x"
     files(inner, cgroup_subtree_control="")
     cgroups = Cgroups("fairway-x", [second], {"": "/user.slice/fairway.service"})
     files(inner / f"{cgroups.instance}-1", memory_max="max", memory_swap_max="max", cpu_max="max 100000")
 
-    group = cgroups.make(Limits(cpu_millis=1500, memory_bytes=MEGABYTE))
+    group = cgroups.make(ProcessLimits(cpu_millis=1500, memory_bytes=MEGABYTE))
 
     assert cgroups.note == ""
     assert group is not None
@@ -227,13 +229,13 @@ def test_version_2_gets_its_own_files(second: Mount) -> None:
 
 
 @pytest.mark.parametrize(("millis", "want"), [(100, "4"), (1000, "39"), (4000, "157"), (1, "1")])
-def test_version_2_has_the_shares_of_a_kubelet(second: Mount, millis: int, want: str) -> None:
+def test_version_2_has_the_shares_of_a_kubelet(second: CgroupMount, millis: int, want: str) -> None:
     inner = second.point / "user.slice" / "fairway.service" / "fairway-x"
     files(inner, cgroup_subtree_control="", cpu_weight="100")
     cgroups = Cgroups("fairway-x", [second], {"": "/user.slice/fairway.service"})
     files(inner / f"{cgroups.instance}-1", cpu_weight="100")
 
-    assert cgroups.make(Limits(cpu_share_millis=millis)) is not None
+    assert cgroups.make(ProcessLimits(cpu_share_millis=millis)) is not None
     assert (inner / f"{cgroups.instance}-1" / "cpu.weight").read_text().startswith(want)
     assert (inner / "cpu.weight").read_text() != "100", "jobs as a whole weigh as much as all CPUs"
     assert cgroups.controllers == {"cpu": 2, "memory": 2}
@@ -244,15 +246,15 @@ def test_version_2_has_the_shares_of_a_kubelet(second: Mount, millis: int, want:
     [
         pytest.param([], "control groups that could do it are not mounted.", id="nothing is mounted"),
         pytest.param(
-            [Mount(1, frozenset({"cpu"}), "/", Path("/nowhere"))],
+            [CgroupMount(1, frozenset({"cpu"}), "/", Path("/nowhere"))],
             "no control groups can be made under /nowhere (Permission denied); "
             "control groups that could do it are not mounted.",
             id="what is mounted cannot be written",
         ),
     ],
 )
-def test_a_sentence_says_why_nothing_is_limited(mounts: list[Mount], want: str) -> None:
+def test_a_sentence_says_why_nothing_is_limited(mounts: list[CgroupMount], want: str) -> None:
     cgroups = Cgroups("fairway-x", mounts, {})
 
     assert cgroups.note == f"CPU and memory limits of containers are not enforced: {want}"
-    assert cgroups.make(Limits(cpu_millis=100, memory_bytes=MEGABYTE)) is None
+    assert cgroups.make(ProcessLimits(cpu_millis=100, memory_bytes=MEGABYTE)) is None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fairway.runner.supervising.loop import Called, Loop
 from fairway.runner.supervising.output import LogFile, OpenLogs, Pipe
-from fairway.runner.supervising.places import Settings
+from fairway.runner.supervising.places import SupervisorSettings
 from fairway.runtime.logformat import LONGEST_PIECE
 from fairway.server.logs.entries import Lines
 
@@ -78,7 +78,7 @@ def test_a_flood_is_kept_whole_and_holds_up_nobody(shared: Path) -> None:
     script = f"for number in range({lines}): print('line', number)"
 
     async def scene() -> None:
-        async with connected(shared, Settings()) as server:
+        async with connected(shared, SupervisorSettings()) as server:
             flood = asyncio.ensure_future(server.run("flood", sys.executable, "-c", script))
             for number in range(5):
                 assert (await server.run(f"beside-{number}", "true")).exit_code == 0
@@ -114,7 +114,7 @@ def test_a_large_log_is_rotated_and_one_old_file_is_kept(own: Path) -> None:
     limit, count = 1_000_000, 20_000
 
     async def scene() -> None:
-        async with connected(own, Settings(log_limit_bytes=limit)) as server:
+        async with connected(own, SupervisorSettings(log_limit_bytes=limit)) as server:
             script = f"for number in range({count}): print('a rather long line with the number', number)"
             await server.run("long", sys.executable, "-c", script)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from fairway.runner.processes import Ended, Launch, NotStarted
-from fairway.runner.supervising.places import Settings
+from fairway.runner.processes import Ended, ProcessSpec, StartDeferred
+from fairway.runner.supervising.places import SupervisorSettings
 from fairway.runner.supervision import LocalSupervision, SupervisorFailed
 from fairway.runtime.clock import SystemClock
 
@@ -142,7 +142,7 @@ def test_a_process_whose_directory_cannot_be_made_is_not_started_and_may_be_aske
 
     async def scene() -> None:
         async with connected(shared) as server:
-            with pytest.raises(NotStarted) as refused:
+            with pytest.raises(StartDeferred) as refused:
                 await server.start("homeless", "true", cwd=str(home), home=str(home))
             assert str(refused.value) == f"the working directory cannot be made: {home}: No such file or directory"
             assert "homeless" not in server.processes
@@ -249,19 +249,21 @@ def test_what_is_forgotten_is_told_soon_though_nobody_waits_for_it(shared: Path)
     ("launch", "want"),
     [
         pytest.param(
-            Launch(id="", argv=("x",), env={}, cwd="/", log="/l"), "the identity of a process", id="no identity"
+            ProcessSpec(id="", argv=("x",), env={}, cwd="/", log="/l"), "the identity of a process", id="no identity"
         ),
-        pytest.param(Launch(id="a\nb", argv=("x",), env={}, cwd="/", log="/l"), "the identity", id="two lines"),
-        pytest.param(Launch(id="x", argv=("x",), env={}, cwd="here", log="/l"), "cwd 'here': give an", id="relative"),
+        pytest.param(ProcessSpec(id="a\nb", argv=("x",), env={}, cwd="/", log="/l"), "the identity", id="two lines"),
         pytest.param(
-            Launch(id="x", argv=("x",), env={}, cwd="/", log="here"), "log 'here': give an", id="relative log"
+            ProcessSpec(id="x", argv=("x",), env={}, cwd="here", log="/l"), "cwd 'here': give an", id="relative"
         ),
         pytest.param(
-            Launch(id="x", argv=("x",), env={}, cwd="/", log="/l", home="here"), "home 'here': give an", id="home"
+            ProcessSpec(id="x", argv=("x",), env={}, cwd="/", log="here"), "log 'here': give an", id="relative log"
+        ),
+        pytest.param(
+            ProcessSpec(id="x", argv=("x",), env={}, cwd="/", log="/l", home="here"), "home 'here': give an", id="home"
         ),
     ],
 )
-def test_what_nobody_may_ask_for_is_refused_at_once(shared: Path, launch: Launch, want: str) -> None:
+def test_what_nobody_may_ask_for_is_refused_at_once(shared: Path, launch: ProcessSpec, want: str) -> None:
     async def scene() -> None:
         async with connected(shared) as server:
             with pytest.raises(ValueError, match=want):
@@ -328,7 +330,7 @@ def test_a_long_path_is_as_good_as_a_short_one(tmp_path: Path) -> None:
 
 def test_the_supervisor_leaves_when_it_has_nothing_to_do_and_is_there_again_when_needed(own: Path) -> None:
     async def scene() -> None:
-        async with connected(own, Settings(idle_seconds=0.05)) as server:
+        async with connected(own, SupervisorSettings(idle_seconds=0.05)) as server:
             first = server.supervision.supervisor_pid
             assert first is not None
             await server.run("done", "sh", "-c", "exit 7")
@@ -355,7 +357,7 @@ def test_the_supervisor_leaves_when_it_has_nothing_to_do_and_is_there_again_when
 def test_servers_that_come_while_it_leaves_find_one_all_the_same(own: Path) -> None:
     async def scene() -> None:
         for number in range(6):
-            async with connected(own, Settings(idle_seconds=0.001 * (number % 5))) as server:
+            async with connected(own, SupervisorSettings(idle_seconds=0.001 * (number % 5))) as server:
                 assert (await server.run(f"p{number}", "true")).exit_code == 0
                 await server.supervision.forget(f"p{number}")
             await asyncio.sleep(0.001 * (number % 5))

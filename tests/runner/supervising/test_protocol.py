@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.runner.processes import Launch, Limits
+from fairway.runner.processes import ProcessLimits, ProcessSpec
 from fairway.runner.supervising import messages
-from fairway.runner.supervising.connections import Connection
+from fairway.runner.supervising.connections import ServerConnection
 from fairway.runner.supervising.loop import Loop
 from fairway.runner.supervising.places import socket_of
 from fairway.runner.supervision import SupervisorFailed
@@ -51,13 +51,16 @@ def framed(text: str) -> bytes:
         pytest.param([framed('{"type":"dance"}')], "not a request: Invalid value 'dance'", id="an unknown request"),
         pytest.param([framed('{"type":"hello"}')], "missing required field `versions`", id="a field is missing"),
         pytest.param([framed("[" * 100_000)], "not a request", id="too deep"),
-        pytest.param([messages.frame(messages.Stop(1, "x", 0.0))], "say hello first", id="without a hello"),
+        pytest.param([messages.frame(messages.StopRequest(1, "x", 0.0))], "say hello first", id="without a hello"),
         pytest.param([HELLO, HELLO], "say hello once", id="two hellos"),
         pytest.param(
             [HELLO, framed('{"type":"stop","number":1,"id":"x","grace_seconds":-1}')], ">= 0.0", id="no grace"
         ),
         pytest.param(
-            [HELLO, messages.frame(messages.Start(1, Launch(id="x", argv=(), env={}, cwd="/", log="here")))],
+            [
+                HELLO,
+                messages.frame(messages.StartRequest(1, ProcessSpec(id="x", argv=(), env={}, cwd="/", log="here"))),
+            ],
             "log 'here': give an absolute path",
             id="a launch that nobody may ask for",
         ),
@@ -65,8 +68,9 @@ def framed(text: str) -> bytes:
             [
                 HELLO,
                 messages.frame(
-                    messages.Start(
-                        1, Launch(id="x", argv=(), env={}, cwd="/", log="/l", limits=Limits(memory_bytes=-1))
+                    messages.StartRequest(
+                        1,
+                        ProcessSpec(id="x", argv=(), env={}, cwd="/", log="/l", limits=ProcessLimits(memory_bytes=-1)),
                     )
                 ),
             ],
@@ -79,7 +83,7 @@ def test_what_is_not_of_this_protocol_is_refused_with_a_reason(shared: Path, sen
     async def scene() -> None:
         async with connected(shared) as server:
             answers = await asyncio.to_thread(conversation, shared, *sent)
-            assert isinstance(answers[-1], messages.Refused)
+            assert isinstance(answers[-1], messages.Rejected)
             assert want in answers[-1].reason
 
             assert (await server.run(f"still-there-{hash(want)}", "true")).exit_code == 0
@@ -124,7 +128,7 @@ def test_a_launch_much_larger_than_a_socket_holds_arrives(shared: Path) -> None:
 
 
 def test_a_message_that_comes_byte_by_byte_is_understood(shared: Path) -> None:
-    data = HELLO + messages.frame(messages.Stop(5, "nobody", 1.0)) + framed("the end")
+    data = HELLO + messages.frame(messages.StopRequest(5, "nobody", 1.0)) + framed("the end")
 
     async def scene() -> None:
         async with connected(shared):
@@ -156,11 +160,11 @@ def test_what_a_server_leaves_unread_is_bounded(monkeypatch: pytest.MonkeyPatch)
     loop = Loop()
     try:
         ours, theirs = socket.socketpair()
-        gone: list[Connection] = []
-        connection = Connection(loop, ours, lambda *_: None, gone.append)
+        gone: list[ServerConnection] = []
+        connection = ServerConnection(loop, ours, lambda *_: None, gone.append)
         sent = 0
         while not gone and sent < 10_000:
-            loop.soon(lambda: connection.send(messages.Refused("x" * 1000)))
+            loop.soon(lambda: connection.send(messages.Rejected("x" * 1000)))
             loop.turn()
             sent += 1
         assert gone == [connection]

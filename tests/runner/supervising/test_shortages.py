@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fairway.runner.processes import Launch, NotStarted
-from fairway.runner.shortages import Shortage
+from fairway.runner.processes import ProcessSpec, StartDeferred
+from fairway.runner.shortages import MachineExhausted
 from fairway.runner.supervising import spawning
-from fairway.runner.supervising.places import Settings
+from fairway.runner.supervising.places import SupervisorSettings
 
 from .servers import Server, connected, files_of, play, supervisor_of
 
@@ -27,14 +27,14 @@ async def start_many(server: Server) -> tuple[list[str], list[str]]:
         try:
             await server.shell(f"p{number}", "ulimit -Sn; exec sleep 600")
             running.append(f"p{number}")
-        except NotStarted as reason:
+        except StartDeferred as reason:
             reasons.append(str(reason))
     return running, reasons
 
 
 def test_more_processes_run_than_the_soft_limit_has_descriptors_and_each_has_that_limit(own: Path) -> None:
     async def scene() -> None:
-        async with connected(own, Settings(soft_files=64)) as server:
+        async with connected(own, SupervisorSettings(soft_files=64)) as server:
             running, reasons = await start_many(server)
             assert (len(running), reasons) == (MANY, [])
             assert await server.says(running[-1], "\n") == "64\n"
@@ -99,8 +99,8 @@ def test_a_program_that_cannot_begin_for_want_of_something_is_no_failure(
         raise OSError(getattr(errno, number), "")
 
     monkeypatch.setattr(os, "posix_spawn", fail)
-    launch = Launch(id="x", argv=("true",), env={}, cwd="/", log="/x.log")
-    with pytest.raises(Shortage, match="cannot start true: "):
+    launch = ProcessSpec(id="x", argv=("true",), env={}, cwd="/", log="/x.log")
+    with pytest.raises(MachineExhausted, match="cannot start true: "):
         spawning.spawn(launch, {"PATH": os.environ["PATH"]}, (1, 2))
 
 
@@ -111,6 +111,6 @@ def test_a_program_that_can_never_begin_is_a_failure(number: str, monkeypatch: p
         raise OSError(getattr(errno, number), "")
 
     monkeypatch.setattr(os, "posix_spawn", fail)
-    launch = Launch(id="x", argv=("true",), env={}, cwd="/", log="/x.log")
+    launch = ProcessSpec(id="x", argv=("true",), env={}, cwd="/", log="/x.log")
     with pytest.raises(spawning.CannotStart, match="cannot start true: "):
         spawning.spawn(launch, {"PATH": os.environ["PATH"]}, (1, 2))

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from fairway.cli.changing import (
-    Choice,
+    JobSelection,
     ask_before,
     change,
     choosing_options,
@@ -26,7 +26,7 @@ from fairway.cli.session import open_session, tell, yes_option
 @choosing_options
 def cancel(
     *,
-    choice: Choice,
+    choice: JobSelection,
     yes: bool,
     asynchronous: bool,
     output: str,

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from fairway.cli.changing import (
-    Choice,
+    JobSelection,
     ask_before,
     change,
     choosing_options,
@@ -22,7 +22,7 @@ from fairway.cli.session import open_session, tell, yes_option
 @yes_option
 @choosing_options
 @click.pass_context
-def hold(ctx: click.Context, /, *, choice: Choice, yes: bool, output: str, **where: Any) -> None:
+def hold(ctx: click.Context, /, *, choice: JobSelection, yes: bool, output: str, **where: Any) -> None:
     """Take jobs out of the queue until they are released.
 
     A running job is stopped and gives back its quota; after its release it runs again, as after a preemption. Jobs of

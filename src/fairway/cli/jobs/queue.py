@@ -12,7 +12,7 @@ from fairway.cli.session import all_namespaces_option, open_session, output_opti
 from fairway.cli.tables import Column, Screen, duration
 
 if TYPE_CHECKING:
-    from fairway.cli.jobs.records import Job, Waiting
+    from fairway.cli.jobs.records import JobRow, PendingRow
     from fairway.cli.session import Session
     from fairway.client.rest import Rest
 
@@ -153,7 +153,7 @@ def queue(
         tell_ended(hidden, len(hidden) - sum(not job.is_live for job in shown), now)
 
 
-def tell_ended(ended: "Sequence[Job]", hidden: int, now: datetime) -> None:
+def tell_ended(ended: "Sequence[JobRow]", hidden: int, now: datetime) -> None:
     """One line about the ended jobs that are not listed."""
     if hidden <= 0:
         return
@@ -166,7 +166,7 @@ def tell_ended(ended: "Sequence[Job]", hidden: int, now: datetime) -> None:
     click.echo(f"{len(ended)} ended: {counts}{which}. -a lists {'them' if len(ended) > 1 else 'it'}.", err=True)
 
 
-def fetched(session: "Session", words: Sequence[str] = ()) -> "tuple[list[Job], list[Waiting]]":
+def fetched(session: "Session", words: Sequence[str] = ()) -> "tuple[list[JobRow], list[PendingRow]]":
     """The jobs, or those that the words name, and the waiting Workloads."""
     from fairway.cli.jobs.records import decode_jobs  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
@@ -182,7 +182,7 @@ def fetched(session: "Session", words: Sequence[str] = ()) -> "tuple[list[Job], 
     return jobs, who_waits(session.rest, scope)
 
 
-def who_waits(rest: "Rest", namespace: str | None) -> "list[Waiting]":
+def who_waits(rest: "Rest", namespace: str | None) -> "list[PendingRow]":
     """The waiting Workloads of a server with their positions; none if the server cannot say."""
     from fairway.cli.jobs.records import decode_waiting  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
@@ -194,16 +194,16 @@ def who_waits(rest: "Rest", namespace: str | None) -> "list[Waiting]":
         return []
 
 
-def _named(session: "Session", words: Sequence[str]) -> "list[Job]":
+def _named(session: "Session", words: Sequence[str]) -> "list[JobRow]":
     import msgspec  # noqa: PLC0415
 
     from fairway.cli.choosing import resolve_jobs  # noqa: PLC0415
-    from fairway.cli.jobs.records import Job  # noqa: PLC0415
+    from fairway.cli.jobs.records import JobRow  # noqa: PLC0415
 
-    return msgspec.convert(resolve_jobs(session, words), list[Job])
+    return msgspec.convert(resolve_jobs(session, words), list[JobRow])
 
 
-def _mine(session: "Session", jobs: "list[Job]") -> "list[Job]":
+def _mine(session: "Session", jobs: "list[JobRow]") -> "list[JobRow]":
     """The jobs of the user who asks; the server is not asked who that is if all jobs are of one user."""
     if len({job.spec.user for job in jobs}) < 2:
         return jobs
@@ -214,7 +214,7 @@ def _mine(session: "Session", jobs: "list[Job]") -> "list[Job]":
     return own
 
 
-def chosen(jobs: "Sequence[Job]", statuses: frozenset[str], *, most: int | None, finished: bool) -> "list[Job]":
+def chosen(jobs: "Sequence[JobRow]", statuses: frozenset[str], *, most: int | None, finished: bool) -> "list[JobRow]":
     """Those with the statuses asked for: all live ones, and the last `most` ended ones (0: all, `None`: none)."""
     jobs = [job for job in jobs if not statuses or job.phase in statuses]
     live = [job for job in jobs if job.is_live]
@@ -224,15 +224,15 @@ def chosen(jobs: "Sequence[Job]", statuses: frozenset[str], *, most: int | None,
     return live + (ended[:most] if most else ended)
 
 
-def _when_ended(job: "Job") -> tuple[float, int]:
+def _when_ended(job: "JobRow") -> tuple[float, int]:
     return (job.status.ended_at.timestamp() if job.status.ended_at else 0.0, job.spec.id)
 
 
-def in_order(jobs: "Sequence[Job]", waiting: "Mapping[tuple[str, str], Waiting]") -> "list[Job]":
+def in_order(jobs: "Sequence[JobRow]", waiting: "Mapping[tuple[str, str], PendingRow]") -> "list[JobRow]":
     """Running jobs, then waiting ones in the order of the queues, then ended ones, the last one first."""
     from fairway.cli.jobs.records import waiting_of  # noqa: PLC0415
 
-    def place(job: "Job") -> tuple[Any, ...]:
+    def place(job: "JobRow") -> tuple[Any, ...]:
         if not job.is_live:
             ended, number = _when_ended(job)
             return 2, -ended, -number
@@ -247,8 +247,8 @@ def in_order(jobs: "Sequence[Job]", waiting: "Mapping[tuple[str, str], Waiting]"
 
 
 def as_table(
-    jobs: "Sequence[Job]",
-    waiting: "Mapping[tuple[str, str], Waiting]",
+    jobs: "Sequence[JobRow]",
+    waiting: "Mapping[tuple[str, str], PendingRow]",
     now: datetime,
     on: Screen,
     *,
@@ -263,12 +263,14 @@ def as_table(
     return tables.table(columns, rows, on._replace(width=None))
 
 
-def row_maker(waiting: "Mapping[tuple[str, str], Waiting]", now: datetime) -> "Callable[[Job], list[tables.Cell]]":
+def row_maker(
+    waiting: "Mapping[tuple[str, str], PendingRow]", now: datetime
+) -> "Callable[[JobRow], list[tables.Cell]]":
     """What makes the cells of a job."""
     from fairway.cli.jobs.records import requested, waiting_of  # noqa: PLC0415
     from fairway.cli.jobs.wording import in_short, priority  # noqa: PLC0415
 
-    def row(job: "Job") -> list[tables.Cell]:
+    def row(job: "JobRow") -> list[tables.Cell]:
         entry = waiting_of(job, waiting)
         submitted = job.metadata.creation_timestamp
         return [
@@ -290,7 +292,7 @@ def row_maker(waiting: "Mapping[tuple[str, str], Waiting]", now: datetime) -> "C
     return row
 
 
-def _verbose(row: list[tables.Cell], job: "Job") -> list[tables.Cell]:
+def _verbose(row: list[tables.Cell], job: "JobRow") -> list[tables.Cell]:
     tasks = len(job.spec.tasks)
     more: list[tables.Cell] = [
         job.metadata.namespace,
@@ -301,7 +303,7 @@ def _verbose(row: list[tables.Cell], job: "Job") -> list[tables.Cell]:
     return [*row[:-1], *more, row[-1]]
 
 
-def record(job: "Job", waiting: "Mapping[tuple[str, str], Waiting]", now: datetime) -> dict[str, Any]:
+def record(job: "JobRow", waiting: "Mapping[tuple[str, str], PendingRow]", now: datetime) -> dict[str, Any]:
     """The job for `-o json`."""
     from fairway.cli.jobs.records import requested, requests, waiting_of  # noqa: PLC0415
     from fairway.cli.jobs.wording import in_short  # noqa: PLC0415

@@ -21,14 +21,14 @@ DEFAULT_QUEUE: Final = "default"
 _WAITING: Final = frozenset({"", PENDING, RECOVERING})
 
 
-class Metadata(Struct, rename="camel"):
+class RowMetadata(Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
     uid: str = ""
     creation_timestamp: datetime | None = None
 
 
-class Ask(Struct):
+class TaskRow(Struct):
     """A task, as far as a table shows it."""
 
     name: Any = None
@@ -54,7 +54,7 @@ class Spec(Struct, rename="camel"):
     array: str = ""
     aging: Aging = field(default_factory=Aging)
     provision_timeout_seconds: int | None = None
-    tasks: list[Ask] = field(default_factory=list)
+    tasks: list[TaskRow] = field(default_factory=list)
 
 
 class Pod(Struct):
@@ -62,7 +62,7 @@ class Pod(Struct):
     rank: int = 0
 
 
-class Attempt(Struct, rename="camel"):
+class AttemptRow(Struct, rename="camel"):
     task: int = 0
     attempt: int = 0
     cause: str = ""
@@ -98,13 +98,13 @@ class Status(Struct, rename="camel"):
 
 
 class StatusWithAttempts(Status, rename="camel"):
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[AttemptRow] = field(default_factory=list)
 
 
-class Job(Struct):
+class JobRow(Struct):
     """One ManagedJob of a list."""
 
-    metadata: Metadata
+    metadata: RowMetadata
     spec: Spec
     status: Status = field(default_factory=Status)
 
@@ -155,19 +155,19 @@ class Job(Struct):
         """How much of its priority it has for having been preempted."""
         return min(self.status.preemptions * self.spec.aging.step, self.spec.aging.cap)
 
-    def queue(self, waiting: "Waiting | None") -> str:
+    def queue(self, waiting: "PendingRow | None") -> str:
         """The LocalQueue that it is in, or was; what names none goes through the default one."""
         named = self.spec.queue or (waiting.local_queue if waiting else "")
         return named or (DEFAULT_QUEUE if self.status.workload else "")
 
     @property
-    def ask(self) -> Ask:
+    def ask(self) -> TaskRow:
         """What the task asks for that it is at."""
         tasks = self.spec.tasks
-        return tasks[min(self.status.task, len(tasks) - 1)] if tasks else Ask()
+        return tasks[min(self.status.task, len(tasks) - 1)] if tasks else TaskRow()
 
 
-class JobWithAttempts(Job):
+class JobWithAttempts(JobRow):
     """One ManagedJob with all its attempts."""
 
     status: StatusWithAttempts = field(default_factory=StatusWithAttempts)
@@ -177,21 +177,21 @@ class ListMetadata(Struct, rename="camel"):
     resource_version: str = ""
 
 
-class Jobs(Struct):
-    items: list[Job]
+class JobRows(Struct):
+    items: list[JobRow]
     metadata: ListMetadata = field(default_factory=ListMetadata)
 
 
-class Owner(Struct):
+class OwnerRow(Struct):
     kind: str = ""
     name: str = ""
 
 
-class Waiting(Struct, rename="camel"):
+class PendingRow(Struct, rename="camel"):
     """A Workload that waits, in a line."""
 
-    metadata: Metadata
-    owner: Owner | None = None
+    metadata: RowMetadata
+    owner: OwnerRow | None = None
     cluster_queue: str = ""
     local_queue: str = ""
     position: int | None = None
@@ -202,31 +202,31 @@ class Waiting(Struct, rename="camel"):
     can_ever_run: bool = True
 
 
-class Holder(Struct, rename="camel"):
+class HolderRow(Struct, rename="camel"):
     shown: str = ""
     """What whoever asks may know of it: `job train-3`."""
 
     workload: str | None = None
-    owner: Owner | None = None
+    owner: OwnerRow | None = None
     cluster_queue: str = ""
     priority: int = 0
     amount: str = ""
     evicting: bool = False
 
 
-class Shortage(Struct, rename="camel"):
+class ShortageRow(Struct, rename="camel"):
     pod_set: str = ""
     flavor: str = ""
     resource: str = ""
     missing: str = ""
     requested: str = ""
-    holders: list[Holder] = field(default_factory=list)
+    holders: list[HolderRow] = field(default_factory=list)
 
 
 class Ahead(Struct, rename="camel"):
     shown: str = ""
     workload: str | None = None
-    owner: Owner | None = None
+    owner: OwnerRow | None = None
     priority: int = 0
 
 
@@ -238,33 +238,33 @@ class Obstacle(Struct, rename="camel"):
     message: str = ""
 
 
-class WaitingInDetail(Waiting, rename="camel"):
+class WaitingInDetail(PendingRow, rename="camel"):
     """A Workload that waits, with all that stands in its way."""
 
-    shortages: list[Shortage] = field(default_factory=list)
+    shortages: list[ShortageRow] = field(default_factory=list)
     ahead: list[Ahead] = field(default_factory=list)
     obstacles: list[Obstacle] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
 
 
 class WaitingList(Struct):
-    items: list[Waiting]
+    items: list[PendingRow]
 
 
-decode_jobs = msgspec.json.Decoder(Jobs).decode
+decode_jobs = msgspec.json.Decoder(JobRows).decode
 decode_waiting = msgspec.json.Decoder(WaitingList).decode
 
 
-def waiting_of(job: Job, waiting: Mapping[tuple[str, str], Waiting]) -> Waiting | None:
+def waiting_of(job: JobRow, waiting: Mapping[tuple[str, str], PendingRow]) -> PendingRow | None:
     """How its Workload stands in the queue, if it does."""
     return waiting.get((job.metadata.namespace, job.status.workload)) if job.status.workload else None
 
 
-def by_name(waiting: list[Waiting]) -> dict[tuple[str, str], Waiting]:
+def by_name(waiting: list[PendingRow]) -> dict[tuple[str, str], PendingRow]:
     return {(one.metadata.namespace, one.metadata.name): one for one in waiting}
 
 
-def requested(job: Job) -> str:
+def requested(job: JobRow) -> str:
     """What every node of the task asks for, and how many nodes there are: `2x(4 cpu, 16Gi, T4:4)`."""
     ask = job.ask
     each = ", ".join(_each(ask.resources, job.status.candidate)) or "1 cpu"
@@ -272,7 +272,7 @@ def requested(job: Job) -> str:
     return f"{nodes}x({each})" if isinstance(nodes, int) and nodes > 1 else each
 
 
-def requests(job: Job) -> dict[str, Any]:
+def requests(job: JobRow) -> dict[str, Any]:
     """The same in numbers, for programs: of each node, memory in Gi; several accelerators are alternatives."""
     resources = _resources(job.ask.resources, job.status.candidate)
     accelerators = resources.get("accelerators") or resources.get("gpus")

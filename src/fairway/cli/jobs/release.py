@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from fairway.cli.changing import Choice, change, choosing_options, chosen, report, unless_ended, which
+from fairway.cli.changing import JobSelection, change, choosing_options, chosen, report, unless_ended, which
 from fairway.cli.choosing import Manifest
 from fairway.cli.session import open_session, tell
 
@@ -13,7 +13,7 @@ from fairway.cli.session import open_session, tell
 @click.command()
 @choosing_options
 @click.pass_context
-def release(ctx: click.Context, /, *, choice: Choice, output: str, **where: Any) -> None:
+def release(ctx: click.Context, /, *, choice: JobSelection, output: str, **where: Any) -> None:
     """Put held jobs back into the queue, at their old place.
 
     \b

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from fairway.cli.changing import Choice, ask_before, change, chosen, left_out, naming_options, report, which
+from fairway.cli.changing import JobSelection, ask_before, change, chosen, left_out, naming_options, report, which
 from fairway.cli.choosing import Manifest, has_ended, id_of, phase_of
 from fairway.cli.session import open_session, yes_option
 
@@ -13,7 +13,7 @@ from fairway.cli.session import open_session, yes_option
 @yes_option
 @naming_options
 @click.pass_context
-def retry(ctx: click.Context, /, *, choice: Choice, yes: bool, output: str, **where: Any) -> None:
+def retry(ctx: click.Context, /, *, choice: JobSelection, yes: bool, output: str, **where: Any) -> None:
     """Run ended jobs again.
 
     They wait in their queue like new jobs, and keep their id, their checkpoint directory and the logs of earlier

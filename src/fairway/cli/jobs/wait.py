@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from fairway.cli.announcing import ending
-from fairway.cli.changing import Choice, choosing_options, chosen, report, which
+from fairway.cli.changing import JobSelection, choosing_options, chosen, report, which
 from fairway.cli.choosing import Manifest, has_ended, phase_of
 from fairway.cli.session import open_session, tell
 
@@ -34,7 +34,7 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 )
 @choosing_options
 @click.pass_context
-def wait(ctx: click.Context, /, *, choice: Choice, timeout: float | None, output: str, **where: Any) -> None:
+def wait(ctx: click.Context, /, *, choice: JobSelection, timeout: float | None, output: str, **where: Any) -> None:
     """Wait until jobs have ended.
 
     Prints a line for each job when it ends. Jobs that ended before are counted as well. The jobs are watched, so the

@@ -12,7 +12,7 @@ from fairway.cli.session import open_session, output_option, session_options
 
 if TYPE_CHECKING:
     from fairway.cli.jobs.records import JobWithAttempts, WaitingInDetail
-    from fairway.cli.jobs.wording import Part
+    from fairway.cli.jobs.wording import Section
     from fairway.cli.session import Session
 
 
@@ -81,7 +81,7 @@ def _names(session: "Session", uids: set[str]) -> dict[str, str]:
     return {job.metadata.uid: f"job {job.metadata.name}" for job in jobs if job.metadata.uid in uids}
 
 
-def as_text(parts: "Iterable[Part]", on: tables.Screen) -> str:
+def as_text(parts: "Iterable[Section]", on: tables.Screen) -> str:
     """Paragraphs; below their headings lines are set in."""
     blocks = []
     for part in parts:

@@ -16,14 +16,14 @@ from fairway.cli.jobs.records import (
     RUNNING,
     STARTING,
     Ahead,
-    Attempt,
-    Holder,
-    Job,
+    AttemptRow,
+    HolderRow,
+    JobRow,
     JobWithAttempts,
     Obstacle,
-    Owner,
-    Shortage,
-    Waiting,
+    OwnerRow,
+    PendingRow,
+    ShortageRow,
     WaitingInDetail,
     requested,
 )
@@ -61,14 +61,14 @@ _CAUSES: Final = {
 }
 
 
-class Part(NamedTuple):
+class Section(NamedTuple):
     """Lines below a heading, which may be empty."""
 
     heading: str
     lines: tuple[str, ...]
 
 
-def in_short(job: Job, waiting: Waiting | None) -> str:
+def in_short(job: JobRow, waiting: PendingRow | None) -> str:
     """Why a job waits, or what happened to it, in one line; empty if nothing is wrong."""
     if not job.is_live:
         return "" if job.phase == "SUCCEEDED" else said(job.status.message or job.status.reason)
@@ -98,7 +98,7 @@ def preemptors(job: JobWithAttempts) -> set[str]:
     return {found["job"] for found in map(_PREEMPTION.search, messages) if found is not None}
 
 
-def priority(job: Job) -> str:
+def priority(job: JobRow) -> str:
     """`50`, or `60 (50+10)` where preemptions have raised it."""
     now = job.priority
     if now is None:
@@ -112,15 +112,15 @@ def story(
     waiting: WaitingInDetail | None,
     now: datetime,
     names: Mapping[str, str] = MappingProxyType({}),
-) -> list[Part]:
+) -> list[Section]:
     """The full explanation of one job; `names` are the names of other jobs by uid."""
-    parts = [Part("", tuple(_opening(job, waiting, now, names)))]
+    parts = [Section("", tuple(_opening(job, waiting, now, names)))]
     if waiting is not None and job.is_live and not job.spec.hold:
         parts += _in_the_way(waiting)
     if not job.is_live:
-        parts.append(Part("Next steps", tuple(_after_the_end(job))))
+        parts.append(Section("Next steps", tuple(_after_the_end(job))))
     if job.status.attempts:
-        parts.append(Part("Attempts", tuple(_attempt(job, one, now, names) for one in job.status.attempts)))
+        parts.append(Section("Attempts", tuple(_attempt(job, one, now, names) for one in job.status.attempts)))
     return [part for part in parts if part.lines]
 
 
@@ -144,7 +144,7 @@ def _opening(
     yield from _counts(job)
 
 
-def _of_whom(job: Job) -> str:
+def _of_whom(job: JobRow) -> str:
     return f" of {plain(job.spec.user)}" if job.spec.user else ""
 
 
@@ -192,11 +192,11 @@ def _between(job: JobWithAttempts, now: datetime) -> str:
     return f"was submitted {duration(job.waited_for(now))} ago and is about to be queued."
 
 
-def _nth(job: Job) -> str:
+def _nth(job: JobRow) -> str:
     return f" (attempt {job.status.attempt})" if job.status.attempt > 1 else ""
 
 
-def _its_priority(job: Job, begin: str = ", with") -> str:
+def _its_priority(job: JobRow, begin: str = ", with") -> str:
     now = job.priority
     if now is None:
         return ""
@@ -211,13 +211,13 @@ def _its_priority(job: Job, begin: str = ", with") -> str:
     )
 
 
-def _queue(waiting: Waiting) -> str:
+def _queue(waiting: PendingRow) -> str:
     return f"queue {waiting.local_queue or '?'}" + (
         f" (ClusterQueue {waiting.cluster_queue})" if waiting.cluster_queue else ""
     )
 
 
-def _position(waiting: Waiting) -> str:
+def _position(waiting: PendingRow) -> str:
     if waiting.position == 1:
         return "next in line"
     return f"position {waiting.position}"
@@ -230,7 +230,7 @@ def _reason_to_wait(waiting: WaitingInDetail) -> Iterator[str]:
         yield _sentence(waiting.message)
 
 
-def _moving_on(job: Job) -> Iterator[str]:
+def _moving_on(job: JobRow) -> Iterator[str]:
     """Where the job goes when its provision timeout has passed."""
     resources = job.ask.resources
     offers = (resources.get("ordered") or resources.get("any_of")) if isinstance(resources, dict) else None
@@ -242,7 +242,7 @@ def _moving_on(job: Job) -> Iterator[str]:
         yield f"After {duration(timeout)} in this queue it tries the next entry of its resources{where}."
 
 
-def _counts(job: Job) -> Iterator[str]:
+def _counts(job: JobRow) -> Iterator[str]:
     status = job.status
     counted = [
         _times(number, what)
@@ -254,20 +254,20 @@ def _counts(job: Job) -> Iterator[str]:
         yield f"It was restarted {'once' if status.recoveries == 1 else f'{status.recoveries} times'}{because}."
 
 
-def _in_the_way(waiting: WaitingInDetail) -> Iterator[Part]:
-    yield Part("What is missing", tuple(_lines_of_shortages(waiting.shortages)))
+def _in_the_way(waiting: WaitingInDetail) -> Iterator[Section]:
+    yield Section("What is missing", tuple(_lines_of_shortages(waiting.shortages)))
     short = {(one.flavor, one.resource) for one in waiting.shortages}
     others = [
         one
         for one in waiting.obstacles
         if (one.flavor, one.resource) not in short and one.message not in waiting.message
     ]
-    yield Part("Other obstacles", tuple(_obstacles(others)))
-    yield Part("Jobs ahead in the queue", tuple(_named([_ahead(one) for one in waiting.ahead])))
-    yield Part("What would let it in", tuple(f"- {_hint(hint)}" for hint in waiting.hints))
+    yield Section("Other obstacles", tuple(_obstacles(others)))
+    yield Section("Jobs ahead in the queue", tuple(_named([_ahead(one) for one in waiting.ahead])))
+    yield Section("What would let it in", tuple(f"- {_hint(hint)}" for hint in waiting.hints))
 
 
-def _lines_of_shortages(shortages: Sequence[Shortage]) -> Iterator[str]:
+def _lines_of_shortages(shortages: Sequence[ShortageRow]) -> Iterator[str]:
     several = len({one.pod_set for one in shortages}) > 1
     for one in shortages:
         of = f" of {of_quantity(one.resource, one.requested)[1]}" if one.requested else ""
@@ -277,7 +277,7 @@ def _lines_of_shortages(shortages: Sequence[Shortage]) -> Iterator[str]:
         yield from _named(held, indent="  ")
 
 
-def _holder(holder: Holder, resource: str) -> str:
+def _holder(holder: HolderRow, resource: str) -> str:
     leaving = ", is being evicted" if holder.evicting else ""
     queue = f", ClusterQueue {holder.cluster_queue}" if holder.cluster_queue else ""
     amount = of_quantity(resource, holder.amount)[1]
@@ -291,7 +291,7 @@ def _ahead(ahead: Ahead) -> str:
     return f"{ahead.shown or _called(ahead.owner, ahead.workload)} (priority {ahead.priority})"
 
 
-def _called(owner: Owner | None, workload: str | None) -> str:
+def _called(owner: OwnerRow | None, workload: str | None) -> str:
     """A job by its name; what else there is, by its kind and name."""
     if owner is None or not owner.name:
         return f"workload {workload}" if workload else "another workload"
@@ -314,7 +314,7 @@ def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
     yield from seen
 
 
-def _after_the_end(job: Job) -> Iterator[str]:
+def _after_the_end(job: JobRow) -> Iterator[str]:
     number = job.spec.id
     if job.status.attempt and job.phase not in _WITHOUT_LOGS:
         yield f"- `fairway jobs files {number}` lists its files."
@@ -325,7 +325,7 @@ def _after_the_end(job: Job) -> Iterator[str]:
     yield f"- `fairway jobs retry {number}` runs it again."
 
 
-def _attempt(job: Job, attempt: Attempt, now: datetime, names: Mapping[str, str]) -> str:
+def _attempt(job: JobRow, attempt: AttemptRow, now: datetime, names: Mapping[str, str]) -> str:
     task = f"task {attempt.task + 1}, " if len(job.spec.tasks) > 1 else ""
     parts = [f"{task}{attempt.attempt}:"]
     cause = _CAUSES.get(attempt.cause, attempt.cause)
@@ -349,7 +349,7 @@ def _length(begin: datetime, end: datetime) -> str:
     return f"for {duration((end - begin).total_seconds())}"
 
 
-def _ending(attempt: Attempt, names: Mapping[str, str]) -> str:
+def _ending(attempt: AttemptRow, names: Mapping[str, str]) -> str:
     outcome = _in_words(attempt.outcome or attempt.stopping)
     code = f" (exit code {attempt.exit_code})" if attempt.exit_code is not None else ""
     message = said(attempt.message, names)

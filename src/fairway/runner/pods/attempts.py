@@ -35,7 +35,7 @@ class End(Struct, frozen=True, kw_only=True):
     """It had been told to stop."""
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
+class ContainerRun(Struct, frozen=True, kw_only=True):
     """One start of a container."""
 
     number: int
@@ -50,10 +50,10 @@ class Attempt(Struct, frozen=True, kw_only=True):
         return 0.0 if self.end is None or self.started_at is None else self.end.at - self.started_at
 
 
-class Life(Struct, frozen=True, kw_only=True):
+class ContainerHistory(Struct, frozen=True, kw_only=True):
     """What a container has been through."""
 
-    latest: Attempt | None = None
+    latest: ContainerRun | None = None
     previous: dict[str, Any] | None = None
     """The end of the attempt before, as a status shows it."""
 
@@ -67,7 +67,7 @@ class Life(Struct, frozen=True, kw_only=True):
         return self.latest.end if self.latest is not None else None
 
 
-UNBORN: Final = Life()
+NEVER_STARTED: Final = ContainerHistory()
 Starts = Mapping[int, Process]
 """The processes of one container by attempt."""
 
@@ -84,7 +84,7 @@ def parse_process_id(text: str) -> tuple[str, str, int] | None:
     return parts[0], parts[1], int(parts[2])
 
 
-def lives_of(pod: Manifest, processes: Mapping[str, Starts], now: float) -> dict[str, Life]:
+def lives_of(pod: Manifest, processes: Mapping[str, Starts], now: float) -> dict[str, ContainerHistory]:
     """The lives of all containers of a pod."""
     status = pod.get("status") or {}
     stored = {
@@ -106,13 +106,15 @@ def last_written_end(status: Mapping[str, Any]) -> int:
     return number if "terminated" in state or status["lastState"] else -1
 
 
-def failed_to_start(number: int, message: str, now: float) -> Attempt:
+def failed_to_start(number: int, message: str, now: float) -> ContainerRun:
     """An attempt that never became a process."""
     ended = Ended(at=now, error=message)
-    return Attempt(number=number, end=_end(None, ended, ""))
+    return ContainerRun(number=number, end=_end(None, ended, ""))
 
 
-def _life(uid: str, name: str, stored: Mapping[str, Any] | None, processes: Mapping[str, Starts], now: float) -> Life:
+def _life(
+    uid: str, name: str, stored: Mapping[str, Any] | None, processes: Mapping[str, Starts], now: float
+) -> ContainerHistory:
     starts = processes.get(name) or {}
     written = _written(stored) if stored else None
     number = max(starts) if starts else -1
@@ -120,10 +122,10 @@ def _life(uid: str, name: str, stored: Mapping[str, Any] | None, processes: Mapp
         if written.end is None:  # the supervisor knows nothing of what was running
             lost = Ended(at=now, lost=True)
             end = _end(written.started_at, lost, process_id(uid, name, written.number))
-            written = Attempt(number=written.number, started_at=written.started_at, end=end)
-        return Life(latest=written, previous=_last_state(stored))
+            written = ContainerRun(number=written.number, started_at=written.started_at, end=end)
+        return ContainerHistory(latest=written, previous=_last_state(stored))
     if number < 0:
-        return UNBORN
+        return NEVER_STARTED
     latest = _attempt(number, starts[number])
     before = starts.get(number - 1)
     if written is not None and written.number == number - 1 and written.end is not None:
@@ -132,12 +134,12 @@ def _life(uid: str, name: str, stored: Mapping[str, Any] | None, processes: Mapp
         previous = _end(before.started_at, before.ended, before.id).terminated
     else:
         previous = _last_state(stored) if written is not None and written.number == number else None
-    return Life(latest=latest, previous=previous)
+    return ContainerHistory(latest=latest, previous=previous)
 
 
-def _attempt(number: int, process: Process) -> Attempt:
+def _attempt(number: int, process: Process) -> ContainerRun:
     end = None if process.ended is None else _end(process.started_at, process.ended, process.id)
-    return Attempt(number=number, started_at=process.started_at, end=end)
+    return ContainerRun(number=number, started_at=process.started_at, end=end)
 
 
 def _end(started_at: float | None, ended: Ended, identity: str) -> End:
@@ -169,11 +171,11 @@ def _outcome(ended: Ended) -> tuple[int, str, str]:
     return code, "Completed" if code == 0 else "Error", ""
 
 
-def _written(stored: Mapping[str, Any]) -> Attempt | None:
+def _written(stored: Mapping[str, Any]) -> ContainerRun | None:
     """The last attempt that the stored status knows of."""
     state, number = stored.get("state") or {}, stored.get("restartCount") or 0
     if running := state.get("running"):
-        return Attempt(number=number, started_at=read_stamp(running.get("startedAt")))
+        return ContainerRun(number=number, started_at=read_stamp(running.get("startedAt")))
     terminated = state.get("terminated") or _last_state(stored)
     if not terminated:
         return None
@@ -184,7 +186,7 @@ def _written(stored: Mapping[str, Any]) -> Attempt | None:
         terminated=terminated,
         lost=terminated.get("reason") == LOST,
     )
-    return Attempt(number=number, started_at=read_stamp(terminated.get("startedAt")), end=end)
+    return ContainerRun(number=number, started_at=read_stamp(terminated.get("startedAt")), end=end)
 
 
 def _last_state(stored: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.runner.pods.attempts import UNBORN, Life, read_stamp
+from fairway.runner.pods.attempts import NEVER_STARTED, ContainerHistory, read_stamp
 from fairway.runner.pods.restarts import delay_seconds, failures_after, is_restarted, is_sidecar
 from fairway.runner.pods.troubles import Trouble
 
@@ -31,11 +31,11 @@ class Health(Struct, frozen=True):
 HEALTHY: Final = Health(started=True, ready=True)
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class PodObservation(Struct, frozen=True, kw_only=True):
     """All that is known of a pod at one moment."""
 
     pod: Manifest
-    lives: Mapping[str, Life]
+    lives: Mapping[str, ContainerHistory]
     now: float
     since: float
     """When this machine took the pod over."""
@@ -49,8 +49,8 @@ class Seen(Struct, frozen=True, kw_only=True):
     health: Mapping[str, Health] = field(default_factory=dict)
     """Of running containers that have probes."""
 
-    def life(self, container: Mapping[str, Any]) -> Life:
-        return self.lives.get(container["name"], UNBORN)
+    def life(self, container: Mapping[str, Any]) -> ContainerHistory:
+        return self.lives.get(container["name"], NEVER_STARTED)
 
     @property
     def is_starting(self) -> bool:
@@ -70,7 +70,7 @@ class Seen(Struct, frozen=True, kw_only=True):
         return found
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class ContainerStart(Struct, frozen=True, kw_only=True):
     """A container to start, and how many failures in a row came before."""
 
     container: str
@@ -78,17 +78,17 @@ class Start(Struct, frozen=True, kw_only=True):
     failures: int = 0
 
 
-class Stop(Struct, frozen=True, kw_only=True):
+class ContainerStop(Struct, frozen=True, kw_only=True):
     container: str
     number: int
     grace_seconds: float
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class PodPlan(Struct, frozen=True, kw_only=True):
     """What comes next."""
 
-    starts: tuple[Start, ...] = ()
-    stops: tuple[Stop, ...] = ()
+    starts: tuple[ContainerStart, ...] = ()
+    stops: tuple[ContainerStop, ...] = ()
     over: bool = False
     """Nothing runs, and nothing will be started again."""
 
@@ -105,39 +105,39 @@ class _Course:
     __slots__ = ("again", "starts")
 
     def __init__(self) -> None:
-        self.starts: list[Start] = []
+        self.starts: list[ContainerStart] = []
         self.again: float | None = None
 
     def look_again(self, seconds: float) -> None:
         self.again = seconds if self.again is None else min(self.again, seconds)
 
 
-def decide(seen: Seen) -> Plan:
+def decide(seen: PodObservation) -> PodPlan:
     """The next steps of a pod."""
     if (seen.pod.get("status") or {}).get("phase") in OVER:
         stops = _stops(seen, _grace_seconds(seen.pod, seen.now))
-        return Plan(stops=tuple(stops), over=not stops)
+        return PodPlan(stops=tuple(stops), over=not stops)
     if has_finished(seen):
         stops = _stops(seen, _grace_seconds(seen.pod, seen.now))  # of sidecars, if any
-        return Plan(stops=tuple(stops), over=not stops, expired=_outlived_its_time(seen))
+        return PodPlan(stops=tuple(stops), over=not stops, expired=_outlived_its_time(seen))
     left = _seconds_left(seen)
     expired = left is not None and left <= 0
     if expired or "deletionTimestamp" in seen.pod["metadata"]:
         stops = _stops(seen, _grace_seconds(seen.pod, seen.now))
-        return Plan(stops=tuple(stops), over=not stops, expired=expired)
+        return PodPlan(stops=tuple(stops), over=not stops, expired=expired)
     course = _Course()
     _go_on(seen, course)
     if left is not None:
         course.look_again(left)
-    return Plan(starts=tuple(course.starts), again_seconds=course.again)
+    return PodPlan(starts=tuple(course.starts), again_seconds=course.again)
 
 
-def has_finished(seen: Seen) -> bool:
+def has_finished(seen: PodObservation) -> bool:
     """Whether the containers of the pod are done for good, or will never be started."""
     return has_failed_to_initialize(seen) or all(_is_done(seen, one) for one in seen.containers)
 
 
-def has_failed_to_initialize(seen: Seen) -> bool:
+def has_failed_to_initialize(seen: PodObservation) -> bool:
     spec = seen.pod["spec"]
     for container in seen.init_containers:
         end = seen.life(container).end
@@ -146,26 +146,26 @@ def has_failed_to_initialize(seen: Seen) -> bool:
     return False
 
 
-def is_initialized(seen: Seen) -> bool:
+def is_initialized(seen: PodObservation) -> bool:
     """Whether the pod's own containers may run: once one has been started, they may for ever."""
     return any(seen.life(one).latest is not None for one in seen.containers) or all(
         _is_passed(seen, one) for one in seen.init_containers
     )
 
 
-def next_delay(seen: Seen, container: Mapping[str, Any], life: Life) -> float:
+def next_delay(seen: PodObservation, container: Mapping[str, Any], life: ContainerHistory) -> float:
     """The back-off before a container that ended is started again, counted from its end."""
     if life.latest is None:
         return 0.0
     return delay_seconds(failures_after(life.latest, seen.failures.get(container["name"])))
 
 
-def _is_done(seen: Seen, container: Mapping[str, Any]) -> bool:
+def _is_done(seen: PodObservation, container: Mapping[str, Any]) -> bool:
     end = seen.life(container).end
     return end is not None and not is_restarted(container, seen.pod["spec"], end.exit_code)
 
 
-def _is_passed(seen: Seen, container: Mapping[str, Any]) -> bool:
+def _is_passed(seen: PodObservation, container: Mapping[str, Any]) -> bool:
     """Of an init container: whether the next one may come."""
     life = seen.life(container)
     if is_sidecar(container):
@@ -174,7 +174,7 @@ def _is_passed(seen: Seen, container: Mapping[str, Any]) -> bool:
     return life.end is not None and life.end.exit_code == 0
 
 
-def _go_on(seen: Seen, course: _Course) -> None:
+def _go_on(seen: PodObservation, course: _Course) -> None:
     begun = any(seen.life(one).latest is not None for one in seen.containers)
     for container in seen.init_containers:
         if begun and not is_sidecar(container):
@@ -188,25 +188,25 @@ def _go_on(seen: Seen, course: _Course) -> None:
             _start_if_due(seen, container, course)
 
 
-def _start_if_due(seen: Seen, container: Mapping[str, Any], course: _Course) -> None:
+def _start_if_due(seen: PodObservation, container: Mapping[str, Any], course: _Course) -> None:
     name, life = container["name"], seen.life(container)
     if life.is_going or name in seen.troubles:
         return
     latest = life.latest
     if latest is None or latest.end is None:
-        course.starts.append(Start(container=name, number=0))
+        course.starts.append(ContainerStart(container=name, number=0))
         return
     wait = latest.end.at + next_delay(seen, container, life) - seen.now
     if wait > 0:
         course.look_again(wait)
         return
     failures = failures_after(latest, seen.failures.get(name)) + 1
-    course.starts.append(Start(container=name, number=latest.number + 1, failures=failures))
+    course.starts.append(ContainerStart(container=name, number=latest.number + 1, failures=failures))
 
 
-def _stops(seen: Seen, grace_seconds: float) -> list[Stop]:
+def _stops(seen: PodObservation, grace_seconds: float) -> list[ContainerStop]:
     return [
-        Stop(container=name, number=life.latest.number, grace_seconds=grace_seconds)
+        ContainerStop(container=name, number=life.latest.number, grace_seconds=grace_seconds)
         for name, life in seen.lives.items()
         if life.latest is not None and life.latest.end is None
     ]
@@ -224,13 +224,13 @@ def _grace_seconds(pod: Manifest, now: float) -> float:
     return max(LEAST_GRACE_SECONDS, granted)
 
 
-def _seconds_left(seen: Seen) -> float | None:
+def _seconds_left(seen: PodObservation) -> float | None:
     """How long the pod may still be active; `None` if for ever."""
     limit = seen.pod["spec"].get("activeDeadlineSeconds")
     return None if limit is None else seen.since + limit - seen.now
 
 
-def _outlived_its_time(seen: Seen) -> bool:
+def _outlived_its_time(seen: PodObservation) -> bool:
     """Whether a container of a finished pod was still there when the pod's time was over: then it was stopped."""
     limit = seen.pod["spec"].get("activeDeadlineSeconds")
     if limit is None:

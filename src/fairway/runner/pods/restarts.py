@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairway.runner.pods.attempts import Attempt
+from fairway.runner.pods.attempts import ContainerRun
 
 FIRST_SECONDS: Final = 10.0
 MOST_SECONDS: Final = 300.0
@@ -33,7 +33,7 @@ def delay_seconds(failures: int) -> float:
     return 0.0 if failures <= 0 else min(MOST_SECONDS, FIRST_SECONDS * 2.0 ** min(failures - 1, 32))
 
 
-def failures_after(attempt: Attempt, failures: int | None) -> int:
+def failures_after(attempt: ContainerRun, failures: int | None) -> int:
     """How many ends in a row came before this one; `failures` is what was counted when it started.
 
     Whoever does not know, because it was started anew itself, takes all starts before for failures.

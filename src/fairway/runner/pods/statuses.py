@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.runner.pods.attempts import LOST, Life, container_id, process_id, stamp
+from fairway.runner.pods.attempts import LOST, ContainerHistory, container_id, process_id, stamp
 from fairway.runner.pods.fields import ADDRESS
 from fairway.runner.pods.planning import (
     HEALTHY,
     OVER,
-    Plan,
-    Seen,
+    PodObservation,
+    PodPlan,
     has_failed_to_initialize,
     is_initialized,
     next_delay,
@@ -34,7 +34,7 @@ _DISRUPTED: Final = "The pod's processes were lost together with their superviso
 _Part = dict[str, Any]
 
 
-def status_of(seen: Seen, plan: Plan) -> _Part:
+def status_of(seen: PodObservation, plan: PodPlan) -> _Part:
     """The whole status as it is now; what others wrote into it stays."""
     old = seen.pod.get("status") or {}
     initialized = is_initialized(seen)
@@ -85,7 +85,7 @@ def status_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> _Part:
     return {name: value for name, value in new.items() if old.get(name) != value}
 
 
-def _container_status(seen: Seen, plan: Plan, container: Mapping[str, Any], *, init: bool) -> _Part:
+def _container_status(seen: PodObservation, plan: PodPlan, container: Mapping[str, Any], *, init: bool) -> _Part:
     name, life = container["name"], seen.life(container)
     running = life.is_going and life.latest is not None and life.latest.started_at is not None
     state, last, restarts = _state(seen, plan, container, life, init=init)
@@ -109,7 +109,7 @@ def _container_status(seen: Seen, plan: Plan, container: Mapping[str, Any], *, i
 
 
 def _state(
-    seen: Seen, plan: Plan, container: Mapping[str, Any], life: Life, *, init: bool
+    seen: PodObservation, plan: PodPlan, container: Mapping[str, Any], life: ContainerHistory, *, init: bool
 ) -> tuple[_Part, _Part | None, int]:
     """The state of a container, the end of its attempt before, and how often it was restarted."""
     latest, name = life.latest, container["name"]
@@ -138,15 +138,15 @@ def _state(
     return {"waiting": waiting}, latest.end.terminated, latest.number
 
 
-def _coming(seen: Seen) -> str:
+def _coming(seen: PodObservation) -> str:
     return "PodInitializing" if seen.init_containers else "ContainerCreating"
 
 
-def _has_begun(seen: Seen) -> bool:
+def _has_begun(seen: PodObservation) -> bool:
     return any(life.latest is not None for life in seen.lives.values())
 
 
-def _phase(seen: Seen, plan: Plan, mains: list[_Part], *, initialized: bool) -> str:
+def _phase(seen: PodObservation, plan: PodPlan, mains: list[_Part], *, initialized: bool) -> str:
     if plan.over:
         return "Succeeded" if _all_done_well(seen) else "Failed"
     if not initialized:
@@ -155,25 +155,27 @@ def _phase(seen: Seen, plan: Plan, mains: list[_Part], *, initialized: bool) -> 
     return "Pending" if waits else "Running"
 
 
-def _all_done_well(seen: Seen) -> bool:
+def _all_done_well(seen: PodObservation) -> bool:
     ends = [seen.life(one).end for one in seen.containers]
     return all(end is not None and end.exit_code == 0 for end in ends)
 
 
-def _was_told(seen: Seen) -> bool:
+def _was_told(seen: PodObservation) -> bool:
     """Whether a container had been told to stop before it ended; a sidecar always is, when the others have."""
     ends = [seen.life(one).end for one in (*seen.init_containers, *seen.containers) if not is_sidecar(one)]
     return any(end is not None and end.told for end in ends)
 
 
-def _was_lost(seen: Seen) -> bool:
+def _was_lost(seen: PodObservation) -> bool:
     return any(life.end is not None and life.end.lost for life in seen.lives.values())
 
 
 _Wanted = tuple[str, str, str, str]
 
 
-def _conditions(seen: Seen, phase: str, inits: list[_Part], mains: list[_Part], *, initialized: bool) -> list[_Wanted]:
+def _conditions(
+    seen: PodObservation, phase: str, inits: list[_Part], mains: list[_Part], *, initialized: bool
+) -> list[_Wanted]:
     """The conditions that this machine answers for, but for their times."""
     over = phase in OVER
     ended = {"Failed": "PodFailed", "Succeeded": "PodCompleted"}.get(phase, "")
@@ -197,7 +199,7 @@ def _conditions(seen: Seen, phase: str, inits: list[_Part], mains: list[_Part], 
     ]
 
 
-def _initialized(seen: Seen, phase: str, inits: list[_Part], *, initialized: bool) -> _Wanted:
+def _initialized(seen: PodObservation, phase: str, inits: list[_Part], *, initialized: bool) -> _Wanted:
     if phase == "Succeeded":
         return ("Initialized", "True", "PodCompleted", "")
     if initialized:
@@ -208,7 +210,7 @@ def _initialized(seen: Seen, phase: str, inits: list[_Part], *, initialized: boo
     return ("Initialized", "False", "ContainersNotInitialized", message)
 
 
-def _ready(seen: Seen, containers_ready: _Wanted) -> _Wanted:
+def _ready(seen: PodObservation, containers_ready: _Wanted) -> _Wanted:
     _, status, reason, message = containers_ready
     gates = seen.pod["spec"].get("readinessGates")
     if status == "True" and gates:

@@ -19,7 +19,15 @@ from fairway.runner.supervising import proc, spawning
 from fairway.runner.supervising.cgroups import Cgroups
 from fairway.runner.supervising.journal import Journal
 from fairway.runner.supervising.loop import Loop, note
-from fairway.runner.supervising.places import HELD, Enforceable, Settings, folder_of, limits_of, socket_of, through
+from fairway.runner.supervising.places import (
+    HELD,
+    Enforceable,
+    SupervisorSettings,
+    folder_of,
+    limits_of,
+    socket_of,
+    through,
+)
 from fairway.runner.supervising.supervisor import Supervisor
 from fairway.runtime.lease import AlreadyRunning, Hold
 
@@ -28,7 +36,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 def main() -> None:
     directory = sys.argv[1]
-    settings = msgspec.json.decode(sys.argv[2] if len(sys.argv) > 2 else "{}", type=Settings)
+    settings = msgspec.json.decode(sys.argv[2] if len(sys.argv) > 2 else "{}", type=SupervisorSettings)
     ready, tell = os.pipe()
     if os.fork():
         os.close(tell)
@@ -46,7 +54,7 @@ def main() -> None:
         os._exit(1)
 
 
-def _serve(directory: str, settings: Settings, tell: int) -> None:
+def _serve(directory: str, settings: SupervisorSettings, tell: int) -> None:
     """With the hold on the directory, so everything in it that belongs to a supervisor is ours."""
     _adopt_orphans()
     spawning.prepare(settings.soft_files)

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from fairway.runner.processes import Limits
+from fairway.runner.processes import ProcessLimits
 from fairway.runner.shortages import is_shortage
 from fairway.runner.supervising.loop import note
 
@@ -25,7 +25,7 @@ FEWEST_SHARES, MOST_SHARES = 2, 262_144
 _ROOT = Path("/")
 
 
-class Mount(NamedTuple):
+class CgroupMount(NamedTuple):
     """A cgroup file system, and which part of the tree is to be seen there."""
 
     version: int
@@ -34,7 +34,7 @@ class Mount(NamedTuple):
     point: Path
 
 
-class Group:
+class Cgroup:
     """The groups of one process: one directory for each hierarchy that limits something."""
 
     def __init__(self, directories: list[Path]) -> None:
@@ -67,7 +67,7 @@ class Group:
 class Cgroups:
     """All groups of one state directory."""
 
-    def __init__(self, name: str, mounts: Iterable[Mount], memberships: dict[str, str]) -> None:
+    def __init__(self, name: str, mounts: Iterable[CgroupMount], memberships: dict[str, str]) -> None:
         """`name` is unique to the state directory; `memberships` are those of this process, by controller."""
         self.instance = secrets.token_hex(6)
         """Of this supervisor; its groups begin with it, those of a predecessor do not."""
@@ -75,7 +75,7 @@ class Cgroups:
         self._homes: dict[str, Path] = {}
         self._versions: dict[str, int] = {}
         self._numbers = count(1)
-        self._to_remove: list[Group] = []
+        self._to_remove: list[Cgroup] = []
         reasons: dict[str, str] = {}
         by_preference = sorted(mounts, key=lambda mount: -mount.version)
         for controller in ("cpu", "memory"):
@@ -103,7 +103,7 @@ class Cgroups:
     def of_this_machine(cls, name: str) -> "Cgroups":
         return cls(name, _mounts(), _memberships())
 
-    def make(self, limits: Limits) -> Group | None:
+    def make(self, limits: ProcessLimits) -> Cgroup | None:
         """A new group with these limits, or `None` where there is nothing to limit, or no way to."""
         name = f"{self.instance}-{next(self._numbers)}"
         directories: list[Path] = []
@@ -126,9 +126,9 @@ class Cgroups:
                 continue
             if directory not in directories:
                 directories.append(directory)
-        return Group(directories) if directories else None
+        return Cgroup(directories) if directories else None
 
-    def discard(self, group: Group) -> None:
+    def discard(self, group: Cgroup) -> None:
         """Remove it now, or as soon as that is possible."""
         self._to_remove = [one for one in (*self._to_remove, group) if not one.remove()]
 
@@ -154,7 +154,7 @@ class Cgroups:
         return [directory for directory in everything if not directory.name.startswith(f"{self.instance}-")]
 
 
-def _memory(version: int, limits: Limits) -> Iterator[tuple[str, str]]:
+def _memory(version: int, limits: ProcessLimits) -> Iterator[tuple[str, str]]:
     """The files to write; those with a `?` only where they are there."""
     limit = limits.memory_bytes
     if limit is None:
@@ -168,7 +168,7 @@ def _memory(version: int, limits: Limits) -> Iterator[tuple[str, str]]:
         yield "?memory.oom.group", "1"
 
 
-def _cpu(version: int, limits: Limits) -> Iterator[tuple[str, str]]:
+def _cpu(version: int, limits: ProcessLimits) -> Iterator[tuple[str, str]]:
     if limits.cpu_share_millis is not None:
         yield from _share(version, limits.cpu_share_millis)
     if limits.cpu_millis is None:
@@ -207,7 +207,7 @@ def _set(directory: Path, name: str, value: str) -> None:
             raise
 
 
-def _home(mount: Mount, own: str, name: str) -> Path:
+def _home(mount: CgroupMount, own: str, name: str) -> Path:
     """The directory for all groups of a state directory, as near to our own group as it can be made."""
     place = mount.point / Path(own).relative_to(mount.root if own.startswith(mount.root) else _ROOT)
     failure: OSError | None = None
@@ -267,7 +267,7 @@ def _sentence(reasons: dict[str, str]) -> str:
     return f"{what} limits of containers are not enforced: {'; '.join(dict.fromkeys(reasons.values()))}."
 
 
-def _mounts() -> list[Mount]:
+def _mounts() -> list[CgroupMount]:
     """From `/proc/self/mountinfo`; both versions can be there at once, each with some of the controllers."""
     found = []
     for line in _lines("/proc/self/mountinfo"):
@@ -276,10 +276,10 @@ def _mounts() -> list[Mount]:
         fields = before.split()
         point = Path(fields[4].replace("\\040", " "))
         if kind == "cgroup":
-            found.append(Mount(1, frozenset(options.split(",")), fields[3], point))
+            found.append(CgroupMount(1, frozenset(options.split(",")), fields[3], point))
         elif kind == "cgroup2":
             controllers = " ".join(_lines(point / "cgroup.controllers")).split()
-            found.append(Mount(2, frozenset(controllers), fields[3], point))
+            found.append(CgroupMount(2, frozenset(controllers), fields[3], point))
     return found
 
 

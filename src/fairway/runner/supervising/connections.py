@@ -16,15 +16,15 @@ MOST_UNREAD = 64 * 1024 * 1024
 """Bytes; a server that leaves more answers unread is disconnected, and learns all when it comes back."""
 
 
-class Connection:
+class ServerConnection:
     """One server."""
 
     def __init__(
         self,
         loop: Loop,
         link: socket.socket,
-        on_request: Callable[["Connection", messages.Request], None],
-        on_gone: Callable[["Connection"], None],
+        on_request: Callable[["ServerConnection", messages.Request], None],
+        on_gone: Callable[["ServerConnection"], None],
     ) -> None:
         self.is_welcome = False
         """Whether it said hello and was told what there is; only then it hears of changes."""
@@ -55,7 +55,7 @@ class Connection:
     def refuse(self, reason: str) -> None:
         """Say why, and end the connection."""
         note(f"refused a connection: {reason}")
-        self.send(messages.Refused(reason))
+        self.send(messages.Rejected(reason))
         self.flush()
         self.close()
 

@@ -1,9 +1,9 @@
 """What travels between a server and its supervisor: messages in JSON, each after its length in four bytes.
 
-A server says `Hello` with the versions of this protocol that it speaks, and is told `Welcome`, all that is `Known`, and
-`Complete`; or `Refused`, with what to do. These and the framing stay as they are in every version, so that any two can
-at least tell each other why they cannot talk. After that each request carries a number and is answered by `Done` with
-that number once it has been taken over; `Changed` comes whenever a process started or ended.
+A server sends `Hello` with the versions of this protocol that it speaks. The answer is `Welcome`, then `KnownProcesses`
+and `Complete`; or `Rejected`, with what to do. These and the framing stay as they are in every version, so that any two
+can at least say why they cannot talk. After that each request carries a number and is answered by `Done` with that
+number once it has been taken over; `Changed` comes whenever a process started or ended.
 """
 
 import struct
@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from fairway.runner.processes import Launch, Process
+from fairway.runner.processes import Process, ProcessSpec
 
 VERSION = 1
 LARGEST_MESSAGE = 32 * 1024 * 1024
@@ -31,23 +31,23 @@ class Hello(Struct, frozen=True, tag="hello"):
     versions: tuple[int, ...]
 
 
-class Start(Struct, frozen=True, tag="start"):
+class StartRequest(Struct, frozen=True, tag="start"):
     number: int
-    launch: Launch
+    launch: ProcessSpec
 
 
-class Stop(Struct, frozen=True, tag="stop"):
+class StopRequest(Struct, frozen=True, tag="stop"):
     number: int
     id: str
     grace_seconds: Seconds
 
 
-class Forget(Struct, frozen=True, tag="forget"):
+class ForgetRequest(Struct, frozen=True, tag="forget"):
     number: int
     id: str
 
 
-class Shutdown(Struct, frozen=True, tag="shutdown"):
+class ShutdownRequest(Struct, frozen=True, tag="shutdown"):
     """Stop everything, then end."""
 
     number: int
@@ -68,7 +68,7 @@ class Welcome(Struct, frozen=True, tag="welcome", kw_only=True):
     """Whether it makes the `home` of a launch; one that does not was never told of any."""
 
 
-class Known(Struct, frozen=True, tag="known"):
+class KnownProcesses(Struct, frozen=True, tag="known"):
     processes: tuple[Process, ...]
 
 
@@ -84,21 +84,21 @@ class Done(Struct, frozen=True, tag="done"):
     number: int
 
 
-class NotStarted(Struct, frozen=True, tag="homeless"):
+class StartDeferredReply(Struct, frozen=True, tag="homeless"):
     """Instead of `Done`: nothing was started, for want of something that this machine may have later."""
 
     number: int
     reason: str
 
 
-class Refused(Struct, frozen=True, tag="refused"):
+class Rejected(Struct, frozen=True, tag="refused"):
     """The connection ends here; the text is for people."""
 
     reason: str
 
 
-Request = Hello | Start | Stop | Forget | Shutdown
-Answer = Welcome | Known | Complete | Changed | Done | NotStarted | Refused
+Request = Hello | StartRequest | StopRequest | ForgetRequest | ShutdownRequest
+Answer = Welcome | KnownProcesses | Complete | Changed | Done | StartDeferredReply | Rejected
 
 _encoder = msgspec.json.Encoder()
 _requests: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
@@ -131,7 +131,7 @@ def answer(data: bytes) -> Answer:
         raise BadMessage(f"not an answer: {error}") from error
 
 
-def fault_of(launch: Launch) -> str:
+def fault_of(launch: ProcessSpec) -> str:
     """Why nobody may ask for this; empty if it is in order. Whether it can be started is another question."""
     if not 0 < len(launch.id) <= LONGEST_ID or not launch.id.isprintable():
         return f"the identity of a process is 1 to {LONGEST_ID} printable characters, not {launch.id[:64]!r}"

@@ -13,7 +13,7 @@ HELD = 3
 """The exit code of a supervisor that was not needed, because there is one."""
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class SupervisorSettings(Struct, frozen=True, kw_only=True):
     """What can be set about a supervisor."""
 
     idle_seconds: float = 30.0

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NoReturn
 
-from fairway.runner.processes import Launch
-from fairway.runner.shortages import Shortage, explained, is_shortage
+from fairway.runner.processes import ProcessSpec
+from fairway.runner.shortages import MachineExhausted, explained, is_shortage
 
 _SIGNALS = (
     signal.SIGHUP,
@@ -71,7 +71,7 @@ def _raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))
 
 
-def spawn(launch: Launch, environment: dict[str, str], outputs: tuple[int, int]) -> int:
+def spawn(launch: ProcessSpec, environment: dict[str, str], outputs: tuple[int, int]) -> int:
     """The pid of the program, which has begun when this returns; it has a session of its own."""
 
     def begin(program: str) -> int:
@@ -99,7 +99,7 @@ def spawn(launch: Launch, environment: dict[str, str], outputs: tuple[int, int])
 
 
 def spawn_confined(
-    launch: Launch, environment: dict[str, str], outputs: tuple[int, int], entrances: Sequence[str], failure: int
+    launch: ProcessSpec, environment: dict[str, str], outputs: tuple[int, int], entrances: Sequence[str], failure: int
 ) -> int:
     """The pid of a process that will enter its control groups and begin the program; it is not waited for.
 
@@ -116,7 +116,7 @@ def spawn_confined(
 
 
 def _begin_confined(
-    launch: Launch, environment: dict[str, str], outputs: tuple[int, int], entrances: Sequence[str], failure: int
+    launch: ProcessSpec, environment: dict[str, str], outputs: tuple[int, int], entrances: Sequence[str], failure: int
 ) -> NoReturn:
     """In the new process; it either becomes the program or ends here."""
     try:
@@ -133,7 +133,7 @@ def _begin_confined(
         _enter_directory(launch.cwd)
         become = partial(os.execve, argv=launch.argv, env=environment)
         _first_that_begins(launch, environment, become)
-    except Shortage as reason:
+    except MachineExhausted as reason:
         _report(failure, _SHORT, str(reason))
     except CannotStart as reason:
         _report(failure, _WRONG, str(reason))
@@ -152,7 +152,7 @@ def _report(failure: int, kind: bytes, reason: str) -> None:
 
 
 def reported(failure: int) -> tuple[str, bool]:
-    """Why a confined process that has ended could not begin its program, and whether that was a `Shortage`."""
+    """Why a confined process that has ended could not begin its program, and whether that was a `MachineExhausted`."""
     try:
         written = os.read(failure, 64 * 1024)
     except BlockingIOError:
@@ -179,11 +179,11 @@ def _enter_directory(path: str) -> None:
         raise CannotStart(f"this user may not enter the working directory {path}") from error
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and is_shortage(error.errno):
-            raise Shortage(f"cannot enter the working directory {explained(error)}") from error
+            raise MachineExhausted(f"cannot enter the working directory {explained(error)}") from error
         raise CannotStart(f"cannot enter the working directory {path!r}: {error}") from error
 
 
-def _first_that_begins(launch: Launch, environment: dict[str, str], begin: Callable[[str], int]) -> int:
+def _first_that_begins(launch: ProcessSpec, environment: dict[str, str], begin: Callable[[str], int]) -> int:
     """Tries the places where the program may be, as a shell does."""
     error: OSError | None = None
     for program in _places(launch, environment):
@@ -197,11 +197,11 @@ def _first_that_begins(launch: Launch, environment: dict[str, str], begin: Calla
         except ValueError as failure:
             raise CannotStart(f"cannot start {launch.argv[0]!r}: {failure}") from failure
     if error is not None and is_shortage(error.errno):
-        raise Shortage(f"cannot start {launch.argv[0]}: {explained(OSError(error.errno, ''))}") from error
+        raise MachineExhausted(f"cannot start {launch.argv[0]}: {explained(OSError(error.errno, ''))}") from error
     raise CannotStart(_explain(launch, environment, errno.ENOENT if error is None else error.errno or 0))
 
 
-def _places(launch: Launch, environment: dict[str, str]) -> Iterator[str]:
+def _places(launch: ProcessSpec, environment: dict[str, str]) -> Iterator[str]:
     if not launch.argv or not launch.argv[0]:
         raise CannotStart("there is no command to start")
     name = launch.argv[0]
@@ -214,7 +214,7 @@ def _places(launch: Launch, environment: dict[str, str]) -> Iterator[str]:
             yield path
 
 
-def _explain(launch: Launch, environment: dict[str, str], reason: int) -> str:
+def _explain(launch: ProcessSpec, environment: dict[str, str], reason: int) -> str:
     """Why it could not be started, as a sentence for people; called in its working directory."""
     name = launch.argv[0]
     if reason not in _NOT_THERE:

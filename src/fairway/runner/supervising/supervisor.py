@@ -19,16 +19,16 @@ from itertools import islice
 import msgspec
 
 from fairway import __version__
-from fairway.runner.processes import Ended, Launch, Limits, Process
-from fairway.runner.shortages import Shortage, explained
+from fairway.runner.processes import Ended, Process, ProcessLimits, ProcessSpec
+from fairway.runner.shortages import MachineExhausted, explained
 from fairway.runner.supervising import messages, proc, sharing, spawning
-from fairway.runner.supervising.cgroups import Cgroups, Group
-from fairway.runner.supervising.connections import Connection
+from fairway.runner.supervising.cgroups import Cgroup, Cgroups
+from fairway.runner.supervising.connections import ServerConnection
 from fairway.runner.supervising.hunting import Hunt
 from fairway.runner.supervising.journal import Journal
 from fairway.runner.supervising.loop import READABLE, Loop, note
 from fairway.runner.supervising.output import STREAMS, LogFile, OpenLogs, Pipe
-from fairway.runner.supervising.places import Settings, make_home
+from fairway.runner.supervising.places import SupervisorSettings, make_home
 
 MOST_CONNECTIONS = 16
 _SECONDS_TO_SHUT_DOWN = 10.0
@@ -38,7 +38,7 @@ _PROCESSES_AT_ONCE = 1000
 _SECONDS_FOR_THE_FIRST = 10.0
 """At least so long a new supervisor waits for the server that started it."""
 
-_UNLIMITED = Limits()
+_UNLIMITED = ProcessLimits()
 _OUT_OF_REACH = ""
 """The owner of orphans that this user may not end."""
 
@@ -56,7 +56,7 @@ class Held:
         self.pid = pid
         self.log = log
         self.pipes = pipes
-        self.group: Group | None = None
+        self.group: Cgroup | None = None
         self.failure: int | None = None
         """Where a confined process says why it could not begin its program; `None` once it is known."""
 
@@ -82,7 +82,7 @@ class Supervisor:
         journal: Journal,
         cgroups: Cgroups,
         listener: socket.socket,
-        settings: Settings,
+        settings: SupervisorSettings,
         directory: str,
     ) -> None:
         self._loop = loop
@@ -102,8 +102,8 @@ class Supervisor:
         self._orphans: dict[int, set[str]] = {}
         """Adopted children, and whose they may be."""
 
-        self._connections: list[Connection] = []
-        self._waiting: list[Connection] = []
+        self._connections: list[ServerConnection] = []
+        self._waiting: list[ServerConnection] = []
         """Servers that said hello while strays are being killed."""
 
         self._recovering = bool(journal.traces)
@@ -141,19 +141,19 @@ class Supervisor:
             link, _ = self._listener.accept()
         except OSError:
             return
-        connection = Connection(self._loop, link, self._on_request, self._on_gone)
+        connection = ServerConnection(self._loop, link, self._on_request, self._on_gone)
         self._connections.append(connection)
         self._stir()
         if len(self._connections) > MOST_CONNECTIONS:
             connection.refuse(f"{MOST_CONNECTIONS} servers are connected already; there can be only one at a time")
 
-    def _on_gone(self, connection: Connection) -> None:
+    def _on_gone(self, connection: ServerConnection) -> None:
         self._connections.remove(connection)
         if connection in self._waiting:
             self._waiting.remove(connection)
         self._stir()
 
-    def _on_request(self, connection: Connection, request: messages.Request) -> None:
+    def _on_request(self, connection: ServerConnection, request: messages.Request) -> None:
         if isinstance(request, messages.Hello):
             self._on_hello(connection, request)
             return
@@ -161,7 +161,7 @@ class Supervisor:
             connection.refuse("say hello first")
             return
         match request:
-            case messages.Start(launch=launch):
+            case messages.StartRequest(launch=launch):
                 if self._shutting_down:
                     return  # without an answer: the next supervisor will be asked again
                 if fault := messages.fault_of(launch):
@@ -170,18 +170,18 @@ class Supervisor:
                 if launch.id not in self._journal.processes:
                     try:
                         self._start(launch)
-                    except Shortage as shortage:
-                        connection.send(messages.NotStarted(request.number, str(shortage)))
+                    except MachineExhausted as shortage:
+                        connection.send(messages.StartDeferredReply(request.number, str(shortage)))
                         return
-            case messages.Stop(id=process_id, grace_seconds=grace_seconds):
+            case messages.StopRequest(id=process_id, grace_seconds=grace_seconds):
                 self._stop(process_id, grace_seconds)
-            case messages.Forget(id=process_id):
+            case messages.ForgetRequest(id=process_id):
                 self._forget(process_id)
-            case messages.Shutdown(grace_seconds=grace_seconds):
+            case messages.ShutdownRequest(grace_seconds=grace_seconds):
                 self._shut_down(grace_seconds)
         connection.send(messages.Done(request.number))
 
-    def _on_hello(self, connection: Connection, hello: messages.Hello) -> None:
+    def _on_hello(self, connection: ServerConnection, hello: messages.Hello) -> None:
         if connection.is_welcome or connection in self._waiting:
             connection.refuse("say hello once")
             return
@@ -219,7 +219,7 @@ class Supervisor:
             )
             processes = iter(self._journal.processes.values())
             while some := tuple(islice(processes, _PROCESSES_AT_ONCE)):
-                connection.send(messages.Known(some))
+                connection.send(messages.KnownProcesses(some))
             connection.send(messages.Complete())
 
     def _tell(self, process: Process) -> None:
@@ -230,32 +230,32 @@ class Supervisor:
 
     # Starting and stopping
 
-    def _start(self, launch: Launch) -> None:
-        """Start a process, or report why it can never be; `Shortage` leaves no trace of it."""
+    def _start(self, launch: ProcessSpec) -> None:
+        """Start a process, or report why it can never be; `MachineExhausted` leaves no trace of it."""
         self._stir()
         if launch.home and (fault := make_home(launch.home)):
-            raise Shortage(f"the working directory cannot be made: {fault}")
+            raise MachineExhausted(f"the working directory cannot be made: {fault}")
         try:
             self._journal.begun(launch.id)
         except OSError as error:
-            raise Shortage(f"cannot write the supervisor's journal: {explained(error)}") from error
+            raise MachineExhausted(f"cannot write the supervisor's journal: {explained(error)}") from error
         try:
             held = self._spawn(launch)
         except (spawning.CannotStart, ValueError) as error:
             reason = str(error) if isinstance(error, spawning.CannotStart) else f"cannot start a process: {error}"
             self._tell(self._journal.over(launch.id, Ended(at=time.time(), error=reason)))
             return
-        except Shortage:
+        except MachineExhausted:
             self._journal.forgotten(launch.id)
             raise
         except OSError as error:
             self._journal.forgotten(launch.id)
-            raise Shortage(f"cannot start a process: {explained(error)}") from error
+            raise MachineExhausted(f"cannot start a process: {explained(error)}") from error
         self._held[held.id] = self._by_pid[held.pid] = held
         stat = proc.read_stat(held.pid)
         self._tell(self._journal.started(held.id, held.pid, time.time(), stat.birth if stat else 0))
 
-    def _spawn(self, launch: Launch) -> Held:
+    def _spawn(self, launch: ProcessSpec) -> Held:
         """Whatever can fail comes before the process begins; after that, it is there."""
         environment = launch.env | {proc.PROCESS_MARK: launch.id, proc.SUPERVISOR_MARK: self._mark}
         log = LogFile(launch.log, self._settings.log_limit_bytes, self._open_logs)
@@ -292,7 +292,7 @@ class Supervisor:
             self._loop.watch(failure, READABLE, lambda: self._on_begun(held))
         return held
 
-    def _share(self, held: Held, limits: Limits) -> None:
+    def _share(self, held: Held, limits: ProcessLimits) -> None:
         """Give a process that has run for a while its share of the CPU."""
         if held.ended is not None or self._held.get(held.id) is not held:
             return
