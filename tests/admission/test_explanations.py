@@ -91,7 +91,7 @@ def test_who_does_not_wait_has_no_reason(name: str) -> None:
             {"memory": 1},
             HEAD + "resource memory unavailable in ClusterQueue",
             False,
-            id="there is none at all",
+            id="none exist",
         ),
         pytest.param(
             [

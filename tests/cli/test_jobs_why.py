@@ -433,7 +433,7 @@ def test_a_job_that_is_held_is_held_and_that_is_all() -> None:
         "Job 3 (train) of ana is held; `fairway jobs release 3` queues it again.",
         "It asks for 1 cpu, with priority 0.",
     ]
-    assert headed("What would let it in", one, entry) == []
+    assert headed("What would admit it", one, entry) == []
 
 
 def test_a_job_that_was_just_released_does_not_say_that_it_is_held() -> None:

@@ -180,8 +180,8 @@ def test_a_state_directory_that_cannot_be_one_is_said_in_a_line(
         assert main(words) == 1
         last = capsys.readouterr().err.splitlines()[-1]
         assert last == (
-            f"error: {tmp_path}/file cannot be the state directory: it is not a directory; choose one that you may "
-            "write to with --state or $FAIRWAY_STATE"
+            f"error: {tmp_path}/file cannot be used as the state directory: it is not a directory; "
+            "choose a writable one with --state or $FAIRWAY_STATE"
         )
 
 

@@ -57,17 +57,17 @@ def test_yaml_means_what_the_api_takes_it_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        pytest.param("", "{}: there is no object in it", id="empty"),
-        pytest.param("---\n# nothing\n---\n", "{}: there is no object in it", id="only comments"),
-        pytest.param("hello", "{}: an object is needed, with apiVersion, kind and metadata; found a text", id="a text"),
+        pytest.param("", "{}: it contains no object", id="empty"),
+        pytest.param("---\n# nothing\n---\n", "{}: it contains no object", id="only comments"),
+        pytest.param("hello", "{}: expected an object with apiVersion, kind and metadata; found a text", id="a text"),
         pytest.param(
-            "- a\n- b", "{}: an object is needed, with apiVersion, kind and metadata; found a list", id="a list"
+            "- a\n- b", "{}: expected an object with apiVersion, kind and metadata; found a list", id="a list"
         ),
         pytest.param(
-            "kind: Pod\n", "{}: apiVersion is missing; every object begins with apiVersion and kind", id="no version"
+            "kind: Pod\n", "{}: apiVersion is missing; every object needs apiVersion and kind", id="no version"
         ),
         pytest.param(
-            "\n\napiVersion: v1\n", "{}:3: kind is missing; every object begins with apiVersion and kind", id="no kind"
+            "\n\napiVersion: v1\n", "{}:3: kind is missing; every object needs apiVersion and kind", id="no kind"
         ),
         pytest.param("apiVersion: v1\nkind: Pod\n", "{}: metadata.name is missing: the Pod needs a name", id="no name"),
         pytest.param(
@@ -97,7 +97,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     for place, want in (
         ("absent.yaml", "cannot be read: No such file or directory"),
         ("binary.yaml", "the text is not UTF-8"),
-        ("nothing", "there is no file with a name that ends in .yaml, .yml, .json"),
+        ("nothing", "it contains no file ending in .yaml, .yml, .json"),
     ):
         with pytest.raises(ManifestError, match=want):
             read([str(tmp_path / place)])

@@ -116,7 +116,7 @@ def test_what_is_refused_is_said_with_its_place_and_the_rest_is_done(fairway: He
     assert first.startswith(f"error: {file}: ConfigMap ")
     assert "Not_A_Name" in first
     assert second == f"error: {file}:9: the server has no kind 'Konfig'; did you mean configmaps?"
-    assert third.startswith(f"error: {file}:13: there is no ClusterQueue in v1 here; it is in kueue.x-k8s.io/")
+    assert third.startswith(f"error: {file}:13: v1 has no ClusterQueue; it is in kueue.x-k8s.io/")
 
 
 def test_fields_of_others_are_not_taken_without_being_told_to(server: Server, fairway: Here, tmp_path: Path) -> None:
@@ -175,12 +175,12 @@ def test_several_kinds_are_told_apart(fairway: Here) -> None:
     [
         (["get", "pots"], 1, "error: the server has no kind 'pots'; did you mean pods?"),
         (["get", "cm", "absent"], 1, 'error: configmaps "absent" not found'),
-        (["get", "cm/x", "y"], 2, "'y': after KIND/NAME all others are given so, too"),
-        (["get", "cm", "x", "-A"], 2, "an object with a name is in one namespace"),
+        (["get", "cm/x", "y"], 2, "'y': mixes KIND/NAME with KIND NAME; use one form"),
+        (["get", "cm", "x", "-A"], 2, "a name cannot be combined with --all-namespaces"),
         (["get", "cm", "a", "b", "-w"], 2, "--watch follows one kind, or one object, at a time"),
         (["delete"], 2, "say what to delete"),
         (["delete", "cm"], 2, "which configmaps? give names, --selector, or --all for all of them"),
-        (["delete", "cm", "x", "--all"], 2, "names do not go with --selector or --all"),
+        (["delete", "cm", "x", "--all"], 2, "names cannot be combined with --selector or --all"),
         (["delete", "cm", "absent"], 1, 'error: configmaps "absent" not found'),
         (["describe", "cm", "absent"], 1, 'error: configmaps "absent" not found'),
     ],
@@ -322,7 +322,7 @@ def test_kinds_and_categories() -> None:
     assert known.of("g/v1", "Thing") == old
     assert known.named("all") == [new, other]
     assert other.path("ignored", "n") == "/apis/h/v1/others/n"
-    with pytest.raises(NoSuchKindError, match="stands for several kinds"):
+    with pytest.raises(NoSuchKindError, match="matches several kinds"):
         known.one("all")
     with pytest.raises(NoSuchKindError, match=r"there are others, things$"):
         known.one("zebra")

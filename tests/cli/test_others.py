@@ -83,7 +83,7 @@ def test_a_second_server_must_say_its_part_and_take_no_gpus(
     other = OtherServer(7, "ana", "https://127.0.0.1:7437")
     refuse_second_server(settings, [])
     if refused:
-        with pytest.raises(OthersServerError, match="Ask ana to let you in"):
+        with pytest.raises(OthersServerError, match="Ask ana for access"):
             refuse_second_server(settings, [other])
     else:
         refuse_second_server(settings, [other])

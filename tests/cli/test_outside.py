@@ -35,8 +35,8 @@ def test_what_is_said_of_them() -> None:
     found = _outside([pod(f"p{number}") for number in range(7)], set())
 
     assert sentence(found) == (
-        "7 pods run outside every queue and take cpu 3.5, memory 7Gi, which no quota counts: "
+        "7 pods run outside every queue and take cpu 3.5, memory 7Gi, without quota: "
         "ns/p0, ns/p1, ns/p2, ns/p3, ns/p4 and 2 more"
     )
-    assert sentence([Outsider("ns", "p", {})]) == "1 pod runs outside every queue, which no quota counts: ns/p"
+    assert sentence([Outsider("ns", "p", {})]) == "1 pod runs outside every queue, without quota: ns/p"
     assert sentence([]) == ""

@@ -118,8 +118,8 @@ def test_what_is_too_large_is_refused_with_the_largest_first(tmp_path: Path) -> 
         pack(tmp_path, limit=10_000)
 
     assert str(refused.value) == (
-        f"{tmp_path} holds 12 kB, and at most 10 kB can be sent along; the largest in it: model (7.0 kB), "
-        "log (5.0 kB), code.py (1 B). Name in .skyignore what the task does not need, or run it in the "
+        f"{tmp_path} holds 12 kB, and the limit is 10 kB; the largest entries: model (7.0 kB), "
+        "log (5.0 kB), code.py (1 B). Exclude files with .skyignore, or run the task in the "
         "directory itself with --in-place"
     )
 
@@ -127,7 +127,7 @@ def test_what_is_too_large_is_refused_with_the_largest_first(tmp_path: Path) -> 
 def test_more_files_than_can_be_sent_are_refused_before_all_of_them_were_looked_at(tmp_path: Path) -> None:
     filled(tmp_path, {f"data/{number}": "" for number in range(20)})
 
-    with pytest.raises(PackingError, match=r"holds more than 5 files.*\.skyignore.*--in-place"):
+    with pytest.raises(PackingError, match=r"has more than 5 files.*\.skyignore.*--in-place"):
         pack(tmp_path, limit_files=5)
 
 
@@ -139,7 +139,7 @@ def test_something_large_is_announced_before_it_is_packed(tmp_path: Path) -> Non
     with pack(tmp_path, notice=told.append):
         pass
 
-    assert told == [f"{tmp_path} holds 105 MB in 3 files; the largest in it: data (105 MB), code.py (1 B)"]
+    assert told == [f"{tmp_path} holds 105 MB in 3 files; the largest entries: data (105 MB), code.py (1 B)"]
 
 
 def test_how_far_it_is_can_be_followed(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_file_that_goes_away_meanwhile_is_told_of(tmp_path: Path) -> None:
         if files == 1:
             (tmp_path / "b").unlink()
 
-    with pytest.raises(PackingError, match="b went away while it was packed; launch again"):
+    with pytest.raises(PackingError, match="b was deleted while it was packed; launch again"):
         pack(tmp_path, progress=remove)
 
 

@@ -73,7 +73,7 @@ def test_what_cannot_be_used_is_said_with_the_way_out(tmp_path: Path, text: str,
         settings_as_before(kept(tmp_path, text), {})
 
     assert want in str(refusal.value)
-    assert "start the server with `fairway up` and the options that it should have" in str(refusal.value)
+    assert "start the server with `fairway up` and new options" in str(refusal.value)
 
 
 @pytest.mark.parametrize("port", ["many", "-1", "70000"])

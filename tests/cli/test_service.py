@@ -63,7 +63,7 @@ def test_a_directory_of_systemd_means_that_it_runs(tmp_path: Path) -> None:
 
 
 def test_who_runs_it_is_for_a_service_of_the_machine(fairway: CommandLine) -> None:
-    assert "--run-as belongs to --system" in fairway.refused("service", "install", "--run-as", "ana")
+    assert "--run-as needs --system" in fairway.refused("service", "install", "--run-as", "ana")
 
 
 def test_the_server_says_when_it_is_ready(tmp_path: Path) -> None:

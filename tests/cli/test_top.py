@@ -256,7 +256,7 @@ def test_a_server_that_ends_is_told_of_and_found_again(tmp_path: Path) -> None:
     with Server(tmp_path / "state") as server, live(server.state) as screen:
         screen.until("\x1b[?1049h", "no jobs")
         server.stop()
-        screen.until("the server does not answer; what is shown is old")
+        screen.until("the server does not answer; this is the last known state")
         server.start(port=int(server.url.rpartition(":")[2]))
         _make(server, "after-the-restart")
         screen.until("after-the-restart")

@@ -47,8 +47,8 @@ def ensure(settings: Settings) -> tuple[int, str]:
             return pid, url
     except OSError as error:
         raise StateError(
-            f"{settings.state} cannot be the state directory: {said_of(settings.state, error)}; choose one that you "
-            "may write to with --state or $FAIRWAY_STATE"
+            f"{settings.state} cannot be used as the state directory: {said_of(settings.state, error)}; "
+            "choose a writable one with --state or $FAIRWAY_STATE"
         ) from None
 
 
@@ -153,4 +153,4 @@ def _last_words(log: Path, already: int) -> str:
     with log.open("rb") as file:
         file.seek(already)
         lines = file.read().decode(errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("error: ") if lines else f"it ended without a word; see {log}"
+    return lines[-1].removeprefix("error: ") if lines else f"it ended without an error message; see {log}"

@@ -5,8 +5,8 @@ Nothing is imported here, so that help is instant.
 
 COMMANDS = {
     "Jobs": {
-        "launch": ("fairway.cli.launch", "Run a task once; it is not run again after a preemption."),
-        "jobs": ("fairway.cli.jobs", "Managed jobs, run again after a preemption: launch, queue, why, cancel ..."),
+        "launch": ("fairway.cli.launch", "Run a task once, without a restart after a preemption."),
+        "jobs": ("fairway.cli.jobs", "Managed jobs, restarted after a preemption: launch, queue, why, cancel ..."),
         "status": ("fairway.cli.status", "Show launched tasks."),
         "logs": ("fairway.cli.jobs.logs", "Print and follow the log of a job or a pod."),
         "down": ("fairway.cli.down", "Stop launched tasks and delete them."),
@@ -19,18 +19,18 @@ COMMANDS = {
     "Objects (with or without kubectl)": {
         "apply": ("fairway.cli.apply", "Create or change objects from a file."),
         "get": ("fairway.cli.get", "List objects of any kind."),
-        "describe": ("fairway.cli.describe", "Show all about one object, with its events."),
+        "describe": ("fairway.cli.describe", "Show all fields of an object, and its events."),
         "delete": ("fairway.cli.delete", "Delete objects."),
     },
     "Server": {
         "up": ("fairway.cli.up", "Start the server in the background, if it is not running."),
         "serve": ("fairway.cli.serve", "Run the server in the foreground."),
         "shutdown": ("fairway.cli.shutdown", "Stop the server."),
-        "service": ("fairway.cli.service", "The server as a service of systemd, started with the machine."),
-        "doctor": ("fairway.cli.doctor", "Find problems, and say how to solve them."),
-        "users": ("fairway.cli.users", "Add, list and remove users; make tokens."),
-        "backup": ("fairway.cli.backup", "Copy everything a server needs to a file, and check the copy."),
-        "restore": ("fairway.cli.restore", "Put a backup back."),
+        "service": ("fairway.cli.service", "Run the server as a systemd service, started at boot."),
+        "doctor": ("fairway.cli.doctor", "Find problems, and print how to fix them."),
+        "users": ("fairway.cli.users", "Add, list and remove users; create tokens."),
+        "backup": ("fairway.cli.backup", "Write a backup of the server to a file, and verify it."),
+        "restore": ("fairway.cli.restore", "Restore a backup."),
         "completion": ("fairway.cli.completion", "Print the shell completion script."),
         "version": ("fairway.cli.version", "Print the version."),
     },
@@ -48,10 +48,10 @@ Usage: fairway [OPTIONS] COMMAND [ARGS]...
   Fairway queues, prioritises, preempts and recovers jobs for many teams.
 
   Start here:
-    fairway jobs launch 'echo hello'           run something; the server starts by itself
-    fairway jobs launch train.yaml             a task file, as SkyPilot's
-    fairway queue                              what runs, what waits, and why
-    fairway why 1                              all about one job
+    fairway jobs launch 'echo hello'           run a command; starts the server
+    fairway jobs launch train.yaml             run a task file in SkyPilot's format
+    fairway queue                              list running and waiting jobs
+    fairway why 1                              explain one job
     export KUBECONFIG=~/.fairway/kubeconfig    use kubectl with it
 """
 

@@ -112,7 +112,7 @@ def elsewhere(session: Session, choice: JobSelection) -> str:
     if not number:
         return ""
     return (
-        f"{number} of your jobs in other namespaces {'is' if number == 1 else 'are'} left alone ({spaces}); "
+        f"{number} of your jobs in other namespaces {'is' if number == 1 else 'are'} not affected ({spaces}); "
         f"-A includes {'it' if number == 1 else 'them'}."
     )
 
@@ -162,7 +162,7 @@ def missing(session: Session, kind: str, plural: str, name: str) -> Iterator[str
     except (Forbidden, NotFound):
         return
     if name not in there:
-        listed = f"; there {'is' if len(there) == 1 else 'are'} {', '.join(there[:_MOST_NAMED] or ['none at all'])}"
+        listed = f"; there {'is' if len(there) == 1 else 'are'} {', '.join(there[:_MOST_NAMED] or ['none'])}"
         more = " and others" if len(there) > _MOST_NAMED else ""
         yield f"there is no {kind} {name!r}, and the job waits until there is{listed}{more}"
 

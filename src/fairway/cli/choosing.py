@@ -82,9 +82,7 @@ def resolve_jobs(session: "Session", words: Sequence[str]) -> list[Manifest]:
         found.update(((job["metadata"]["namespace"], job["metadata"]["name"]), job) for job in meant)
     if unknown:
         where = "" if session.all_namespaces else f" in namespace {session.namespace}"
-        raise NoSuchJobError(
-            f"there is no job {_listed(unknown)}{where}; `fairway jobs queue -a` lists the jobs that there are"
-        )
+        raise NoSuchJobError(f"there is no job {_listed(unknown)}{where}; `fairway jobs queue -a` lists all jobs")
     return list(found.values())
 
 

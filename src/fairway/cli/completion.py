@@ -25,7 +25,7 @@ def completion(*, shell: str) -> None:
     """Print the shell completion script for commands, options and the names of jobs.
 
     \b
-    Put one of these into the shell's own file:
+    Add one of these lines to the startup file of your shell:
       eval "$(fairway completion bash)"     ~/.bashrc
       eval "$(fairway completion zsh)"      ~/.zshrc
       fairway completion fish | source      ~/.config/fish/config.fish
@@ -36,7 +36,7 @@ def completion(*, shell: str) -> None:
 
     kind = get_completion_class(shell)
     if kind is None:
-        raise click.ClickException(f"nothing is known about completion in {shell}")
+        raise click.ClickException(f"completion is not supported for {shell}")
     # Not the class's own `source`: that of bash starts a bash to ask for its version.
     click.echo(f"# {_HOW[shell]}\n{ShellComplete.source(kind(fairway, {}, 'fairway', _VARIABLE))}")
 

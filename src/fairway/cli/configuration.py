@@ -52,9 +52,9 @@ def _of_user(path: Path, state: Path) -> "Config":
     try:
         found = config.parse(text_of(path), str(path))
     except TaskError as error:
-        error.message += f" (this file is read because {own} is not there; make that one, and this is left alone)"
+        error.message += f" (this file is read because {own} does not exist; create that file to ignore this one)"
         raise
-    return config.merge([found, Config(warnings=(f"{SKYPILOT_CONFIG} is read, as {own} is not there",))])
+    return config.merge([found, Config(warnings=(f"reading {SKYPILOT_CONFIG}, because {own} does not exist",))])
 
 
 def text_of(path: Path) -> bytes:
@@ -74,7 +74,8 @@ def _named(setting: str) -> "Config":
     path = Path(setting).expanduser()
     if not path.is_file():
         raise TaskError(
-            f"{setting!r} is no file; give one, or key=value such as kubernetes.provision_timeout=600", field="--config"
+            f"{setting!r} is not a file; give a file, or key=value such as kubernetes.provision_timeout=600",
+            field="--config",
         )
     return config.parse(text_of(path), setting)
 

@@ -30,7 +30,7 @@ _POLICIES: Final = {"background": "Background", "foreground": "Foreground", "orp
 @yes_option
 @click.option("--ignore-not-found", is_flag=True, help="Missing objects are no error.")
 @click.option(
-    "--grace-period", type=click.IntRange(min=0), metavar="SECONDS", help="How long processes may take to end."
+    "--grace-period", type=click.IntRange(min=0), metavar="SECONDS", help="Time for processes to end after SIGTERM."
 )
 @click.option(
     "--cascade",
@@ -137,9 +137,9 @@ def _of_words(
     found: list[tuple[Resource, str | None, str]] = []
     for resource, names in targets_of(resources, words):
         if names and (selector or everything):
-            raise click.UsageError("names do not go with --selector or --all: give one or the other")
+            raise click.UsageError("names cannot be combined with --selector or --all")
         if names and session.all_namespaces:
-            raise click.UsageError("a name is one in a namespace: give --namespace, not --all-namespaces")
+            raise click.UsageError("a name cannot be combined with --all-namespaces: give --namespace")
         if names:
             found += [(resource, session.namespace, name) for name in names]
             continue

@@ -14,10 +14,10 @@ from fairway.cli.tables import as_json
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME|ID]...", shell_complete=job_names)
-@click.option("--all", "-a", "everything", is_flag=True, help="All my launches, ended ones included.")
+@click.option("--all", "-a", "everything", is_flag=True, help="All my launches, including ended ones.")
 @click.option("--all-users", "-u", is_flag=True, help="With -a: launches of all users.")
 @yes_option
-@click.option("--async", "asynchronous", is_flag=True, help="Return at once; do not wait until they are gone.")
+@click.option("--async", "asynchronous", is_flag=True, help="Return at once; do not wait until they are deleted.")
 @output_option
 @session_options
 def down(
@@ -32,7 +32,7 @@ def down(
 ) -> None:
     """Stop launched tasks and delete them, with their logs.
 
-    Names may be patterns such as 'dev-*'. A managed job can be named as well; to stop one and keep its logs, use
+    Names may be patterns such as 'dev-*'. Managed jobs are accepted, too; to stop one and keep its logs, use
     `fairway jobs cancel`.
 
     \b

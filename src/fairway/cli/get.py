@@ -64,7 +64,7 @@ def get(
     with open_session(**where) as session:
         asked = targets_of(discover(session.rest), words)
         if session.all_namespaces and any(names for _, names in asked):
-            raise click.UsageError("an object with a name is in one namespace: give --namespace, not --all-namespaces")
+            raise click.UsageError("a name cannot be combined with --all-namespaces: give --namespace")
         query = {"labelSelector": selector, "fieldSelector": field_selector}
         if watching:
             if len(asked) > 1 or len(asked[0][1]) > 1:
@@ -86,12 +86,12 @@ def targets_of(resources: "APIResources", words: Sequence[str]) -> "list[tuple[R
         for word in words:
             kind, slash, name = word.partition("/")
             if not slash or not name:
-                raise click.UsageError(f"{word!r}: after KIND/NAME all others are given so, too")
+                raise click.UsageError(f"{word!r}: mixes KIND/NAME with KIND NAME; use one form")
             found.setdefault(resources.one(kind), []).append(name)
         return list(found.items())
     kinds = [resource for word in words[0].split(",") if word for resource in resources.named(word)]
     if not kinds:
-        raise click.UsageError("name a kind, such as pods; `fairway get --help` shows how")
+        raise click.UsageError("give a kind, such as pods; `fairway get --help` has examples")
     return [(kind, list(words[1:])) for kind in dict.fromkeys(kinds)]
 
 

@@ -41,12 +41,12 @@ def _directory_to_copy(here: Path, home: Path) -> str:
         if not any(entries):
             return ""
     if home.is_relative_to(here):
-        why = "it is your home directory" if here == home else "your home directory is in it"
+        why = "it is your home directory" if here == home else "it contains your home directory"
     elif here.stat().st_mode & stat.S_ISVTX:
-        why = "everybody's files are in it"
+        why = "it is writable by all users"
     else:
         return "."
-    tell(f"{here} is not copied, for {why}: the command runs in an empty directory. See --workdir and {_FLAG}.")
+    tell(f"{here} is not copied, because {why}: the command runs in an empty directory. See --workdir and {_FLAG}.")
     return ""
 
 
@@ -99,9 +99,9 @@ def in_place(parsed: "ParsedFile", state: Path, *, own: bool) -> "ParsedFile":
     from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
 
     if not own:
-        raise TaskError("runs in a directory of this machine, and the server is another's; leave it out", field=_FLAG)
+        raise TaskError("needs the server of this machine, and another one is selected; remove it", field=_FLAG)
     if state.exists() and state.stat().st_uid != os.geteuid():
-        raise TaskError(f"the server of {state} runs as another user; leave it out, and a copy is used", field=_FLAG)
+        raise TaskError(f"the server of {state} runs as another user; remove it to use a copy", field=_FLAG)
     return structs.replace(parsed, tasks=tuple(map(_in_place, parsed.tasks)))
 
 
@@ -112,11 +112,11 @@ def _in_place(one: "ParsedTask") -> "ParsedTask":
     from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
 
     if any(candidate.infra for candidate in one.task.candidates):
-        raise TaskError("runs in a directory of this machine, and infra names another; leave one out", field=_FLAG)
+        raise TaskError("needs this machine, and infra names another; remove one of them", field=_FLAG)
     directory = Path.cwd()
     for mount in one.mounts:
         if mount.path != ".":
-            raise mount.where.error(f"file_mounts would be written into your directory; leave out {_FLAG}, or them")
+            raise mount.where.error(f"file_mounts would be written into your directory; remove {_FLAG} or file_mounts")
         directory /= Path(mount.source).expanduser()
     place = {"spec": {"containers": [{"name": RUN, "workingDir": str(directory.resolve())}]}}
     return structs.replace(

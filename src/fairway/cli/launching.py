@@ -150,7 +150,10 @@ def _task_options() -> "list[Callable[[Command], Command]]":
             "--in-place", is_flag=True, help="Run in the directory itself instead of a copy; this machine only."
         ),
         click.option(
-            "--max-duration", default="", metavar="TIME", help="Time limit for each attempt: 90s, 30m, 12h, 2d."
+            "--max-duration",
+            default="",
+            metavar="TIME",
+            help="Time limit for all attempts together: 90s, 30m, 12h, 2d.",
         ),
         click.option(
             "--job-recovery",
@@ -324,12 +327,12 @@ def create(session: Session, launch: "Launch", *, replacing: Sequence[Manifest] 
         made += session.rest.transact(session.namespace, part, _on_retry)
     jobs = made[before:]
     if None in jobs:
-        raise JobsGone("the jobs were submitted, and some have been deleted since; `fairway queue -a` lists the others")
+        raise JobsGone("the jobs were submitted, but some have been deleted since; `fairway queue -a` lists the others")
     return jobs
 
 
 def _on_retry() -> None:
-    tell("The answer of the server was lost; asking again ...")
+    tell("The response of the server was lost; retrying ...")
 
 
 def _unique() -> str:
@@ -431,11 +434,11 @@ def _follow(session: Session, job: Manifest, words_after: Callable[[str], str]) 
     try:
         ended = follow(session, job)
     except KeyboardInterrupt:
-        tell(f"\nJob {title(job)} goes on.\n{words_after(str(id_of(job)))}")
+        tell(f"\nJob {title(job)} keeps running.\n{words_after(str(id_of(job)))}")
         return 130
     tell(ending(ended))
     if left_files(session, ended):
-        tell(f"Files it left: `fairway jobs files {id_of(ended)}`, `fairway jobs download {id_of(ended)}`")
+        tell(f"Files: `fairway jobs files {id_of(ended)}`, `fairway jobs download {id_of(ended)}`")
     return 0 if phase_of(ended) == "SUCCEEDED" else 1
 
 
@@ -450,4 +453,4 @@ def _show_dry_run(wanted: LaunchRequest, jobs: Sequence[Manifest], output: str) 
         which = f"Task {number}" if len(tasks) > 1 else "It"
         click.echo(f"{which} asks for {nodes} {'node' if nodes == 1 else 'nodes'}" + (f": {asks}" if asks else ""))
     what = f"{len(jobs)} jobs" if len(jobs) > 1 else "job"
-    click.echo(f"Nothing was sent; without --dryrun this would launch {what} {wanted.name}.")
+    click.echo(f"Nothing was submitted; without --dryrun this would launch {what} {wanted.name}.")

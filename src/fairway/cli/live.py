@@ -143,7 +143,7 @@ class Picture:
                 if self._stopped.is_set():
                     return
                 lost = isinstance(error, Unreachable | OSError)
-                self._lost = "the server does not answer; what is shown is old" if lost else str(error)
+                self._lost = "the server does not answer; this is the last known state" if lost else str(error)
                 self._changed()
                 self._stopped.wait(_BEFORE_TRYING_AGAIN)
 

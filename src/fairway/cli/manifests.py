@@ -43,7 +43,7 @@ def _of_place(place: str) -> Iterator[ManifestDocument]:
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES and file.is_file())
         if not files:
-            raise ManifestError(f"{place}: there is no file with a name that ends in {', '.join(_SUFFIXES)}")
+            raise ManifestError(f"{place}: it contains no file ending in {', '.join(_SUFFIXES)}")
         for file in files:
             yield from documents(_bytes(file), str(file))
     else:
@@ -66,21 +66,19 @@ def documents(data: bytes, file: str) -> Iterator[ManifestDocument]:
         count += 1
         yield from _objects(value, f"{file}:{line}" if line > 1 else file)
     if not count:
-        raise ManifestError(f"{file}: there is no object in it")
+        raise ManifestError(f"{file}: it contains no object")
 
 
 def _objects(value: Any, where: str) -> Iterator[ManifestDocument]:
     if not isinstance(value, dict):
-        raise ManifestError(
-            f"{where}: an object is needed, with apiVersion, kind and metadata; found {_kind_of(value)}"
-        )
+        raise ManifestError(f"{where}: expected an object with apiVersion, kind and metadata; found {_kind_of(value)}")
     if str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
         for number, item in enumerate(value["items"], start=1):
             yield from _objects(item, f"{where}: item {number}")
         return
     for field in ("apiVersion", "kind"):
         if not isinstance(value.get(field), str) or not value[field]:
-            raise ManifestError(f"{where}: {field} is missing; every object begins with apiVersion and kind")
+            raise ManifestError(f"{where}: {field} is missing; every object needs apiVersion and kind")
     metadata = value.get("metadata")
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
         raise ManifestError(f"{where}: metadata.name is missing: the {value['kind']} needs a name")
@@ -88,7 +86,7 @@ def _objects(value: Any, where: str) -> Iterator[ManifestDocument]:
 
 
 def _kind_of(value: Any) -> str:
-    names = {str: "a text", list: "a list", bool: "a truth value", int: "a number", float: "a number"}
+    names = {str: "a text", list: "a list", bool: "a boolean", int: "a number", float: "a number"}
     return names.get(type(value), type(value).__name__)
 
 

@@ -65,9 +65,9 @@ def advice(found: Sequence[OtherServer]) -> str:
     listed = f"{found[0]} runs here" if len(found) == 1 else f"{found[0]} and {len(found) - 1} more run here"
     me, owner = _name(os.geteuid()), found[0].user
     return (
-        f"this machine is shared: {listed}, and a second one would give the same GPUs and CPUs away twice. "
-        f"Ask {owner} to let you in: `fairway users add {me} --team TEAM -o kubeconfig > {me}.kubeconfig`, and then "
-        f"`export FAIRWAY_KUBECONFIG={me}.kubeconfig`. For one of your own beside it: `fairway up --cpus N --gpus 0`"
+        f"this machine is shared: {listed}, and a second one would assign the same GPUs and CPUs twice. "
+        f"Ask {owner} for access: `fairway users add {me} --team TEAM -o kubeconfig > {me}.kubeconfig`, and then "
+        f"`export FAIRWAY_KUBECONFIG={me}.kubeconfig`. For a second server: `fairway up --cpus N --gpus 0`"
     )
 
 

@@ -68,4 +68,4 @@ def sentence(found: Sequence[Outsider]) -> str:
     names = ", ".join(f"{one.namespace}/{one.name}" for one in found[:_MOST_NAMED])
     more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
     runs, take = ("1 pod runs", "takes") if len(found) == 1 else (f"{len(found)} pods run", "take")
-    return f"{runs} outside every queue{f' and {take} {takes}' if takes else ''}, which no quota counts: {names}{more}"
+    return f"{runs} outside every queue{f' and {take} {takes}' if takes else ''}, without quota: {names}{more}"

@@ -33,7 +33,7 @@ _COMPRESSION: Final = 1
 """Archives are kept a while and travel rarely far: quick is better than small."""
 
 _SHOWN: Final = 5
-_WAY_OUT: Final = "Name in .skyignore what the task does not need, or run it in the directory itself with --in-place"
+_WAY_OUT: Final = "Exclude files with .skyignore, or run the task in the directory itself with --in-place"
 _MODES: Final = 0o777
 
 Progress = Callable[[int, int], None]
@@ -145,27 +145,27 @@ def _write(tar: tarfile.TarFile, entries: list[ArchiveEntry], progress: Progress
                     tar.addfile(info, content)
                 size += info.size
         except FileNotFoundError:
-            raise PackingError(f"{entry.source} went away while it was packed; launch again") from None
+            raise PackingError(f"{entry.source} was deleted while it was packed; launch again") from None
         except OSError as error:
             why = error.strerror or "it changed while it was packed"
-            raise PackingError(
-                f"{entry.source} cannot be packed: {why}; name it in .skyignore to leave it out"
-            ) from None
+            raise PackingError(f"{entry.source} cannot be packed: {why}; exclude it with .skyignore") from None
         progress(number, size)
 
 
 def _cannot(path: Path | str, why: str) -> PackingError:
-    return PackingError(f"{path} cannot be packed: {why}; name it in .skyignore to leave it out")
+    return PackingError(f"{path} cannot be packed: {why}; exclude it with .skyignore")
 
 
 def _check_size(source: Path, entries: list[ArchiveEntry], limit: int, notice: Callable[[str], None]) -> None:
     total = sum(_bytes(entry) for entry in entries)
     if total <= limit:
         if total >= LARGE_BYTES or len(entries) >= LARGE_FILES:
-            notice(f"{source} holds {size_text(total)} in {len(entries)} files; the largest in it: {_largest(entries)}")
+            notice(
+                f"{source} holds {size_text(total)} in {len(entries)} files; the largest entries: {_largest(entries)}"
+            )
         return
     raise PackingError(
-        f"{source} holds {size_text(total)}, and at most {size_text(limit)} can be sent along; the largest in it: "
+        f"{source} holds {size_text(total)}, and the limit is {size_text(limit)}; the largest entries: "
         f"{_largest(entries)}. {_WAY_OUT}"
     )
 
@@ -198,7 +198,7 @@ def _in_directory(root: Path, limit: int) -> tuple[list[ArchiveEntry], list[str]
     skipped: list[str] = []
     for number, entry in enumerate(_walk(root, "", _Ignoring.at(root)), 1):
         if number > limit:
-            raise PackingError(f"{root} holds more than {limit} files, which is the most that can be sent. {_WAY_OUT}")
+            raise PackingError(f"{root} has more than {limit} files, the limit. {_WAY_OUT}")
         if stat.S_IFMT(entry.status.st_mode) in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
             entries.append(entry)
         else:
@@ -221,9 +221,7 @@ def _walk(folder: Path, within: str, ignoring: "_Ignoring") -> Iterator[ArchiveE
                 yield from _walk(Path(one.path), f"{path}/", ignoring.below(Path(one.path), f"{path}/"))
     except OSError as error:
         where = error.filename or folder
-        raise PackingError(
-            f"{where} cannot be packed: {error.strerror}; name it in .skyignore to leave it out"
-        ) from None
+        raise PackingError(f"{where} cannot be packed: {error.strerror}; exclude it with .skyignore") from None
 
 
 class _Ignoring(NamedTuple):

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[CLUSTERQUEUE]...", shell_complete=cluster_queue_names)
-@click.option("--verbose", "-v", is_flag=True, help="LocalQueues as well.")
+@click.option("--verbose", "-v", is_flag=True, help="Include LocalQueues.")
 @output_option
 @session_options
 def queues(*, names: tuple[str, ...], verbose: bool, output: str, **where: Any) -> None:
     """Show quota, usage, borrowing and pending jobs of all queues.
 
-    A line for each resource in each flavor of each ClusterQueue. What is borrowed from others of the cohort stands
-    beyond the quota, in another shade. Below are the cohorts with what their queues have together, queues that admit
-    nothing, with the reason, and what runs outside every queue.
+    Prints a line for each resource in each flavor of each ClusterQueue. Borrowed amounts are drawn beyond the quota, in
+    another shade. Below are the cohorts with the sums of their queues, queues that admit nothing, with the reason, and
+    pods that run outside every queue.
 
     \b
     Examples:
@@ -82,7 +82,7 @@ def _named(found: "list[ClusterQueueUsage]", names: tuple[str, ...]) -> "list[Cl
     known = {queue.name for queue in found}
     for name in names:
         if name not in known:
-            there = f"there are {', '.join(sorted(known))}" if known else "there is none at all"
+            there = f"there are {', '.join(sorted(known))}" if known else "none exist"
             raise click.UsageError(f"there is no ClusterQueue {name!r}; {there}")
     return [queue for queue in found if queue.name in names]
 
@@ -99,7 +99,7 @@ def as_text(
     from fairway.cli.outside import sentence  # noqa: PLC0415
 
     if not found:
-        return "No ClusterQueues. `fairway apply -f FILE` makes some; the README shows what to write."
+        return "No ClusterQueues. Create one with `fairway apply -f FILE`; docs/use/from-kueue.md has an example."
     parts = [quotas.as_table(found, on)]
     if shared:
         parts.append(quotas.cohort_table(shared, on))

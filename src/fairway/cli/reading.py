@@ -31,7 +31,7 @@ def reading_options(command: Command) -> Command:
             help="Follow the log until the job has ended, through all its attempts.",
         ),
         click.option(
-            "--attempt", metavar="N|all", help="Only this attempt, or all.  [default: the latest, then the next]"
+            "--attempt", metavar="N|all", help="Only this attempt, or all.  [default: the latest and those that follow]"
         ),
         click.option("--task", metavar="N|NAME", help="Only this task of a pipeline; the first is 0.  [default: all]"),
         click.option(
@@ -40,8 +40,8 @@ def reading_options(command: Command) -> Command:
         click.option(
             "--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines of each node; 0 for all."
         ),
-        click.option("--timestamps", is_flag=True, help="Begin every line with the time when it was written."),
-        click.option("--container", "-c", default="", metavar="NAME", help="With a pod: this container of it."),
+        click.option("--timestamps", is_flag=True, help="Prefix every line with its time."),
+        click.option("--container", "-c", default="", metavar="NAME", help="Container of the pod."),
         session_options,
     ]
     for option in reversed(options):
@@ -76,7 +76,7 @@ def read(
     try:
         follow(session, job, shown, done=set(parts_of(job)) - set(wanted))
     except KeyboardInterrupt:
-        tell(f"\nJob {title(job)} goes on; `fairway jobs cancel {id_of(job)}` stops it.")
+        tell(f"\nJob {title(job)} keeps running; `fairway jobs cancel {id_of(job)}` stops it.")
         raise
 
 
@@ -92,7 +92,7 @@ def choose_parts(job: Manifest, attempt: str | None, task: str | None) -> list[T
 def _nothing_yet(job: Manifest, task: int | None) -> str:
     what = f"Job {title(job)}" if task is None else f"Task {task} of job {title(job)}"
     if has_ended(job):
-        return f"{what} never started; `fairway jobs why {id_of(job)}` explains why."
+        return f"{what} did not start; `fairway jobs why {id_of(job)}` explains why."
     return f"{what} has not started yet; `fairway jobs why {id_of(job)}` explains why it waits."
 
 

@@ -126,6 +126,6 @@ def _absolute(path: Path | None) -> str | None:
 
 def _unusable(path: Path, why: str) -> SettingsError:
     return SettingsError(
-        f"{path}, the options of the last `fairway up`, cannot be used: {why}; start the server with `fairway up` and "
-        "the options that it should have"
+        f"{path}, the options of the last `fairway up`, cannot be used: {why}; start the server with "
+        "`fairway up` and new options"
     )

@@ -82,7 +82,7 @@ class APIResources:
         """The kind that a word names; a category will not do."""
         found = self.named(word)
         if len(found) > 1:
-            raise NoSuchKindError(f"{word!r} stands for several kinds; name one: {', '.join(r.plural for r in found)}")
+            raise NoSuchKindError(f"{word!r} matches several kinds; use one of: {', '.join(r.plural for r in found)}")
         return found[0]
 
     def of(self, api_version: str, kind: str) -> Resource:
@@ -92,7 +92,7 @@ class APIResources:
                 return one
         elsewhere = sorted({one.api_version for one in self._found if one.kind == kind})
         if elsewhere:
-            raise NoSuchKindError(f"there is no {kind} in {api_version} here; it is in {' and '.join(elsewhere)}")
+            raise NoSuchKindError(f"{api_version} has no {kind}; it is in {' and '.join(elsewhere)}")
         raise NoSuchKindError(self._unknown(kind))
 
     def _unknown(self, word: str) -> str:

@@ -97,19 +97,19 @@ def _upload(session: Session, name: str, archive: "Archive") -> None:
         except AnswerLost:  # sending the same content again changes nothing
             if not tries_left:
                 raise
-            tell(f"The connection broke while uploading {name}; trying again ...")
+            tell(f"The connection broke while uploading {name}; retrying ...")
             archive.file.seek(start)
         else:
             return
 
 
 def _tell_large(what: str) -> None:
-    tell(f"Copying {what}. .skyignore leaves out what the task does not need; --in-place copies nothing.")
+    tell(f"Copying {what}. Exclude files with .skyignore, or use --in-place.")
 
 
 def _tell_skipped(source: str, skipped: Sequence[str]) -> None:
     more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
-    tell(f"Left out of {source}: {', '.join(skipped[:_SHOWN])}{more} (sockets, pipes and devices cannot be sent).")
+    tell(f"Skipped in {source}: {', '.join(skipped[:_SHOWN])}{more} (sockets, pipes and devices are not uploaded).")
 
 
 class _Read:

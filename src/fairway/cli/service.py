@@ -10,15 +10,15 @@ from fairway.cli.options import serving_options
 from fairway.cli.session import output_option, tell
 
 _system_option = click.option(
-    "--system", is_flag=True, help="A service of the machine (needs root).  [default: of this user]"
+    "--system", is_flag=True, help="Install a service of the machine (needs root).  [default: of this user]"
 )
 
 
 @click.group()
 def service() -> None:
-    """The server as a service of systemd: it starts with the machine, and again after a crash.
+    """Run the server as a systemd service: it starts at boot, and restarts after a crash.
 
-    Jobs go on while the service is stopped or restarted, as after `fairway shutdown`.
+    Jobs keep running while the service is stopped or restarted, as after `fairway shutdown`.
 
     \b
     Examples:
@@ -29,15 +29,15 @@ def service() -> None:
 @service.command()
 @serving_options
 @_system_option
-@click.option("--run-as", metavar="USER", help="With --system: the user that the server and its jobs run as.")
-@click.option("--print", "printed", is_flag=True, help="Print the unit, and change nothing.")
+@click.option("--run-as", metavar="USER", help="With --system: user of the server and its jobs.")
+@click.option("--print", "printed", is_flag=True, help="Print the unit; change nothing.")
 @click.pass_context
 def install(ctx: click.Context, /, *, system: bool, run_as: str | None, printed: bool, **options: Any) -> None:
-    """Write the unit, start the service now and with the machine.
+    """Write the unit, start the service, and enable it at boot.
 
-    The options are those of `fairway up`; what earlier calls of `up` said and this one does not is kept. A unit that is
-    there is replaced, and the service restarted. A service of a user runs while they are logged in, unless
-    `loginctl enable-linger` lets it run always.
+    The options are those of `fairway up`; options not given keep their saved values. An existing unit is replaced, and
+    the service restarted. A service of a user runs while the user is logged in; `loginctl enable-linger` makes it run
+    always.
 
     \b
     Examples:
@@ -52,7 +52,7 @@ def install(ctx: click.Context, /, *, system: bool, run_as: str | None, printed:
         if name != "state" and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
     if run_as and not system:
-        raise click.UsageError("--run-as belongs to --system: a service of a user runs as that user")
+        raise click.UsageError("--run-as needs --system: a service of a user runs as that user")
     unit = units.Unit(system)
     settings, kept = remembering.settings_with(options["state"].absolute(), given)
     text = unit.text(serving_arguments(settings), run_as)
@@ -63,17 +63,17 @@ def install(ctx: click.Context, /, *, system: bool, run_as: str | None, printed:
     if system and os.geteuid() != 0:
         raise click.UsageError("--system needs root: `sudo fairway service install --system --run-as USER`")
     if is_running(settings.state) and not unit.path.is_file():
-        raise click.UsageError(f"a server runs on {settings.state} already; end it first: fairway shutdown")
+        raise click.UsageError(f"a server already runs on {settings.state}; stop it first: fairway shutdown")
     unit.path.parent.mkdir(parents=True, exist_ok=True)
     unit.path.write_text(text)
     units.must(unit, "daemon-reload")
     units.must(unit, "enable", units.NAME)
     units.must(unit, "restart", units.NAME)
-    click.echo(f"Installed {unit.path}; the server runs, and starts with the machine.")
+    click.echo(f"Installed {unit.path}; the server runs, and starts at boot.")
     if kept.words:
         tell(f"Saved options used: {kept.words}.")
     if not system:
-        tell("To let it run while you are not logged in: loginctl enable-linger")
+        tell("To run it while you are not logged in: loginctl enable-linger")
 
 
 @service.command()
@@ -90,18 +90,18 @@ def uninstall(*, system: bool) -> None:
     units.check_systemd()
     unit = units.Unit(system)
     if not unit.path.is_file():
-        raise click.ClickException(f"{unit.path} is not there: no service is installed")
+        raise click.ClickException(f"{unit.path} does not exist: no service is installed")
     units.must(unit, "disable", "--now", units.NAME)
     unit.path.unlink()
     units.must(unit, "daemon-reload")
-    click.echo(f"Removed {unit.path}. Jobs that run go on; `fairway shutdown --jobs` ends them.")
+    click.echo(f"Removed {unit.path}. Running jobs are not stopped; `fairway shutdown --jobs` stops them.")
 
 
 @service.command()
 @output_option
 @_system_option
 def status(*, output: str, system: bool) -> None:
-    """Whether the service is installed and runs; exits with 3 if it does not, as systemctl does.
+    """Show whether the service is installed and runs; exits with 3 if it does not run, as systemctl does.
 
     \b
     Example:
@@ -118,9 +118,9 @@ def status(*, output: str, system: bool) -> None:
     if output == "json":
         click.echo(as_json({"unit": str(unit.path), "installed": installed, "active": active, "enabled": enabled}))
     elif not installed:
-        click.echo(f"No service is installed ({unit.path} is not there); `fairway service install` makes one.")
+        click.echo(f"No service is installed ({unit.path} does not exist); `fairway service install` installs one.")
     else:
-        start = "with the machine" if enabled else "by hand"
+        start = "at boot" if enabled else "by hand"
         click.echo(f"{unit.path}: {'runs' if active else 'does not run'}, starts {start}.")
     if not active:
         raise click.exceptions.Exit(3)

@@ -22,13 +22,13 @@ class StillRunningError(FairwayError):
 
 @click.command()
 @state_option
-@click.option("--jobs", is_flag=True, help="Stop all running jobs as well; the next start runs managed jobs again.")
+@click.option("--jobs", is_flag=True, help="Also stop all running jobs; the next start restarts managed jobs.")
 @yes_option
 def shutdown(state: Path, *, jobs: bool, yes: bool) -> None:
     """Stop the server of a state directory.
 
-    Returns when it has ended; running jobs go on, unless --jobs is given. No server to stop is no error. --jobs asks
-    first if jobs of other users run.
+    Returns when the server has ended. Jobs keep running, unless --jobs is given, which asks for confirmation if jobs of
+    other users run. It is no error if no server runs.
 
     \b
     Examples:

@@ -29,7 +29,7 @@ _COLUMNS: Final = (
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME|ID]...", shell_complete=job_names)
-@click.option("--all", "-a", "everything", is_flag=True, help="Managed jobs as well.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Include managed jobs.")
 @click.option("--all-users", "-u", is_flag=True, help="Tasks of all users, not only mine.")
 @all_namespaces_option
 @output_option

@@ -137,7 +137,7 @@ Examples:
 @_quota_options
 @server_options
 def set_team(*, name: str, borrow: bool | None, **options: Any) -> None:
-    """Change the quota of a team; values not given stay. Running jobs go on."""
+    """Change the quota of a team; values not given stay. Running jobs are not stopped."""
     from fairway.apis.fairway import teams as model  # noqa: PLC0415
     from fairway.cli.teamwork import patch  # noqa: PLC0415 - help must be quick
 
@@ -246,7 +246,7 @@ def _ask(server: "TeamState", team: "Team", *, goes: bool, yes: bool) -> None:
         raise TeamError(
             f"team {team.name} has jobs that have not ended ({named}); they would {what}: add -y to confirm"
         )
-    confirmed(f"Team {team.name} has jobs that have not ended ({named}). They {what}. Go on?", yes=False)
+    confirmed(f"Team {team.name} has jobs that have not ended ({named}). They {what}. Continue?", yes=False)
 
 
 def _until_gone(server: "TeamState", team: "Team", *, with_namespace: bool) -> None:

@@ -68,7 +68,7 @@ class Download:
             self._progress(done=True)
         missing = self._listing.files - self._files
         if missing > 0 and not self._listing.truncated and not self._skipped:
-            self._skipped.append(f"{missing} files that the server could not read, or that are gone since")
+            self._skipped.append(f"{missing} files that the server could not read, or that were deleted")
         return Downloaded(self._files, self._bytes, self._skipped)
 
     def unpack(self, stream: Iterator[bytes]) -> None:
@@ -89,7 +89,7 @@ class Download:
     def _take(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         name = _inside(member.name)
         if name is None or not (member.isfile() or member.isdir() or member.issym()):
-            self._skip(f"{member.name}: it is no file of this directory")
+            self._skip(f"{member.name}: not a file of this directory")
             return
         place = self._target / name
         if member.issym():
@@ -97,7 +97,7 @@ class Download:
             return
         directory = place if member.isdir() else place.parent
         if not self._make_directory(directory):
-            self._skip(f"{member.name}: a link that is there already leads out of {self._target}")
+            self._skip(f"{member.name}: an existing link leads out of {self._target}")
         elif member.isfile():
             self._write(archive, member, place)
 

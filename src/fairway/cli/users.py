@@ -62,8 +62,8 @@ def _moment(_context: click.Context, _parameter: click.Parameter, text: str | No
 def users() -> None:
     """Manage users, their roles and their tokens.
 
-    Needs the admin role on the whole server, chosen like in other commands (--state, --kubeconfig, --context). Changes
-    take effect at once.
+    Needs the admin role on the whole server. --state, --kubeconfig and --context select the server, as in all commands.
+    Changes take effect at once.
     """
 
 

@@ -9,7 +9,7 @@ import fairway
 
 @click.command()
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="In which form."
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 def version(output: str) -> None:
     """Print the version."""

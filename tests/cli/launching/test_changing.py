@@ -152,7 +152,7 @@ def test_a_job_that_failed_runs_again_and_keeps_what_it_wrote(fairway: Commands)
         pytest.param(["50"], 50, None, "priority 50", id="a number"),
         pytest.param(["-5"], -5, None, "priority -5", id="a negative number"),
         pytest.param(["urgent"], None, "urgent", "priority urgent", id="a class"),
-        pytest.param(["none"], None, None, "no priority of its own", id="neither"),
+        pytest.param(["none"], None, None, "the default priority", id="neither"),
     ],
 )
 def test_a_priority_is_a_number_or_a_class(

@@ -66,7 +66,7 @@ def test_a_home_directory_is_not_copied_unasked(fairway: Commands, monkeypatch: 
     said = fairway.run("jobs", "launch", "-y", "ls")
 
     assert (said.code, said.output) == (0, "")
-    assert f"{fairway.directory} is not copied, for it is your home directory" in said.errors
+    assert f"{fairway.directory} is not copied, because it is your home directory" in said.errors
     assert "--workdir and --in-place" in said.errors
 
 
@@ -74,7 +74,7 @@ def test_a_directory_of_everybodys_files_is_not_copied_unasked(fairway: Commands
     (fairway.directory / "of-another").touch()
     fairway.directory.chmod(0o1777)
 
-    assert "is not copied, for everybody's files are in it" in fairway.run("jobs", "launch", "-y", "ls").errors
+    assert "is not copied, because it is writable by all users" in fairway.run("jobs", "launch", "-y", "ls").errors
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_in_place_setup_and_run_work_in_the_workdir_of_the_task_file(fairway: Co
 @pytest.mark.parametrize(
     ("words", "want"),
     [
-        pytest.param(["--infra", "k8s/there", "ls"], "infra names another; leave one out", id="on another machine"),
-        pytest.param(["--kubeconfig", "there", "ls"], "the server is another's; leave it out", id="at another server"),
+        pytest.param(["--infra", "k8s/there", "ls"], "infra names another; remove one", id="another machine"),
+        pytest.param(["--kubeconfig", "there", "ls"], "and another one is selected", id="at another server"),
         pytest.param(["mounts.yaml"], "mounts.yaml:1: file_mounts.data: file_mounts would be written", id="mounts"),
         pytest.param(["--workdir", "gone", "ls"], "--workdir", id="in a directory that is not there"),
     ],

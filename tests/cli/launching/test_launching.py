@@ -197,7 +197,7 @@ def test_a_dry_run_sends_nothing_and_starts_nothing(
 
     assert said.splitlines() == [
         "It asks for 1 node: cpus 3",
-        "Nothing was sent; without --dryrun this would launch 2 jobs try.",
+        "Nothing was submitted; without --dryrun this would launch 2 jobs try.",
     ]
     assert not (tmp_path / "nowhere").exists()
 

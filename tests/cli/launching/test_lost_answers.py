@@ -104,7 +104,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(
         said = fairway.run("jobs", "launch", "--async", "--num-jobs", str(jobs), "--secret", "A=b", *WAITS)
 
     assert (said.code, said.output) == (0, "1\n" if jobs == 1 else "1-1000\n")
-    assert said.errors.count("The answer of the server was lost; asking again ...") == 1
+    assert said.errors.count("The response of the server was lost; retrying ...") == 1
     assert proxy.seen == cuts + 1
     assert ids(plain) == list(range(1, jobs + 1))
     assert len(plain.call("GET", "/api/v1/namespaces/default/secrets").body["items"]) == 1

@@ -108,7 +108,7 @@ def test_of_a_task_that_never_started_that_is_said(fairway: Commands, tmp_path: 
     said = fairway.run("jobs", "logs", str(number), "--task", "1")
 
     assert (said.code, said.output) == (0, "")
-    assert f"Task 1 of job {number} (pipe) never started; `fairway jobs why {number}`" in said.errors
+    assert f"Task 1 of job {number} (pipe) did not start; `fairway jobs why {number}`" in said.errors
 
 
 def test_of_a_job_that_waits_there_is_nothing_yet(fairway: Commands) -> None:

@@ -28,7 +28,7 @@ def test_skypilot_s_file_is_read_and_said_once(fairway: Commands, skypilot: Path
     skypilot.write_text(GUIDE)
     said = fairway.run("jobs", "launch", "-y", "-d", "-n", "sky", "--", "true")
     assert said.code == 0, said.errors
-    assert said.errors.count("~/.sky/config.yaml is read, as ") == 1
+    assert said.errors.count("reading ~/.sky/config.yaml, because ") == 1
     (job,) = [one for one in fairway.json("jobs", "queue", "--all") if one["name"] == "sky"]
     assert job["queue"] == "default"
 

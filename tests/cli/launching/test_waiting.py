@@ -169,7 +169,7 @@ def test_cancelling_all_says_what_it_leaves_in_other_namespaces(fairway: Command
 
     said = fairway.run("cancel", "-a", "-y")
     assert str(here) in said.output
-    assert said.errors == "1 of your jobs in other namespaces is left alone (aside: 1); -A includes it.\n"
+    assert said.errors == "1 of your jobs in other namespaces is not affected (aside: 1); -A includes it.\n"
     assert fairway.run("cancel", "-a", "-y").errors == said.errors
     said = fairway.run("cancel", "-a", "-A", "-y")
     assert (masked(said.output), said.errors) == ("Job N (job) cancelled.\n", "")

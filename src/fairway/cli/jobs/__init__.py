@@ -5,7 +5,7 @@ import importlib
 import click
 
 _COMMANDS = {
-    "launch": "Run a task, and run it again after every preemption.",
+    "launch": "Run a task, and restart it after every preemption.",
     "queue": "List running and waiting jobs, with position and reason.",
     "why": "Explain why a job waits: what is missing, who holds it, what would admit it.",
     "logs": "Print the log of a job, of any attempt.",
@@ -53,7 +53,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands)
 def jobs() -> None:
-    """Managed jobs: they are run again after a preemption or a lost machine.
+    """Run, list and change managed jobs, which restart after a preemption.
 
     A job waits in its queue until there is quota for it, then runs. When a more important job preempts it, it returns
     to its old place in the queue and runs again, until it has ended. All these commands also work without `jobs`, such

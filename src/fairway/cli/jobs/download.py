@@ -17,9 +17,9 @@ from fairway.cli.session import open_session, session_options
     "--to",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The directory to write to; it is made.  [default: the name of the job, here]",
+    help="Directory to write to; created if missing.  [default: ./NAME of the job]",
 )
-@click.option("--overwrite", is_flag=True, help="Replace files that are there already.")
+@click.option("--overwrite", is_flag=True, help="Replace existing files.")
 @part_options
 @session_options
 def download(
@@ -35,8 +35,8 @@ def download(
 ) -> None:
     """Copy the files that a job left in its working directory to this machine.
 
-    With PATH, only this file or directory of it. Nothing is written outside the directory: links that lead out of it
-    are left out, and listed. Of several attempts, tasks or nodes, each gets a directory of its own.
+    With PATH, only this file or directory. Nothing is written outside the target directory: links that lead out of it
+    are skipped and listed. With several attempts, tasks or nodes, each gets its own directory.
 
     \b
     Examples:
@@ -63,6 +63,6 @@ def download(
             inner = target / name if len(filled) > 1 else target
             done = Download(session, found, one, inner, overwrite=overwrite).run(path)
             for skipped in done.skipped:
-                tell(f"left out: {skipped}")
+                tell(f"skipped: {skipped}")
             noun = "file" if done.files == 1 else "files"
             tell(f"{done.files} {noun}, {in_words(done.bytes)}, in {inner}")

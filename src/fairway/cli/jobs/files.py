@@ -23,8 +23,8 @@ def files(
 ) -> None:
     """List the files that a job left in its working directory.
 
-    They stay when the job has ended, those of the last attempts of each node, until the job is deleted or the server
-    needs the room (`runner.results` in the server's config.yaml). `fairway jobs download` copies them.
+    The files of the last attempts of each node are kept until the job is deleted or a limit of the server is reached
+    (`runner.results` in the server's config.yaml). `fairway jobs download` copies them.
 
     \b
     Examples:
@@ -56,7 +56,7 @@ def files(
                 target = f" -> {item['target']}" if item["type"] == "link" else ""
                 click.echo(f"{in_words(item['bytes']):>8}  {item['modifiedAt']}  {tables.plain(item['path'] + target)}")
     count, size = sum(one.files for one in lists), sum(one.bytes for one in lists)
-    more = "; there are more than are listed" if any(one.truncated for one in lists) else ""
+    more = "; the list is incomplete" if any(one.truncated for one in lists) else ""
     noun = "file" if count == 1 else "files"
     tell(f"{count} {noun}, {in_words(size)}{more}. `fairway jobs download {id_of(found)}` copies them here.")
 

@@ -17,12 +17,12 @@ from fairway.cli.session import open_session
 def logs(*, job: tuple[str, ...], name: str, **options: Any) -> None:
     """Print the log of a job, and follow it until the job has ended.
 
-    Without a job, my newest one. Setup comes before run; of several nodes, each line begins with the name of its node.
-    When the job is run again after a preemption, the next attempt follows after a line that says what happened. Logs
-    of all attempts are kept until the job is deleted. Lines of the job go to standard output, lines about the job to
-    standard error; Ctrl-C stops reading, not the job.
+    Without an argument, prints the log of your newest job. Setup comes before run; with several nodes, each line begins
+    with the name of its node. After a restart, the log of the next attempt follows, after a line that says what
+    happened. Logs of all attempts are kept until the job is deleted. The log goes to standard output, remarks to
+    standard error. Ctrl-C ends the command, not the job.
 
-    A pod is named as in kubectl: pod/NAME. A name that no job has, but a pod, means the pod.
+    pod/NAME prints the log of a pod, as does a name that matches a pod and no job.
 
     \b
     Examples:

@@ -29,7 +29,7 @@ def priority(ctx: click.Context, /, *, words: tuple[str, ...], value: str, outpu
     """Change the priority of jobs.
 
     A number, the name of a WorkloadPriorityClass, or `none` for neither. It takes effect at once: a waiting job moves
-    in its queue and may preempt a running one; a running job keeps its quota. What preemptions have added stays.
+    in its queue and may preempt a running one; a running job keeps its quota. The priority earned by preemptions stays.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def priority(ctx: click.Context, /, *, words: tuple[str, ...], value: str, outpu
                 raise NoSuchClassError(sentence.replace(", and the job waits until there is", ""))
         changed = change(session, jobs, lambda _job: spec)
     if changed or output == "json":
-        to = "no priority of its own" if value == "none" else f"priority {value}"
+        to = "the default priority" if value == "none" else f"priority {value}"
         report(changed, output, f"{which(changed)}: {to}, from now on.")
     ctx.exit(0 if len(changed) == len(found) else 1)
 

@@ -1,4 +1,4 @@
-"""`fairway jobs queue`: what runs, what waits, and why."""
+"""`fairway jobs queue`: list running and waiting jobs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -63,23 +63,23 @@ def _statuses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, .
 
 @click.command()
 @click.argument("jobs", nargs=-1, metavar="[ID|NAME]...", shell_complete=job_names)
-@click.option("--all", "-a", "everything", is_flag=True, help="Ended jobs as well.")
-@click.option("--limit", "-l", type=click.IntRange(min=0), help="The last N ended jobs as well; 0 for all of them.")
-@click.option("--skip-finished", is_flag=True, help="Do not even count the ended jobs.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Include ended jobs.")
+@click.option("--limit", "-l", type=click.IntRange(min=0), help="Include the last N ended jobs; 0 for all of them.")
+@click.option("--skip-finished", is_flag=True, help="Omit the line about ended jobs.")
 @click.option(
     "--status",
     "-s",
     multiple=True,
     callback=_statuses,
     metavar="A,B",
-    help="Only jobs with these statuses, ended ones included.",
+    help="Only jobs with these statuses, including ended ones.",
 )
 @click.option("--all-users", "-u", is_flag=True, help="Jobs of all users, in all namespaces.")
 @click.option(
     "--verbose",
     "-v",
     is_flag=True,
-    help="All columns, namespace, task, attempt and infra included; nothing is cut off.",
+    help="All columns, including namespace, task, attempt and infra; nothing is cut off.",
 )
 @all_namespaces_option
 @output_option
@@ -100,12 +100,12 @@ def queue(
 
     Running jobs come first, then waiting jobs in the order of their queues. Ended jobs are only counted; -a lists them,
     the last one first. WAITED is the time since submission in which the job did not run. Priority `60 (50+10)` is 50
-    raised by 10 for a preemption. On a terminal that is too narrow, less important columns are left out; -v shows all.
+    raised by 10 for a preemption. A narrow terminal omits the less important columns; -v shows all.
 
     \b
     Examples:
       fairway queue
-      fairway queue -a                      ended jobs as well
+      fairway queue -a                      include ended jobs
       fairway jobs queue 3 'train-*'        only these, by id or name
       fairway jobs queue -u -s PENDING      waiting jobs of all users
       fairway jobs queue -o json

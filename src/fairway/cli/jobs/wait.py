@@ -37,14 +37,14 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 def wait(ctx: click.Context, /, *, choice: JobSelection, timeout: float | None, output: str, **where: Any) -> None:
     """Wait until jobs have ended.
 
-    Prints a line for each job when it ends. Jobs that ended before are counted as well. The jobs are watched, so the
-    command returns at once when the last one ends; a server that restarts meanwhile is waited for.
+    Prints a line for each job when it ends. Jobs that have already ended count, too. The command watches and does not
+    poll, so it returns as soon as the last job ends; it survives a restart of the server.
 
     \b
     Exit codes:
       0    all succeeded
       4    all have ended, and at least one did not succeed (or was deleted)
-      124  the timeout passed first; the jobs go on
+      124  the timeout passed first; the jobs keep running
 
     \b
     Examples:

@@ -264,7 +264,7 @@ def _in_the_way(waiting: WaitingInDetail) -> Iterator[Section]:
     ]
     yield Section("Other obstacles", tuple(_obstacles(others)))
     yield Section("Jobs ahead in the queue", tuple(_named([_ahead(one) for one in waiting.ahead])))
-    yield Section("What would let it in", tuple(f"- {_hint(hint)}" for hint in waiting.hints))
+    yield Section("What would admit it", tuple(f"- {_hint(hint)}" for hint in waiting.hints))
 
 
 def _lines_of_shortages(shortages: Sequence[ShortageRow]) -> Iterator[str]:
