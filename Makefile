@@ -58,7 +58,7 @@ format: $(DEV_READY) ## put the sources into shape
 	$(BIN)/ruff check --fix src tests bench examples tools
 	$(BIN)/ruff format src tests bench examples tools
 
-bench: $(DEV_READY)  ## one table: time, memory and whether each goal is met (about twelve minutes)
+bench: $(DEV_READY)  ## one table: time, memory and whether each goal is met (about nine minutes)
 	$(BIN)/python -m bench
 
 bench-quick: $(DEV_READY) ## the same table at a tenth of the size, without goals

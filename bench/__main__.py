@@ -3,7 +3,7 @@
 The engine's times are CPU seconds of one core, in virtual time and without I/O; each line runs in a process of its own,
 so that its memory is its own, too. The API server is a process under load over HTTP, its times are those of the clock
 (``bench.api``). Jobs that really run are in ``bench.jobs``, what people type in ``bench.managed``, the load of a whole
-cluster in ``bench.scalability``. The machine's speed varies, so the first line gives the time of a fixed loop.
+cluster in ``bench.scenarios``. The machine's speed varies, so the first line gives the time of a fixed loop.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench import jobs, managed, parked, scalability, scenario, victims, waits
+from bench import jobs, managed, parked, scenario, victims, waits
 from bench.api.lines import for_fairway
 from bench.api.wire import Refused
+from bench.scenarios import lines as scenarios
 from bench.table import Host, Line, isolated, show, tell
 from fairway.admission.config import Config
 
@@ -138,7 +139,7 @@ def main() -> int:
         jobs.lines,
         managed.lines,
         waits.lines,
-        scalability.lines,
+        scenarios.lines,
     ):
         lines += _told(part, scale)
         tell(lines[-1].what)

@@ -1,0 +1,1 @@
+"""Performance scenarios of the Kueue project against ``fairway serve``, with Kueue's own client-go runner (main.go)."""
