@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from fairway.admission import advice
 from fairway.admission.reasons import Outcome
+from fairway.admission.records import GANG, POD_GROUP
 from fairway.apis.core.node_views import NodeFacts
-from fairway.apis.kueue.objects import ClusterQueue, QueueingStrategy
+from fairway.apis.kueue.objects import ClusterQueue, PodSet, QueueingStrategy
 from fairway.testing.builders import (
     Bench,
     admission_check,
@@ -19,8 +23,11 @@ from fairway.testing.builders import (
     group,
     node,
     on,
+    pod_set,
     workload,
 )
+
+from .worlds import examples
 
 ACCELERATOR = "skypilot.co/accelerator"
 LARGE = cluster_queue("cq", cpu=100, memory="100Gi", gpu=100)
@@ -161,6 +168,132 @@ def test_only_the_size_of_one_pod_counts() -> None:
     bench.set_nodes(LAPTOP)
 
     bench.submit(workload("w", queue="cq", cpu=1, count=5))
+
+    assert bench.state("w") == "admitted"
+
+
+# Gangs: pods that run at the same time
+
+GANGS = pytest.mark.parametrize("kind", [GANG, POD_GROUP])
+
+
+@GANGS
+@pytest.mark.parametrize(
+    ("nodes", "pod_sets", "want"),
+    [
+        pytest.param(
+            [LAPTOP],
+            [pod_set(count=3, cpu=1)],
+            "its 3 pods run together, and the machines here have room for 2 of them",
+            id="more pods than one machine has room for",
+        ),
+        pytest.param(
+            [node("n1", cpu=3), node("n2", cpu=3)],
+            [pod_set(count=3, cpu=2)],
+            "its 3 pods run together, and the machines here have room for 2 of them",
+            id="enough CPUs in all, but each pod needs two on one machine",
+        ),
+        pytest.param(
+            [LAPTOP],
+            [pod_set("a", count=1, cpu=1), pod_set("b", count=2, cpu=1)],
+            "its pods run together and ask for 3 CPUs, the machines here have 2 CPUs",
+            id="several pod sets that fit one by one",
+        ),
+        pytest.param(
+            [node("n1", cpu=2, labels={"disk": "ssd"}), node("n2", cpu=8)],
+            [pod_set(count=3, cpu=1, pod={"nodeSelector": {"disk": "ssd"}})],
+            "its 3 pods run together, and the machines here have room for 2 of them",
+            id="only the nodes that the pods select count",
+        ),
+        pytest.param(
+            [node("n1", cpu=2), node("n2", cpu=8, taints=["dedicated=ml:NoSchedule"])],
+            [pod_set(count=3, cpu=1)],
+            "its 3 pods run together, and the machines here have room for 2 of them",
+            id="only the nodes that the pods tolerate count",
+        ),
+        pytest.param(
+            [replace(node(cpu=3, gpu=6), models={"v100": 4, "t4": 2})],
+            [pod_set(count=4, cpu=1, gpu=1)],
+            "its 4 pods run together, and the machines here have room for 3 of them",
+            id="models of one machine share its CPUs",
+        ),
+    ],
+)
+def test_a_gang_that_all_nodes_together_cannot_run_is_inadmissible(
+    kind: str, nodes: list[NodeFacts], pod_sets: list[PodSet], want: str
+) -> None:
+    bench = Bench(LARGE)
+    bench.set_nodes(*nodes)
+
+    bench.submit(workload("w", *pod_sets, annotations={kind: "true"}))
+
+    why = bench.why("w")
+    assert bench.state("w") == "pending"
+    assert why is not None
+    assert not why.can_ever_fit
+    assert sentence(bench) == want
+
+
+def test_a_gang_that_is_too_large_holds_up_nobody_and_runs_when_a_node_comes() -> None:
+    bench = Bench(cluster_queue("cq", cpu=100, strategy="StrictFIFO"))
+    bench.set_nodes(LAPTOP)
+    bench.submit(workload("w", cpu=1, count=4, annotations={GANG: "true"}))
+    bench.submit(workload("later", cpu=1))
+    assert bench.states() == {"w": "pending", "later": "admitted"}
+
+    bench.set_nodes(LAPTOP, node("n2", cpu=2))
+    bench.rest()
+    assert bench.state("w") == "admitted"
+
+
+def test_a_gang_and_a_job_with_the_same_pods_do_not_wait_in_one_lane() -> None:
+    bench = Bench(LARGE)
+    bench.set_nodes(LAPTOP)
+    bench.submit(workload("gang", cpu=1, count=5, annotations={GANG: "true"}), workload("job", cpu=1, count=5))
+
+    assert bench.states() == {"gang": "pending", "job": "admitted"}
+
+
+@examples(150)
+@given(
+    st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=4),
+    st.tuples(st.integers(1, 4), st.integers(0, 4)),
+    st.integers(1, 20),
+)
+def test_one_kind_of_pod_is_refused_exactly_when_it_does_not_fit(
+    sizes: list[tuple[int, int]], pod: tuple[int, int], count: int
+) -> None:
+    """Packed node by node, as the scheduler does."""
+    cpu, gpu = pod
+    fits = sum(min(cpus // cpu, gpus // gpu if gpu else cpus) for cpus, gpus in sizes)
+    bench = Bench(cluster_queue("cq", cpu=1000, gpu=1000))
+    bench.set_nodes(*(node(f"n{number}", cpu=cpus, gpu=gpus) for number, (cpus, gpus) in enumerate(sizes)))
+
+    bench.submit(workload("w", cpu=cpu, gpu=gpu, count=count, annotations={GANG: "true"}))
+
+    assert (bench.state("w") == "admitted") == (count <= fits)
+
+
+@examples(150)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=4), min_size=1, max_size=3)
+)
+def test_a_gang_that_fits_is_never_refused(pods_by_node: list[list[tuple[int, int]]]) -> None:
+    """Nodes that are just large enough for the pods on them: a packing exists."""
+    bench = Bench(cluster_queue("cq", cpu=1000, gpu=1000))
+    bench.set_nodes(
+        *(
+            node(f"n{number}", cpu=sum(cpu for cpu, _ in pods), gpu=sum(gpu for _, gpu in pods))
+            for number, pods in enumerate(pods_by_node)
+        )
+    )
+    counts = Counter(pod for pods in pods_by_node for pod in pods)
+    sets = [
+        pod_set(f"s{number}", count=count, cpu=cpu, gpu=gpu)
+        for number, ((cpu, gpu), count) in enumerate(counts.items())
+    ]
+
+    bench.submit(workload("w", *sets, annotations={POD_GROUP: "true"}))
 
     assert bench.state("w") == "admitted"
 

@@ -183,21 +183,30 @@ def obstacle(reason: Reason, cluster_queue: str) -> str:
             return f"flavor {flavor} {reason.detail}"
         case Code.UNTOLERATED_TAINT:
             return f"flavor {flavor} has the taint {reason.detail}, which the job does not tolerate"
-        case Code.AFFINITY_MISMATCH if reason.detail:
-            return reason.detail
         case Code.NO_NODE if reason.resource:
             has = f"more than {_bare(resource, reason.capacity, down=True)}" if reason.capacity else "any"
             return f"asks for {amount(resource, reason.requested)} in one pod, and no machine here has {has}"
         case Code.NO_NODE:
             return reason.detail
+        case Code.GANG_TOO_LARGE:
+            return _gang_too_large(reason)
         case Code.AFFINITY_MISMATCH:
-            return f"flavor {flavor} does not have the node labels that the job selects"
+            return reason.detail or f"flavor {flavor} does not have the node labels that the job selects"
         case Code.EXCEEDS_MAXIMUM:
             besides = f" besides {amount(resource, reason.assumed)} of its other pods" if reason.assumed else ""
             most = amount(resource, reason.capacity, down=True)
             return f"asks for {amount(resource, reason.requested)}{besides}, and {flavor} never has more than {most}"
         case Code.INSUFFICIENT_UNUSED:
             return _lacks([reason])
+
+
+def _gang_too_large(reason: Reason) -> str:
+    if not reason.resource:
+        count, most = reason.requested, reason.capacity
+        return f"its {count} pods run together, and the machines here have room for {most} of them"
+    requested = amount(reason.resource, reason.requested)
+    most_there_is = amount(reason.resource, reason.capacity, down=True)
+    return f"its pods run together and ask for {requested}, the machines here have {most_there_is}"
 
 
 # What would let it in
@@ -263,6 +272,8 @@ def _change(reason: Reason, queue: str) -> str:
             return f"request what a machine here has: {most}; {option}"
         case Code.NO_NODE:
             return "request what a machine here has: `fairway describe nodes` shows it"
+        case Code.GANG_TOO_LARGE:
+            return "request fewer or smaller pods, or add machines: `fairway describe nodes` shows what there is"
         case Code.AFFINITY_MISMATCH if reason.detail:
             return "request what a machine here has: `fairway describe nodes` shows it"
         case Code.AFFINITY_MISMATCH:

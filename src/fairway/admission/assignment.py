@@ -41,6 +41,7 @@ class Verdict(NamedTuple):
 
 _WORST = Verdict(Mode.NO_FIT, 2**31)
 _BEST = Verdict(Mode.FIT, 0)
+_ABOUT_NODES = frozenset((Code.NO_NODE, Code.GANG_TOO_LARGE))
 
 
 class Choice(NamedTuple):
@@ -112,9 +113,9 @@ class Assignment:
 
     @property
     def lacks_node(self) -> bool:
-        """Whether no node can ever run some of its pods."""
+        """Whether the nodes can never run its pods."""
         return any(
-            not pod_set.can_ever_fit and any(reason.code is Code.NO_NODE for reason in pod_set.reasons)
+            not pod_set.can_ever_fit and any(reason.code in _ABOUT_NODES for reason in pod_set.reasons)
             for pod_set in self.reasons
         )
 
@@ -320,7 +321,7 @@ class Assigner:
         wanted: list[tuple[str, int]],
         usage: Mapping[FlavorResource, int],
     ) -> Reason | None:
-        """Why no node can ever run these pods in a flavor whose quota could.
+        """Why the nodes can never run these pods in a flavor whose quota could.
 
         Where checks are asked for, they say whether there is capacity: nodes may be on their way.
         """
@@ -329,7 +330,10 @@ class Assigner:
             return None
         for index in members:
             if asks[index].pods:
-                refusal = nodes.refusal(asks[index].shape, self._flavors[slot.name])
+                flavor = self._flavors[slot.name]
+                refusal = nodes.refusal(asks[index].shape, flavor)
+                if refusal is None and self._record.gang:
+                    refusal = nodes.gang_refusal(asks, index, flavor)
                 if refusal is not None:
                     frs = ((slot.frs[name], amount) for name, amount in wanted)
                     enough = all(usage.get(fr, 0) + amount <= potential.get(fr, 0) for fr, amount in frs)

@@ -176,7 +176,7 @@ def _released(world: World, record: Record, event: events.QuotaReleased) -> None
 
 def _reclaimed(world: World, record: Record, event: events.PodsReclaimed) -> None:
     record.reclaimed = dict(event.counts)
-    record.demand = world.demands.of(record.spec.pod_sets, record.reclaimed)
+    record.demand = world.demands.of(record.spec.pod_sets, record.reclaimed, gang=record.gang)
     if record.holding:
         workloads.update_holder(world, record, priority_changed=False)
     else:

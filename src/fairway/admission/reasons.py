@@ -18,6 +18,7 @@ class Code(StrEnum):
     UNTOLERATED_TAINT = "UntoleratedTaint"
     AFFINITY_MISMATCH = "AffinityMismatch"
     NO_NODE = "NoNode"
+    GANG_TOO_LARGE = "GangTooLarge"
     EXCEEDS_MAXIMUM = "ExceedsMaximum"
     INSUFFICIENT_UNUSED = "InsufficientUnused"
 

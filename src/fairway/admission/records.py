@@ -29,6 +29,9 @@ EARNED_PRIORITY = "fairway.dev/earned-priority"
 """What aging has earned a workload on top of its ``spec.priority``, the *base*. It counts for the place in the queue
 and against being preempted; the right to preempt comes from the base alone. Only controllers and admins may write it.
 """
+GANG = "fairway.dev/gang"
+POD_GROUP = "kueue.x-k8s.io/is-group-workload"
+"""A Workload with one of these annotations set to ``true`` is a gang: its pods run at the same time or not at all."""
 GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 JOB_UID = "kueue.x-k8s.io/job-uid"
 
@@ -104,6 +107,7 @@ class Record:
         "evictions",
         "explanation",
         "filed_under",
+        "gang",
         "gated",
         "job_uid",
         "key",
@@ -149,6 +153,7 @@ class Record:
         self.priority = 0
         self.protection = 0
         self.active = True
+        self.gang = False
         self.gated = ""
         self.waiting_for_replacement = False
 
@@ -236,7 +241,8 @@ def seconds(moment: datetime | None) -> float:
 class Demand(NamedTuple):
     """What a workload asks for. Alike workloads share one, and are told apart from others by its key.
 
-    ``groups`` are the pod sets that must get the same flavors; usually each is a group of its own.
+    ``groups`` are the pod sets that must get the same flavors; usually each is a group of its own. The pods of a
+    ``gang`` run at the same time.
     """
 
     asks: tuple[Ask, ...]
@@ -244,6 +250,7 @@ class Demand(NamedTuple):
     full_counts: tuple[int, ...]
     min_counts: tuple[int, ...]
     key: tuple[object, ...]
+    gang: bool = False
 
     @property
     def divisible(self) -> bool:
@@ -260,9 +267,9 @@ class Demands:
         self._shapes = shapes
         self._known: dict[tuple[object, ...], Demand] = {}
 
-    def of(self, pod_sets: tuple[PodSet, ...], reclaimed: Mapping[str, int]) -> Demand:
+    def of(self, pod_sets: tuple[PodSet, ...], reclaimed: Mapping[str, int], *, gang: bool = False) -> Demand:
         """What these pod sets ask for, less the pods that need their quota no more."""
-        key = tuple(
+        pod_set_keys = tuple(
             (
                 pod_set.name,
                 self._shapes.of(pod_set.template),
@@ -274,9 +281,13 @@ class Demands:
             )
             for pod_set in pod_sets
         )
+        key = (*pod_set_keys, GANG) if gang else pod_set_keys
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = _demand(key)
+            known = _demand(pod_set_keys)
+            if gang:
+                known = known._replace(key=(*known.key, GANG), gang=True)
+            self._known[key] = known
         return known
 
 

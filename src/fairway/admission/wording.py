@@ -100,6 +100,10 @@ def obstacle(reason: Reason) -> str:
             return f"no node for flavor {flavor}: a pod requests {resource} {requested}, the largest node has {most}"
         case Code.NO_NODE:
             return f"no node for flavor {flavor}: {reason.detail}"
+        case Code.GANG_TOO_LARGE:
+            what = resource or "pods"
+            requested, most = format_amount(resource, reason.requested), format_amount(resource, reason.capacity)
+            return f"no nodes for flavor {flavor}: the pods need {what} {requested} together, the nodes have {most}"
         case Code.EXCEEDS_MAXIMUM:
             assumed, requested, capacity = (
                 format_amount(resource, amount) for amount in (reason.assumed, reason.requested, reason.capacity)

@@ -12,7 +12,9 @@ from fairway.admission.instructions import EvictionReason, PodSetAdmission
 from fairway.admission.records import (
     EARNED_PRIORITY,
     FIRST_SUBMITTED,
+    GANG,
     GATED_BY,
+    POD_GROUP,
     Record,
     Stage,
     annotation_number,
@@ -127,6 +129,7 @@ def _read_spec(world: World, record: Record, workload: Workload) -> None:
     record.spec = spec
     record.base_priority = spec.priority or 0
     record.earned = annotation_number(metadata.annotations, EARNED_PRIORITY)
+    record.gang = "true" in (metadata.annotations.get(GANG), metadata.annotations.get(POD_GROUP))
     record.gated = metadata.annotations.get(GATED_BY, "")
     record.reclaimed = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
     record.waiting_for_replacement = _is_held_back(workload)
@@ -135,7 +138,7 @@ def _read_spec(world: World, record: Record, workload: Workload) -> None:
         first = _moment(metadata.annotations.get(FIRST_SUBMITTED, ""))
         if first is not None and first < record.created + 1:  # creation times are whole seconds
             record.created = first
-    record.demand = world.demands.of(spec.pod_sets, record.reclaimed)
+    record.demand = world.demands.of(spec.pod_sets, record.reclaimed, gang=record.gang)
 
 
 def _is_held_back(workload: Workload) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fairway.admission.records import EARNED_PRIORITY, FIRST_SUBMITTED
+from fairway.admission.records import EARNED_PRIORITY, FIRST_SUBMITTED, GANG
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations import names, priorities
 from fairway.integrations.following import passed_on
@@ -87,6 +87,8 @@ def workload_for(manifest: Manifest, job: Job, life: Life, queue: str, priority:
         annotations[FIRST_SUBMITTED] = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     if earned:
         annotations[EARNED_PRIORITY] = str(earned)
+    if task.num_nodes > 1:
+        annotations[GANG] = "true"
     return new_workload(
         life.workload,
         metadata["namespace"],
