@@ -7,14 +7,14 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 from fairway.apis.registry import default_registry
 from fairway.runtime.clock import SystemClock
 from fairway.runtime.garbage import GarbageKeeper
 from fairway.runtime.lease import Hold
+from fairway.runtime.parts import unless
 from fairway.runtime.privacy import make_private
 from fairway.server.access.audit import AuditLog
 from fairway.server.access.users import Users
@@ -45,7 +45,7 @@ async def serve(settings: Settings, announce: Callable[[str], None], limits: Lim
             write_kubeconfig(settings.kubeconfig, url, token, certificate.authority if certificate else None)
             listener = Listener(api, listening, certificate)
             async with _running_plane(settings, api) as broken:
-                await _unless(broken, listener.run(lambda: _ready(api, url, announce)))
+                await unless(broken, listener.run(lambda: _ready(api, url, announce)))
 
 
 @asynccontextmanager
@@ -58,20 +58,10 @@ async def _running_plane(settings: Settings, api: Api) -> "AsyncIterator[asyncio
 
     plane = Plane(api.objects, settings, SystemClock())
     api.explainer = plane.explainer
-    api.metrics.add(plane.metrics)
+    if plane.manager.metrics is not None:
+        api.metrics.add(plane.manager.metrics)
     async with plane.running() as broken:
         yield broken
-
-
-async def _unless(broken: "asyncio.Future[None]", work: Coroutine[Any, Any, None]) -> None:
-    """Do the work to its end; if something that it needs breaks before, end it and say what."""
-    task = asyncio.create_task(work)
-    await asyncio.wait({task, broken}, return_when=asyncio.FIRST_COMPLETED)
-    if not task.done():
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        broken.result()
-    await task
 
 
 def _certificate(settings: Settings) -> tuple[Certificate | None, str]:

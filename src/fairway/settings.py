@@ -14,6 +14,23 @@ _NAME: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 _LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost"})
 
 
+CONTROLLERS: Final = (
+    "admission",
+    "batchjob",
+    "jobframework",
+    "managedjob",
+    "metrics",
+    "notrun",
+    "placement",
+    "pods",
+    "provisioning",
+    "queuestatus",
+    "scheduler",
+    "workload",
+)
+"""The controllers that can be left out, by their folders in `fairway.controllers`."""
+
+
 class SettingsError(FairwayError):
     """A setting that cannot be used; the message says which, and what to do."""
 
@@ -54,10 +71,18 @@ class Settings:
     gpus: str | None = None
     """What this machine gives to jobs, where it is not what it has; GPUs as `8`, `T4:8` or `V100:4,T4:2`."""
 
+    controllers: str = "all"
+    """Those that run in this process: `all`, `none`, names, or `-name` for all but these."""
+
     api_only: bool = False
     """Serve the API and nothing else: no queueing, no jobs."""
 
+    @property
+    def controller_names(self) -> frozenset[str]:
+        return selected_controllers(self.controllers)
+
     def __post_init__(self) -> None:
+        selected_controllers(self.controllers)
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"--port {self.port}: a port is a number from 0 to 65535")
         for option, quantity in (("--cpus", self.cpus), ("--memory", self.memory)):
@@ -98,6 +123,24 @@ class Settings:
     @property
     def server_log(self) -> Path:
         return self.state / "server.log"
+
+
+def selected_controllers(text: str) -> frozenset[str]:
+    """The controllers of a text such as `all`, `none`, `admission,workload` or `-managedjob`."""
+    words = [word for word in (part.strip() for part in text.split(",")) if word]
+    named = {word for word in words if not word.startswith("-")}
+    left_out = {word[1:] for word in words if word.startswith("-")}
+    if unknown := sorted((named | left_out) - {"all", "none", *CONTROLLERS}):
+        raise SettingsError(
+            f"--controllers {text}: there is no controller {unknown[0]!r}; they are {', '.join(CONTROLLERS)}; also "
+            "all, none, and -NAME to leave one out"
+        )
+    if not words or ("none" in named and len(words) > 1) or left_out & {"all", "none"}:
+        raise SettingsError(
+            f"--controllers {text}: give all, none, names, or -NAME to leave one out, separated by commas"
+        )
+    chosen = set(CONTROLLERS) if "all" in named or not named else named - {"none"}
+    return frozenset(chosen - left_out)
 
 
 def is_amount(text: str) -> bool:

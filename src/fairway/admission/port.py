@@ -2,7 +2,7 @@
 
 Three implementations, chosen by wiring: the engine in this process, the engine in another process, and what the stored
 objects say (where Kueue decides, or the engine runs elsewhere). `Decider` is for controllers and answers from memory;
-`Explainer` is for the API and may have to ask another process.
+`WaitingExplainer` is for the API and may have to ask another process.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Decider(Protocol):
         """Have a workload evicted. The caller repeats the request until the eviction shows on the Workload."""
 
 
-class Explainer(Protocol):
+class WaitingExplainer(Protocol):
     """The decider, as the API sees it: who waits, in which order, and why."""
 
     async def pending(self, cluster_queue: str) -> Sequence[PendingWorkload] | None:

@@ -140,6 +140,7 @@ def serving_arguments(settings: Settings) -> list[str]:
         ("--cpus", settings.cpus),
         ("--memory", settings.memory),
         ("--gpus", settings.gpus),
+        ("--controllers", None if settings.controllers == "all" else settings.controllers),
     ):
         if value is not None:
             arguments += [option, str(value)]

@@ -24,6 +24,15 @@ state_option = click.option(
 )
 
 
+controllers_option = click.option(
+    "--controllers",
+    default="all",
+    show_default=True,
+    metavar="NAMES",
+    help="Controllers to run: all, none, names separated by commas, or -NAME to leave one out.",
+)
+
+
 def serving_options(command: Command) -> Command:
     """The options of `up`, `serve` and `service install`."""
     options = [
@@ -61,6 +70,7 @@ def serving_options(command: Command) -> Command:
             metavar="[MODEL:]N[,...]",
             help="GPUs for jobs, such as 8, T4:8 or V100:4,T4:2; may exceed the real number.  [default: all]",
         ),
+        controllers_option,
         click.option("--api-only", is_flag=True, help="Serve only the API: run no scheduler and no jobs."),
     ]
     for option in reversed(options):

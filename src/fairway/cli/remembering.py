@@ -31,6 +31,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cpus: str | None = None
     memory: str | None = None
     gpus: str | None = None
+    controllers: str = "all"
     api_only: bool = False
 
     @property
@@ -60,6 +61,7 @@ def remember(settings: Settings) -> None:
         cpus=settings.cpus,
         memory=settings.memory,
         gpus=settings.gpus,
+        controllers=settings.controllers,
         api_only=settings.api_only,
     )
     handle, name = tempfile.mkstemp(dir=settings.state, prefix=f"{FILE}.")  # made with mode 0600

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from fairway.admission.port import Explainer
+from fairway.admission.port import WaitingExplainer
 from fairway.errors import (
     ApiError,
     FairwayError,
@@ -102,7 +102,7 @@ class Api:
         self._logs = Logs(state)
         self.limits = limits or Limits()
         self.metrics = Metrics(objects.store)
-        self.explainer: Explainer | None = None
+        self.explainer: WaitingExplainer | None = None
         """The decider: who waits in a queue, in which order, and why."""
 
         self.not_ready = ""

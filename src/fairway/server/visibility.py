@@ -40,7 +40,7 @@ class _Ranked(NamedTuple):
 
 
 PendingSource = Callable[[str], Awaitable[Sequence[PendingWorkload] | None]]
-"""`Explainer.pending`."""
+"""`WaitingExplainer.pending`."""
 
 
 async def pending_workloads(

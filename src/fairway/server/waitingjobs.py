@@ -10,7 +10,7 @@ The decider answers (`fairway.admission.port`); where there is none (an API alon
 from collections.abc import Callable
 from typing import Final
 
-from fairway.admission.port import Explainer
+from fairway.admission.port import WaitingExplainer
 from fairway.apis.machinery.jsonpath import custom_column
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import BadRequest, MethodNotAllowed, NotFound
@@ -48,7 +48,7 @@ _KIND: Final = Kind(
 class WaitingJobs:
     """Keeps the contract of `VirtualResource`."""
 
-    def __init__(self, objects: Objects, explainer: Callable[[], Explainer | None]) -> None:
+    def __init__(self, objects: Objects, explainer: Callable[[], WaitingExplainer | None]) -> None:
         """`explainer` gives the decider to ask now; without one, nobody waits."""
         self._objects = objects
         self._explainer = explainer

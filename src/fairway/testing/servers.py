@@ -5,6 +5,9 @@
 
 It listens on a port that the system chooses, and `start` returns when it answers: nobody sleeps, nobody guesses. It can
 be ended politely (`stop`) or not (`kill`), and started again on what it left behind.
+
+With `FAIRWAY_TEST_ARRANGEMENT=split` in the environment, a server with jobs runs its controllers in a second process
+(`fairway controller`), which is started and stopped with it. `kill` ends the server alone, `kill_controller` the other.
 """
 
 import asyncio
@@ -27,6 +30,9 @@ from fairway.cli.serve import READY_FD
 from fairway.errors import FairwayError
 from fairway.runner.supervision import end_jobs
 from fairway.runtime.clock import SystemClock
+
+ARRANGEMENT = "FAIRWAY_TEST_ARRANGEMENT"
+"""Environment variable: `split` runs controllers in a process of their own."""
 
 _SECONDS_TO_END = 30.0
 _SECONDS_TO_ANSWER = 30.0
@@ -56,9 +62,19 @@ class Server:
         """
         self.state = state
         self._jobs = jobs
-        self._options = options if jobs else (*options, "--api-only")
+        self._split = (
+            jobs and os.environ.get(ARRANGEMENT) == "split" and not any("--controllers" in one for one in options)
+        )
+        self._options = (
+            *options,
+            *(() if jobs else ("--api-only",)),
+            *(("--controllers=none",) if self._split else ()),
+        )
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
+        self.controller: subprocess.Popen[bytes] | None = None
+        """The process of the controllers, where they have one."""
+
         self.url = ""
         """Where the last one started listens."""
 
@@ -93,12 +109,23 @@ class Server:
         if self.running:
             raise RuntimeError(f"the server is running already (process {self.pid})")
         self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._process, self.url = self._launch("serve", *self._arguments(port))
+        if self._split and (self.controller is None or self.controller.poll() is not None):
+            self.start_controller()
+        return self
+
+    def start_controller(self) -> None:
+        """Start the process of the controllers and return when it works."""
+        self.controller, _ = self._launch("controller", "--state", str(self.state))
+
+    def _launch(self, *arguments: str) -> "tuple[subprocess.Popen[bytes], str]":
+        """A process of the command line, and what it says when it is ready."""
         ready, tell = os.pipe()
         with self.output.open("ab") as output:
             said_before = output.tell()
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this, with our own module
-                    [sys.executable, "-m", "fairway.cli.main", "serve", *self._arguments(port)],
+                process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this, with our own module
+                    [sys.executable, "-m", "fairway.cli.main", *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -108,23 +135,30 @@ class Server:
             finally:
                 os.close(tell)
         with os.fdopen(ready) as answer:
-            self.url = answer.readline().strip()
-        if not self.url:
-            self._process.wait(_SECONDS_TO_END)
+            url = answer.readline().strip()
+        if not url:
+            process.wait(_SECONDS_TO_END)
             raise DidNotStart(self.output.read_bytes()[said_before:].decode(errors="replace").strip())
-        return self
+        return process, url
 
     def stop(self) -> None:
         """End it as `fairway shutdown` does (SIGTERM) and wait until it has; fine if it is not running."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(_SECONDS_TO_END)
+        for process in (self.controller, self._process):
+            if process is not None:
+                process.terminate()
+                process.wait(_SECONDS_TO_END)
 
     def kill(self) -> None:
         """End it as the death of the machine would (SIGKILL)."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(_SECONDS_TO_END)
+
+    def kill_controller(self) -> None:
+        """The same for the process of the controllers."""
+        if self.controller is not None:
+            self.controller.kill()
+            self.controller.wait(_SECONDS_TO_END)
 
     def end_jobs(self) -> None:
         """End all processes of jobs, and the one that holds them, as `fairway shutdown --jobs` does."""

@@ -27,7 +27,7 @@ _CALLED: Final = {"ManagedJob": "job", "Job": "Job", "Pod": "pod"}
 
 
 class WaitingWorkloads:
-    """Keeps the contract of `Explainer` on the engine of a controller in this process."""
+    """Keeps the contract of `WaitingExplainer` on the engine of a controller in this process."""
 
     def __init__(self, cluster: Cluster, queueing: QueueingController) -> None:
         self._queueing = queueing

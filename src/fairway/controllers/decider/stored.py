@@ -91,7 +91,7 @@ class StoredDecider:
 
 
 class StoredExplainer:
-    """Keeps the contract of `Explainer` on the caches of a cluster."""
+    """Keeps the contract of `WaitingExplainer` on the caches of a cluster."""
 
     def __init__(self, cluster: Cluster, figures: StoredFigures | None = None) -> None:
         self._workloads = cluster.cache(_WORKLOADS)

@@ -1,0 +1,73 @@
+"""`fairway controller`."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairway.cli.options import controllers_option, state_option
+from fairway.cli.serve import READY_FD
+from fairway.settings import Settings
+
+
+@click.command()
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    help="Kubeconfig of the API server.  [default: that of the state directory]",
+)
+@click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]")
+@controllers_option
+@state_option
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address of the health endpoint."
+)
+@click.option("--port", type=int, default=0, metavar="N", help="Port of the health endpoint.  [default: a free one]")
+@click.option(
+    "--lease", default="fairway-controller", show_default=True, metavar="NAME", help="Lease of the leader election."
+)
+def controller(kubeconfig: Path | None, context: str, lease: str, **options: Any) -> None:
+    """Run controllers in a process of their own.
+
+    For a server that runs none itself (`fairway serve --controllers=none`). The process watches the API, decides about
+    admission and makes the pods of jobs; the server keeps the API, the webhooks and the pods of its machine. Start
+    several, and one works while the others stand by (leader election by a Lease in kube-system). Processes with
+    different --controllers need different --lease names.
+
+    \b
+    Served over HTTPS: /healthz, /readyz and, with the token of the Secret kube-system/fairway-decider, /metrics.
+
+    \b
+    Examples:
+      fairway serve --controllers=none &
+      fairway controller
+      fairway controller --kubeconfig ./kubeconfig --controllers=-managedjob
+    """
+    import asyncio  # noqa: PLC0415 - help must not wait for it
+    import logging  # noqa: PLC0415
+
+    from fairway.standalone import ControllerOptions, run_controllers  # noqa: PLC0415
+
+    settings = Settings(**options)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    import uvloop  # noqa: PLC0415
+
+    chosen = ControllerOptions(
+        settings=settings, kubeconfig=kubeconfig or settings.kubeconfig, context=context, lease=lease
+    )
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run_controllers(chosen, _announce))
+
+
+def _announce(what: str, url: str) -> None:
+    if what == "listening":
+        click.echo(f"health endpoint: {url}/healthz")
+        return
+    click.echo("leading")
+    sys.stdout.flush()
+    descriptor = os.environ.pop(READY_FD, "")
+    if descriptor:
+        with os.fdopen(int(descriptor), "w") as waiting:
+            waiting.write(f"{url}\n")

@@ -1,0 +1,101 @@
+"""The controllers, put together on any API: in the server's process, or in one of their own (`fairway controller`).
+
+Part of the composition root. What cannot leave the API server is in `plane`: the webhooks and the node agent.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import Final
+
+from fairway.admission.port import Decider, WaitingExplainer
+from fairway.apis.core.node_views import DEFAULT_SCHEDULER
+from fairway.client.cluster import Cluster
+from fairway.client.recorder import Recorder
+from fairway.contexts import other_servers
+from fairway.controllers.admission.controller import QueueingController
+from fairway.controllers.admission.waiting import WaitingWorkloads
+from fairway.controllers.batchjob.controller import JobController
+from fairway.controllers.decider.stored import StoredDecider, StoredExplainer
+from fairway.controllers.jobframework.controller import FrameworkController
+from fairway.controllers.kit.configuration import CurrentConfiguration
+from fairway.controllers.managedjob.controller import ManagedJobController
+from fairway.controllers.metrics import QueueMetrics
+from fairway.controllers.notrun import NotRunController
+from fairway.controllers.placement import WaitingForNode
+from fairway.controllers.pods.controller import PodController
+from fairway.controllers.provisioning.check_capacity import CheckCapacity
+from fairway.controllers.provisioning.controller import ProvisioningController
+from fairway.controllers.queuestatus.controller import QueueStatuses
+from fairway.controllers.scheduler.scheduler import Scheduler
+from fairway.controllers.workload.controller import WorkloadLifecycle
+from fairway.managedjobs.pods import Places
+from fairway.runtime.parts import Part, running, unless
+from fairway.settings import Settings
+
+SERVER_CONFIG_MAP: Final = "fairway-server"
+"""In `kube-system`: the controllers that the server runs itself, so that no other process runs them, too."""
+
+
+class ControllerManager:
+    """The selected controllers on one cluster, with what they share. `settings` are those of the API server."""
+
+    def __init__(self, cluster: Cluster, settings: Settings, names: Collection[str]) -> None:
+        """`names` are folders of `fairway.controllers` (`settings.CONTROLLERS`)."""
+        kueue, kubernetes = Recorder(cluster, "kueue"), Recorder(cluster, "fairway")
+        configuration = CurrentConfiguration(cluster, kueue)
+        self.cluster = cluster
+        self.configuration = configuration
+        self.recorder = kubernetes
+        """For what is done to pods and nodes."""
+
+        self.explainer: WaitingExplainer
+        """Who waits and why: from the engine if it is here, else from the stored objects."""
+
+        self.metrics: QueueMetrics | None = None
+        self.parts: list[Part] = [kueue, kubernetes]
+        decider: Decider
+        if "admission" in names:
+            decider = engine = QueueingController(
+                cluster, configuration, kueue, schedulers=frozenset({DEFAULT_SCHEDULER})
+            )
+            self.explainer = WaitingWorkloads(cluster, engine)
+            self.parts.append(engine)
+        else:
+            decider = stored = StoredDecider(cluster, configuration)
+            self.explainer = StoredExplainer(cluster, stored.figures)
+        if "metrics" in names:
+            self.metrics = QueueMetrics(cluster, decider, configuration)
+        scheduler = Scheduler(cluster, kubernetes) if "scheduler" in names else None
+        if "queuestatus" in names:
+            self.parts.append(QueueStatuses(cluster, decider, configuration))
+        if "placement" in names:
+            self.parts.append(WaitingForNode(cluster))
+        if "workload" in names:
+            self.parts.append(WorkloadLifecycle(cluster, decider, configuration, kueue))
+        if "jobframework" in names:
+            self.parts.append(FrameworkController(cluster, configuration, kueue))
+        if "pods" in names:
+            self.parts.append(PodController(cluster, configuration, kueue))
+        if "provisioning" in names:
+            self.parts += [ProvisioningController(cluster, kueue), CheckCapacity(cluster, kueue)]
+        if "batchjob" in names:
+            # A pod that the scheduler of this process would bind at once is created with its node: one write less.
+            self.parts.append(JobController(cluster, kubernetes, scheduler))
+        if "notrun" in names:
+            self.parts.append(NotRunController(cluster, kubernetes))
+        if "managedjob" in names:
+            places = Places(archives=str(settings.state / "archives"), checkpoints=str(settings.state / "checkpoints"))
+            remotes = other_servers(settings, os.environ, cluster.clock)
+            self.parts.append(ManagedJobController(cluster, configuration, kubernetes, decider, places, remotes))
+        if scheduler is not None:
+            self.parts.append(scheduler)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["asyncio.Future[None]"]:
+        """Caches and controllers at work; the future that is given ends only with the error of a part that broke."""
+        async with running(self.cluster) as broken:
+            await unless(broken, self.cluster.synced())
+            async with running(*self.parts, broken=broken):
+                yield broken
