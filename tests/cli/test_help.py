@@ -41,6 +41,7 @@ def test_all_commands_are_known() -> None:
         "delete",
         "up",
         "serve",
+        "controller",
         "shutdown",
         "service",
         "doctor",

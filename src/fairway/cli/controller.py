@@ -36,7 +36,6 @@ def controller(kubeconfig: Path | None, context: str, lease: str, **options: Any
     several, and one works while the others stand by (leader election by a Lease in kube-system). Processes with
     different --controllers need different --lease names.
 
-    \b
     Served over HTTPS: /healthz, /readyz and, with the token of the Secret kube-system/fairway-decider, /metrics.
 
     \b

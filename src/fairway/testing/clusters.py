@@ -19,7 +19,8 @@ from fairway.client.local import LocalClient
 from fairway.client.protocol import Client
 from fairway.runtime.clock import Clock
 from fairway.store.verbs.reading import decoded
-from fairway.testing.clock import VirtualClock
+from fairway.testing.clock import VirtualClock, settle
+from fairway.testing.faults import patience, with_faults
 from fairway.testing.stores import PATIENCE_SECONDS, LocalApi, OpenLog, local_api
 
 _A_MOMENT = 0.001
@@ -49,8 +50,18 @@ class LocalCluster:
     async def cluster_says(self, condition: Callable[[], bool]) -> None:
         """Wait until the controllers see, or did, what is expected: the caches follow the store a moment later."""
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while not condition():  # noqa: ASYNC110 - a condition is about anything, there is no one event
+            while not condition():
                 await asyncio.sleep(_A_MOMENT)
+                await self.heal(_A_MOMENT)
+
+    async def heal(self, seconds: float | None = None) -> None:
+        """Where clients are faulty, let as much time pass as their faults need, or so many seconds; else none."""
+        left = min(patience(), patience() if seconds is None else seconds)
+        while left > 0 and (due := self.clock.next_due()) is not None and due <= left:
+            left -= max(0.0, due)
+            self.clock.advance(max(0.0, due))
+            await self.api.store.settled()
+            await settle()
 
     def events(self, reason: str = "") -> list[Manifest]:
         """The Events that were written, all or those with a reason."""
@@ -99,7 +110,7 @@ def plain(client: Client) -> Client:
 
 def cluster_on(api: LocalApi, clock: Clock) -> Cluster:
     """Another set of caches on the same API, as a second process has them."""
-    return Cluster(lambda manager: LocalClient(api.objects, manager), api.objects.registry, clock)
+    return Cluster(lambda manager: with_faults(LocalClient(api.objects, manager), clock), api.objects.registry, clock)
 
 
 async def _cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -28,6 +28,7 @@ from fairway.integrations import conditions
 from fairway.store.verbs import Objects
 from fairway.testing.clock import settle
 from fairway.testing.clusters import LocalCluster, local_cluster, plain
+from fairway.testing.faults import with_faults
 from fairway.testing.stores import LocalApi, OpenLog
 
 NAMESPACE = "default"
@@ -110,7 +111,7 @@ class Play:
 
     def _client(self, manager: str) -> Client:
         client = _Picky(self.api.objects, manager, self.refuses)
-        return client if self.staging else plain(client)
+        return with_faults(client if self.staging else plain(client), self.clock)
 
     def check_stored_figures(self) -> None:
         """The decider that reads objects has the same numbers as the engine, once all is written."""
@@ -144,6 +145,7 @@ class Play:
             before = self.api.store.next_revision
             await self._until_durable()
             await settle()
+            await self.world.heal()
             quiet = quiet + 1 if self.api.store.next_revision == before else 0
 
     async def _until_durable(self) -> None:
