@@ -145,7 +145,8 @@ class Play:
             before = self.api.store.next_revision
             await self._until_durable()
             await settle()
-            await self.world.heal()
+            if quiet:
+                await self.world.heal()
             quiet = quiet + 1 if self.api.store.next_revision == before else 0
 
     async def _until_durable(self) -> None:
