@@ -24,7 +24,7 @@ from fairway.server.kubeconfig import admin_token, write_kubeconfig
 from fairway.server.limits import Limits
 from fairway.server.listening import Listener, bound_socket
 from fairway.settings import Settings
-from fairway.store.gc import Collector, EventExpiry, NamespaceKeeper, publish_definitions
+from fairway.store.gc import Collector, DefinitionKeeper, EventExpiry, NamespaceKeeper
 from fairway.store.sqlite import SqliteLog
 from fairway.store.store import Store
 from fairway.store.verbs import Objects
@@ -97,8 +97,10 @@ async def _running_api(settings: Settings, limits: Limits | None) -> AsyncIterat
     try:
         await store.start()
         objects = Objects(store, default_registry(), clock.now)
+        definitions = DefinitionKeeper(objects)  # first: the others look at all kinds
         namespaces = NamespaceKeeper(objects)
-        keepers: list[Collector | NamespaceKeeper | EventExpiry | GarbageKeeper] = [
+        keepers: list[Collector | DefinitionKeeper | NamespaceKeeper | EventExpiry | GarbageKeeper] = [
+            definitions,
             Collector(objects),
             namespaces,
             EventExpiry(objects),
@@ -107,7 +109,7 @@ async def _running_api(settings: Settings, limits: Limits | None) -> AsyncIterat
         audit = AuditLog(settings.state)
         try:
             await namespaces.make_defaults()
-            await publish_definitions(objects)
+            await definitions.publish()
             api = Api(objects, Users(settings.state), audit, settings.state, limits)
             api.not_ready = "not listening yet"
             chores = [asyncio.create_task(keeper.run()) for keeper in keepers]

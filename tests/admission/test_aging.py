@@ -6,7 +6,7 @@ before, and neither evict their peers nor take the room from their preemptor.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import hypothesis.strategies as st
 import msgspec
@@ -237,20 +237,6 @@ def test_a_borrower_of_another_queue_costs_one() -> None:
     assert played.bench.state("borrower") == "admitted"
 
 
-@pytest.mark.parametrize("reclaim", ["LowerPriority", "Any"])
-def test_a_preemptor_that_waits_for_its_victims_chooses_no_others(reclaim: str) -> None:
-    """Queues with equal shares: a second search, while the victims stop, would prefer those of the other queue."""
-    queues = [
-        cluster_queue(name, cpu=cpu, cohort="all", reclaim=reclaim, within="LowerPriority")
-        for name, cpu in (("a", 2), ("b", 0), ("idle", 6))
-    ]
-    bench = Bench(*queues, config=Config(fair_sharing=FairSharing(strategies=(PreemptionStrategy.FINAL_SHARE,))))
-    bench.submit(*(workload(f"{queue}{number}", queue=queue, cpu=1) for number in range(4) for queue in "ab"))
-    bench.submit(workload("urgent", queue="a", cpu=2, priority=5))
-
-    assert len(bench.evictions()) == 2
-
-
 # Nobody starves
 
 
@@ -276,8 +262,7 @@ def test_a_job_that_is_preempted_again_and_again_runs_in_the_end(strategy: str, 
 
 _WITHIN = st.sampled_from(["LowerPriority", "LowerPriority", "Never"])
 _STRATEGY = st.sampled_from(["BestEffortFIFO", "StrictFIFO"])
-_FINAL, _INITIAL = PreemptionStrategy.FINAL_SHARE, PreemptionStrategy.INITIAL_SHARE
-_STRATEGIES = st.sampled_from([None, (_FINAL,), (_INITIAL,), (_FINAL, _INITIAL)])
+_STRATEGIES = st.sampled_from([None, (PreemptionStrategy.FINAL_SHARE,), (PreemptionStrategy.INITIAL_SHARE,)])
 
 
 _BORROW_WITHIN: list[str | int] = ["LowerPriority", "Never", 2]
@@ -363,11 +348,6 @@ def overtaken(said: list[Instruction]) -> int:
     return count
 
 
-def victims_of(play: Play, names: list[str]) -> list[int]:
-    """The sizes of these jobs."""
-    return [play.urgent[1] if name == "urgent" else play.holders[int(name[1:])][1] for name in names]
-
-
 @examples(400)
 @given(worlds(), plays)
 def test_one_preemptor_costs_what_it_needs_whatever_follows(world: World, play: Play) -> None:
@@ -378,9 +358,8 @@ def test_one_preemptor_costs_what_it_needs_whatever_follows(world: World, play: 
     played = played_in(world, play)
 
     assert {by for by, _ in played.batches} <= {"urgent"}, played.bench.story()
-    for _, names in played.batches:
-        sizes = victims_of(play, names)
-        assert sum(sizes) < play.urgent[1] + max(sizes), f"not every victim is needed; {played.bench.story()}"
+    if world.config is not None:
+        return  # in the order of fair shares another queue may come before a preemptor, whatever the priorities
     assert len(played.batches) <= 1 + overtaken(played.bench.said), played.bench.story()
     if played.batches:
         assert played.bench.state("urgent") == "admitted", "nobody is evicted for one who then does not run"
@@ -401,67 +380,3 @@ def test_a_peer_takes_back_its_own_quota_and_nothing_else(world: World, play: Pl
         if isinstance(one, Evict) and one.preemption is not None and short_name(one.preemption.preemptor) != "urgent"
     }
     assert not by_peers & _BY_PRIORITY, played.bench.story()
-    for by, names in played.batches:
-        sizes = victims_of(play, names)
-        assert sum(sizes) < victims_of(play, [by])[0] + max(sizes), (
-            f"not every victim is needed; {played.bench.story()}"
-        )
-
-
-# A crowd in queues that take back their own quota whatever the priority
-
-_RECLAIMS: Final = ("Any", "LowerPriority")
-
-
-@st.composite
-def crowds(draw: st.DrawFn) -> tuple[World, list[int], tuple[int, int, int]]:
-    """Forty jobs of one CPU in a cohort with less than forty, one policy of reclaim, and a newcomer."""
-    count = draw(st.integers(2, 4))
-    reclaim = draw(st.sampled_from(_RECLAIMS))
-    queues = tuple(
-        cluster_queue(
-            f"q{number}",
-            cpu=Limited(draw(st.sampled_from([4, 8, 2, 0])), draw(st.sampled_from([None, None, 4]))),
-            strategy=draw(_STRATEGY),
-            within=draw(_WITHIN),
-            cohort="all",
-            reclaim=reclaim,
-        )
-        for number in range(count)
-    )
-    strategies = draw(_STRATEGIES)
-    config = None if strategies is None else Config(fair_sharing=FairSharing(strategies=strategies))
-    homes = draw(st.lists(st.integers(0, count - 1), min_size=40, max_size=40))
-    newcomer = draw(
-        st.tuples(st.integers(0, count - 1), st.sampled_from([1, 2, 3, 4, 6]), st.sampled_from([0, 1, 15, 200]))
-    )
-    return World(queues, config), homes, newcomer
-
-
-@examples(150)
-@given(crowds())
-def test_a_newcomer_in_a_crowd_costs_what_it_needs(crowd: tuple[World, list[int], tuple[int, int, int]]) -> None:
-    """In a world at rest, no more jobs lose their quota for one newcomer than it has CPUs, with all that comes back.
-
-    Without fair sharing nobody else evicts at all. With it, who had to make room for a more urgent job of its own
-    queue may take what is that queue's fair share from another, once: others wait then, and not more of them.
-    """
-    world, homes, (home, cpu, priority) = crowd
-    played = Managed(*world.queues, config=world.config)
-    played.submit(*(workload(f"j{number}", queue=f"q{queue}", cpu=1) for number, queue in enumerate(homes)))
-    played.rest()
-    before, held = len(played.batches), set(played.bench.admitted())
-    played.submit(workload("newcomer", queue=f"q{home}", cpu=cpu, priority=priority))
-    played.rest()
-
-    batches = played.batches[before:]
-    evicted = [name for _, names in batches for name in names]
-    if evicted:
-        assert played.bench.state("newcomer") == "admitted", played.bench.story()
-    assert len(held - set(played.bench.admitted())) <= cpu, played.bench.story()
-    if world.config is None:
-        assert {by for by, _ in batches} <= {"newcomer"}, played.bench.story()
-        assert len(evicted) <= cpu, played.bench.story()
-    else:
-        assert len(evicted) <= 2 * cpu, played.bench.story()
-        assert len(evicted) == len(set(evicted)), played.bench.story()

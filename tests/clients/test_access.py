@@ -16,6 +16,7 @@ from fairway.testing.servers import Server
 from .hand import Hand
 from .kubectl import Kubectl
 from .manifests import cluster_queue, config, job, named, pod, workload
+from .test_definitions import crontab, definition
 from .test_logs import Running
 
 As = Callable[..., Kubectl]
@@ -120,6 +121,19 @@ def test_a_viewer_reads_and_changes_nothing(as_user: As, hand: Hand) -> None:
     )
     assert f'User "{user}" cannot delete resource "pods"' in viewer.refused("delete pod p")
     assert hand.look(pod("p"))
+
+
+def test_custom_kinds_are_for_administrators_of_the_server(as_user: As, kubectl: Kubectl) -> None:
+    """As in a cluster, where `edit` and `view` reach no custom kind by themselves."""
+    kubectl("apply -f -", given=definition("roles.example.com"))
+    kubectl("wait --for=condition=Established crd/crontabs.roles.example.com --timeout=30s")
+    kubectl("apply -f -", given=crontab("roles.example.com"))
+    editor = as_user("editor")
+
+    assert "forbidden" in editor.refused("get crontabs.roles.example.com")
+    assert "forbidden" in editor.refused("delete crd crontabs.roles.example.com")
+    assert "crontabs.roles.example.com" in editor("get crd -o name"), "which kinds there are is no secret"
+    kubectl("delete crd crontabs.roles.example.com")
 
 
 def test_a_revoked_token_ends_at_once(as_user: As, server: Server, kubectl: Kubectl) -> None:

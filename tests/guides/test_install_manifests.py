@@ -134,16 +134,6 @@ def test_a_configuration_edited_in_the_manifest_comes_into_force(kubectl: Kubect
             "roles are given to people by `fairway users`",
             id="a role",
         ),
-        pytest.param(
-            {
-                "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": "CustomResourceDefinition",
-                "metadata": {"name": "foos.example.com"},
-                "spec": {"group": "example.com"},
-            },
-            "definitions of your own are not served; this server has admissionchecks.kueue.x-k8s.io",
-            id="a definition",
-        ),
     ],
 )
 def test_objects_of_people_s_own_are_refused(kubectl: Kubectl, manifest: dict[str, Any], words: str) -> None:

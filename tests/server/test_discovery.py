@@ -58,6 +58,8 @@ def test_every_resource_that_is_served_was_compared_or_is_known_to_be_ours_alone
             served |= set(by_name(document["resources"]))
     acknowledged = {kind.plural for kind in default_registry().kinds if kind.acknowledged}
     assert served - recorded - acknowledged == {
+        "customresourcedefinitions",
+        "customresourcedefinitions/status",
         "clusterqueues/pendingworkloads",
         "localqueues/pendingworkloads",
         "managedjobs",

@@ -5,8 +5,14 @@ needs it at run time. It keeps structure alone (names, types, limits, how lists 
 
     python tools/schemas/generate.py --openapi DIR --crd FILE.yaml --crd FILE.yaml
 
+    python tools/schemas/generate.py --more DIR
+
 `DIR` holds what an API server with Kueue's definitions installed answers below `/openapi/v3`, one document per file
 (`*.json`). Each `--crd` adds the version `v1` of a kind that this server does not know.
+
+With `--more`, it is the folder `api/openapi-spec/v3` of the module `k8s.io/kubernetes`, and only `operators.json` is
+written: kinds that are stored because operators start with them (`apis/stored.py`), and the definitions that these need
+beyond `kubernetes.json`.
 
 What is written (`data/*.json`): one definition per line, its nodes as `apis.machinery.schemas.definitions` reads them.
 """
@@ -48,6 +54,20 @@ KUBERNETES_KINDS = [
     "authorization.v1.SelfSubjectRulesReview",
     "authorization.v1.SubjectAccessReview",
 ]
+OPERATOR_KINDS = [
+    *(f"core.v1.{kind}" for kind in ("Service", "Endpoints", "PersistentVolume", "PersistentVolumeClaim")),
+    *(f"apps.v1.{kind}" for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ControllerRevision")),
+    *(f"rbac.v1.{kind}" for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")),
+    *(f"networking.v1.{kind}" for kind in ("Ingress", "IngressClass", "NetworkPolicy")),
+    *(f"admissionregistration.v1.{kind}WebhookConfiguration" for kind in ("Mutating", "Validating")),
+    "autoscaling.v1.Scale",
+    "autoscaling.v2.HorizontalPodAutoscaler",
+    "batch.v1.CronJob",
+    "discovery.v1.EndpointSlice",
+    "policy.v1.PodDisruptionBudget",
+    "storage.v1.StorageClass",
+]
+CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
 META_KINDS = ["ObjectMeta", "ListMeta", "Status", "DeleteOptions", "Patch", "WatchEvent", "LabelSelector"]
 KUEUE_KINDS = [
     "AdmissionCheck",
@@ -90,10 +110,10 @@ class UnknownSchema(Exception):
 
 def main() -> None:
     arguments = _arguments()
-    schemas: Json = {}
-    for document in sorted(arguments.openapi.glob("*.json")):
-        content = json.loads(document.read_text(encoding="utf-8"))
-        schemas.update(content.get("components", {}).get("schemas", {}))
+    if arguments.more:
+        _write_more(_documents(arguments.more))
+        return
+    schemas = _documents(arguments.openapi)
     custom = dict(_custom(path) for path in arguments.crd)
 
     kubernetes = [API + kind for kind in KUBERNETES_KINDS] + [META + kind for kind in META_KINDS]
@@ -116,9 +136,31 @@ def main() -> None:
         _write(file, content)
 
 
+def _documents(folder: pathlib.Path) -> Json:
+    schemas: Json = {}
+    for document in sorted(folder.glob("*.json")):
+        content = json.loads(document.read_text(encoding="utf-8"))
+        schemas.update(content.get("components", {}).get("schemas", {}))
+    return schemas
+
+
+def _write_more(schemas: Json) -> None:
+    known = json.loads((DATA / "kubernetes.json").read_text(encoding="utf-8"))
+    content: Json = {}
+    lists = [API + kind for kind in OPERATOR_KINDS if not kind.endswith(".Scale")] + [CRD]
+    waiting = [API + "autoscaling.v1.Scale", *lists, *(f"{name}List" for name in lists)]
+    while waiting:
+        name = waiting.pop()
+        if name not in known and name not in content:
+            node = content[name] = _builtin(name, schemas)
+            waiting.extend(_references(node))
+    _write("operators", content)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--openapi", type=pathlib.Path, required=True, help="a folder of OpenAPI v3 documents")
+    parser.add_argument("--openapi", type=pathlib.Path, help="a folder of OpenAPI v3 documents")
+    parser.add_argument("--more", type=pathlib.Path, help="the same, of k8s.io/kubernetes: write operators.json alone")
     parser.add_argument("--crd", type=pathlib.Path, action="append", default=[], help="a CustomResourceDefinition")
     return parser.parse_args()
 

@@ -260,12 +260,7 @@ class Cycle:
         if not Mode.NO_FIT < assignment.mode < Mode.FIT:
             return []
         # Kueue leaves the count of pods out of this question; the check before an eviction is issued has it in.
-        contested, requests = assignment.contested, assignment.requests
-        if self._world.config.fair_sharing is not None and queue.pending.preemptor is record:
-            leaving = fair.victims_on_their_way(self._question(record, queue, contested, requests))
-            if leaving:
-                return leaving
-        return self._search(record, queue, contested, requests)
+        return self._search(record, queue, assignment.contested, assignment.requests)
 
     def _search(
         self, record: Record, queue: QueueState, contested: frozenset[FlavorResource], requests: Amounts
@@ -281,7 +276,15 @@ class Cycle:
         self, record: Record, queue: QueueState, contested: frozenset[FlavorResource], requests: Amounts
     ) -> list[Target]:
         config = self._world.config
-        search = self._question(record, queue, contested, requests)
+        search = Search(
+            tree=self._tree,
+            queue=queue,
+            record=record,
+            contested=contested,
+            requests=requests,
+            now=self._world.now,
+            minimum_run=config.minimum_run_seconds,
+        )
         if config.fair_sharing is not None:
             targets = fair.find_targets(search, config.fair_sharing.strategies)
         else:
@@ -289,19 +292,6 @@ class Cycle:
         if not targets and search.protected_until is not None:
             self._world.wake_tree_at(self._tree.name, search.protected_until)
         return targets
-
-    def _question(
-        self, record: Record, queue: QueueState, contested: frozenset[FlavorResource], requests: Amounts
-    ) -> Search:
-        return Search(
-            tree=self._tree,
-            queue=queue,
-            record=record,
-            contested=contested,
-            requests=requests,
-            now=self._world.now,
-            minimum_run=self._world.config.minimum_run_seconds,
-        )
 
     def _simulate(self, record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> Verdict:
         """Whether preemption could make room for this much of one flavor-resource, and how far up it would then

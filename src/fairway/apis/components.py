@@ -6,13 +6,14 @@ name and labels alone and has no effect, and any other object of these kinds is 
 over HTTP is in `server/acknowledging.py`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from fairway.apis.extensions.definitions import BUILT_IN
+from fairway.apis.extensions.records import GROUP as CRD_GROUP
 from fairway.apis.kueue.configuration import CONFIG_MAP, NAMESPACE
 from fairway.apis.machinery import problems
-from fairway.apis.machinery.jsonpath import custom_column
 from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules
 from fairway.apis.machinery.manifest_metadata import wrong_metadata, wrong_metadata_update
 from fairway.apis.machinery.printing import AGE
@@ -21,8 +22,6 @@ from fairway.apis.machinery.schemas.schema import Schema
 from fairway.errors import FieldError
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
-BUILT_IN: Final = "fairway.dev/built-in"
-CRD_GROUP: Final = "apiextensions.k8s.io"
 DEPLOYMENT: Final = "kueue-controller-manager"
 LASTING: Final = frozenset(
     {
@@ -241,7 +240,8 @@ _EXTENSIONS: Final = _rules(_refuses("this server calls no webhooks and no other
 _FLOW: Final = _rules(_refuses("the limits of this server are its own"))
 
 
-def _acknowledged_kinds() -> tuple[Kind, ...]:
+def kinds() -> tuple[Kind, ...]:
+    """The acknowledged kinds."""
     rbac, webhooks = "io.k8s.api.rbac", "io.k8s.api.admissionregistration"
     deployments = _rules(_refuses("run a Job, a Pod or `fairway jobs launch` instead"), _acknowledge_deployment)
     services = _rules(_refuses("pods are processes of this machine, and their ports are open on it as they are"))
@@ -267,36 +267,12 @@ def _acknowledged_kinds() -> tuple[Kind, ...]:
     )  # fmt: skip
 
 
-def kinds(served: Iterable[Kind]) -> tuple[Kind, ...]:
-    """The acknowledged kinds, and definitions of the custom kinds among those that are served."""
-    names = sorted(kind.resource for kind in served if is_custom(kind))
-
-    def validate(manifest: Manifest) -> list[FieldError]:
-        errors, name = wrong_metadata(manifest), str(manifest["metadata"].get("name") or "")
-        if name not in names and not is_definition_of_component(name):
-            rule = f"definitions of your own are not served; this server has {', '.join(names)}"
-            errors.append(problems.forbidden("metadata.name", name, rule))
-        return errors
-
-    created = custom_column("Created At", ".metadata.creationTimestamp")
-    definitions = _acknowledged(
-        CRD_GROUP,
-        "CustomResourceDefinition",
-        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
-        _rules(validate, lambda _manifest: None),
-        short_names=("crd", "crds"),
-        categories=("api-extensions",),
-        columns=(created,),
-    )
-    return (*_acknowledged_kinds(), definitions)
-
-
 def is_custom(kind: Kind) -> bool:
-    """Whether a cluster would serve this kind by a CustomResourceDefinition."""
-    return not kind.builtin and not kind.acknowledged
+    """Whether this is a kind of Fairway's that a cluster would serve by a CustomResourceDefinition."""
+    return not kind.builtin and not kind.acknowledged and not kind.defined
 
 
-def crd(kind: Kind, since: str) -> Manifest:
+def crd(kind: Kind) -> Manifest:
     """The CustomResourceDefinition of a served kind, in short: its full schema is what `/openapi/v3` has."""
     names: dict[str, Any] = {
         "kind": kind.kind,
@@ -314,10 +290,6 @@ def crd(kind: Kind, since: str) -> Manifest:
         {"name": version, "served": True, "storage": version == kind.stored, "schema": schema, **subresources}
         for version in kind.versions
     ]
-    conditions = [
-        {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found"},
-        {"type": "Established", "status": "True", "reason": "BuiltIn", "message": "this kind is built into Fairway"},
-    ]
     return {
         "apiVersion": f"{CRD_GROUP}/v1",
         "kind": "CustomResourceDefinition",
@@ -328,10 +300,5 @@ def crd(kind: Kind, since: str) -> Manifest:
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "versions": versions,
             "conversion": {"strategy": "None"},
-        },
-        "status": {
-            "acceptedNames": names,
-            "storedVersions": [kind.stored],
-            "conditions": [{**one, "lastTransitionTime": since} for one in conditions],
         },
     }

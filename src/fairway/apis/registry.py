@@ -1,10 +1,11 @@
 """Which kinds the API serves: one list, looked up by what requests and manifests call them.
 
 To serve another kind is to write its record and to put it on the list; nothing else knows the kinds one by one. A list
-that cannot be served (two kinds of one name, a version without a schema) is refused when it is made.
+that cannot be served (two kinds of one name, a version without a schema) is refused when it is made. At run time the
+list grows and shrinks with the CustomResourceDefinitions of users; `store/gc/definitions.py` alone changes it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from fairway.apis import components
@@ -12,6 +13,7 @@ from fairway.apis.autoscaling import records as autoscaling
 from fairway.apis.batch import records as batch
 from fairway.apis.coordination import records as coordination
 from fairway.apis.core import records as core
+from fairway.apis.extensions.records import DEFINITIONS
 from fairway.apis.fairway import records as fairway
 from fairway.apis.kueue import records as kueue
 from fairway.apis.machinery.kind import Kind
@@ -23,12 +25,60 @@ class Registry:
     """The kinds that are served, and ways to find one."""
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
-        self.kinds = tuple(kinds)
+        self.kinds: tuple[Kind, ...] = ()
         self._by_resource: dict[tuple[str, str, str], Kind] = {}
         self._by_kind: dict[tuple[str, str], Kind] = {}
+        self._by_name: dict[str, Kind] = {}
         self._versions: dict[str, tuple[str, ...]] = {}
-        for kind in self.kinds:
+        self._observers: list[Callable[[str], None]] = []
+        for kind in kinds:
             self._add(kind)
+        self.kinds = tuple(self._by_name.values())
+        self.built_in = frozenset(self._by_name)
+        """The resources that are always served."""
+
+    def observe(self, observer: Callable[[str], None]) -> None:
+        """Call this with the group whenever kinds of it are added, replaced or removed."""
+        self._observers.append(observer)
+
+    def put(self, kind: Kind) -> None:
+        """Serve a kind, in place of the one with the same resource; `ValueError`, and no change, if it cannot be."""
+        before = self._drop(kind.resource)
+        try:
+            self._add(kind)
+        except ValueError:
+            if before is not None:
+                self._add(before)
+            raise
+        self._changed(kind.group)
+
+    def remove(self, resource: str) -> None:
+        """Serve a kind no longer."""
+        kind = self._drop(resource)
+        if kind is not None:
+            self._changed(kind.group)
+
+    def _drop(self, resource: str) -> Kind | None:
+        kind = self._by_name.pop(resource, None)
+        if kind is not None:
+            del self._by_kind[kind.group, kind.kind]
+            for version in kind.versions:
+                del self._by_resource[kind.group, version, kind.plural]
+        return kind
+
+    def _changed(self, group: str) -> None:
+        self.kinds = tuple(self._by_name.values())
+        versions = dict.fromkeys(version for kind in self.kinds if kind.group == group for version in kind.versions)
+        if versions:
+            self._versions[group] = tuple(versions)
+        else:
+            self._versions.pop(group, None)
+        for observer in self._observers:
+            observer(group)
+
+    def by_resource_name(self, resource: str) -> Kind | None:
+        """The kind of `pods` or `jobs.batch`, as the store calls resources."""
+        return self._by_name.get(resource)
 
     def by_resource(self, group: str, version: str, plural: str) -> Kind | None:
         """The kind behind a path such as `/apis/batch/v1/jobs`."""
@@ -63,7 +113,7 @@ class Registry:
         return [kind for kind in self.kinds if kind.group == group and version in kind.versions]
 
     def _add(self, kind: Kind) -> None:
-        if not kind.versions or kind.stored not in kind.versions:
+        if not kind.defined and kind.stored not in kind.versions:
             raise ValueError(f"{kind.resource} is stored as {kind.stored!r}, which is not among {kind.versions}")
         missing = [version for version in kind.versions if version not in kind.schemas]
         if missing:
@@ -75,6 +125,7 @@ class Registry:
             raise ValueError(f"there are two kinds called {kind.kind} in {kind.group or 'the core group'}")
         self._refuse_taken_names(kind)
         self._by_kind[kind.group, kind.kind] = kind
+        self._by_name[kind.resource] = kind
         for version in kind.versions:
             self._by_resource[kind.group, version, kind.plural] = kind
         known = self._versions.get(kind.group, ())
@@ -96,4 +147,4 @@ def default_registry() -> Registry:
         for module in (core, batch, scheduling, coordination, kueue, autoscaling, ray, fairway)
         for kind in module.KINDS
     ]
-    return Registry([*kinds, *components.kinds(kinds)])
+    return Registry([*kinds, *components.kinds(), DEFINITIONS])

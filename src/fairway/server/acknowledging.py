@@ -6,13 +6,14 @@ wait for the end of the object take the one that they find for another.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from fairway.apis import components
+from fairway.apis.extensions.records import DEFINITIONS, RESOURCE
 from fairway.apis.machinery.documents import from_json
-from fairway.errors import ValidationError
+from fairway.errors import Forbidden, ValidationError
 from fairway.server import bodies, protobuf
 from fairway.server.requests import Request
 from fairway.server.routes import Route
@@ -21,16 +22,24 @@ from fairway.store.verbs.intake import check_place, identified
 from fairway.store.verbs.reading import not_found
 from fairway.store.verbs.writing import drafted
 
+MOST_DEFINITIONS: Final = 1000
+"""CustomResourceDefinitions that a server keeps."""
+
 
 def concerns(route: Route) -> bool:
-    """Whether a write is acknowledged rather than carried out."""
-    return route.kind.acknowledged or (
-        route.verb == "delete" and (route.kind.resource, (route.namespace, route.name)) in components.LASTING
+    """Whether a write may be acknowledged rather than carried out."""
+    return (
+        route.kind.acknowledged
+        or route.kind is DEFINITIONS
+        or (route.verb == "delete" and (route.kind.resource, (route.namespace, route.name)) in components.LASTING)
     )
 
 
-def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
-    """The answer to a write of an acknowledged kind, or to the deletion of an object that lasts."""
+def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Written | None:
+    """The answer to a write of what is built in, or to the deletion of an object that lasts; `None` for any other."""
+    if route.kind is DEFINITIONS and not _is_of_built_in(objects, request, route, data):
+        _check_room(objects, route)
+        return None
     if route.verb == "delete":
         return _delete(objects, request, route, data)
     if route.verb == "create":
@@ -40,11 +49,30 @@ def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Writ
     if found is None and request.content_type == PatchType.APPLY:
         body = _identity(data) or bodies.patch(request, data)[1]
         return _create(objects, request, route, body, apply=True)
-    if found is None and _is_definition(route) and components.is_definition_of_component(route.name):
+    if found is None and _is_definition(route):
         return _not_listed(route, route.name)
     if found is None:
         raise not_found(route.kind, route.name)
     return found
+
+
+def _is_of_built_in(objects: Objects, request: Request, route: Route, data: bytes) -> bool:
+    """Whether a definition is of a kind that the server has itself, or comes with a built-in component."""
+    name = route.name
+    if route.verb == "create":
+        body = _identity(data)
+        if body is None and request.content_type != protobuf.CONTENT_TYPE:
+            body = bodies.manifest(request, data)
+        metadata = body.get("metadata") if isinstance(body, dict) else None
+        name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+    return name in objects.registry.built_in or components.is_definition_of_component(name)
+
+
+def _check_room(objects: Objects, route: Route) -> None:
+    if len(objects.store.collection(RESOURCE)) < MOST_DEFINITIONS:
+        return
+    if route.verb == "create" or objects.store.head(RESOURCE, ("", route.name)) is None:
+        raise Forbidden(f"this server keeps {MOST_DEFINITIONS} definitions, and so many are there: delete one first")
 
 
 class _Head(msgspec.Struct, rename="camel"):
@@ -66,7 +94,7 @@ def _identity(data: bytes) -> dict[str, Any] | None:
 
 
 def _is_definition(route: Route) -> bool:
-    return route.kind.group == components.CRD_GROUP
+    return route.kind is DEFINITIONS
 
 
 def _not_listed(route: Route, name: str) -> Written:
@@ -88,7 +116,7 @@ def _create(objects: Objects, request: Request, route: Route, body: Any, *, appl
     found = _existing(objects, route, name)
     if found is not None and (_is_definition(route) or components.component_of(manifest) is not None):
         return found
-    if _is_definition(route) and components.is_definition_of_component(name):
+    if _is_definition(route):
         return _not_listed(route, name)
     return objects.stage_create(route.kind, route.version, route.namespace, manifest, options)
 
@@ -104,12 +132,9 @@ def _delete(objects: Objects, request: Request, route: Route, data: bytes) -> Wr
     options = bodies.delete_options(request, data)
     key = (route.namespace, route.name)
     is_definition = _is_definition(route)
-    if is_definition and objects.store.head(route.kind.resource, key) is None:
-        if not components.is_definition_of_component(route.name):
-            raise not_found(route.kind, route.name)
-    elif not is_definition and (route.kind.resource, key) not in components.LASTING:
+    if not is_definition and (route.kind.resource, key) not in components.LASTING:
         return objects.stage_delete(route.kind, key, options)
-    elif objects.store.head(route.kind.resource, key) is None:
+    if not is_definition and objects.store.head(route.kind.resource, key) is None:
         raise not_found(route.kind, route.name)
     gone = {"metadata": {"name": route.name, "namespace": route.namespace}}
     return Written(drafted(route.kind, key, gone), (components.STAYS,), removed=True)

@@ -118,15 +118,21 @@ class Api:
         """By group, version and resource."""
 
         self._plain = Plain(objects.registry, self.metrics, lambda: self.not_ready, objects.store.check_writable)
-        self._resources = frozenset(
-            {kind.plural for kind in objects.registry.kinds} | {resource for _, _, resource in self._virtual}
-        )
+        self._resources: frozenset[str] = frozenset()
         """What metrics are told by: not by whatever clients make up."""
 
         self._known: dict[tuple[User, str, tuple[str, ...], str, bool], Route] = {}
         """What was allowed before, by whom, how and where it was asked for. With other roles a user is another one."""
 
+        objects.registry.observe(self._on_kinds_changed)
+        self._on_kinds_changed("")
         self._streams = Streams(self._authentication, objects.now, self.limits.watches)
+
+    def _on_kinds_changed(self, _group: str) -> None:
+        """Forget routes to kinds that are others now, or gone."""
+        self._known.clear()
+        plurals = {kind.plural for kind in self.objects.registry.kinds}
+        self._resources = frozenset(plurals | {resource for _, _, resource in self._virtual})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -104,6 +104,7 @@ _SUBRESOURCES: Final[Mapping[str, _Sub]] = {
     "files": _Sub(verbs=("get",)),
     "finalize": _Sub(verbs=("update",)),
     "log": _Sub(verbs=("get",)),
+    "scale": _Sub(verbs=_STATUS_VERBS, kind="Scale", group="autoscaling", version="v1"),
     "status": _Sub(verbs=_STATUS_VERBS),
 }
 

@@ -19,7 +19,7 @@ _FOR_EVER: Final = ((b"cache-control", b"public, immutable"),)
 
 
 class Plain:
-    """Answers requests that are about the server, not about objects. Documents are encoded once."""
+    """Answers requests that are about the server, not about objects. Documents are encoded once for the same kinds."""
 
     def __init__(
         self,
@@ -33,8 +33,19 @@ class Plain:
         self._registry = registry
         self._metrics = metrics
         self._is_ready = is_ready
-        self._discovery = Discovery(registry.kinds)
+        self._discovery: Discovery | None = None
         self._documents: dict[str, bytes] = {}
+        self._v3_documents: dict[str, bytes] = {}
+        """By group version."""
+
+        registry.observe(self._forget)
+
+    def _forget(self, group: str) -> None:
+        """The kinds of a group are others now."""
+        self._discovery = None
+        self._documents.clear()
+        for name in [one for one in self._v3_documents if one.rpartition("/")[0] == group]:
+            del self._v3_documents[name]
 
     async def answer(self, request: Request) -> Response:
         """The answer to a GET on one of these paths; `NotFound` for any other."""
@@ -83,6 +94,8 @@ class Plain:
         raise NotFound("the server could not find the requested resource")
 
     def _discover(self, request: Request) -> Response:
+        if self._discovery is None:
+            self._discovery = Discovery(self._registry.kinds)
         discovery = self._discovery
         document: dict[str, Any] | None = None
         match request.segments:
@@ -114,7 +127,7 @@ class Plain:
                     raise NotAcceptable("OpenAPI v2 is served as application/json and as gnostic's protobuf")
                 return Response(200, self._once("v2", lambda: encode(openapi.v2_document(kinds))))
             case ["v3"]:
-                return Response(200, self._once("v3", lambda: encode(openapi.v3_index(kinds))))
+                return Response(200, self._once("v3", lambda: encode(openapi.v3_index(kinds, self._v3_documents))))
             case ["v3", "api", version]:
                 return self._v3(request, version)
             case ["v3", "apis", group, version]:
@@ -123,12 +136,12 @@ class Plain:
 
     def _v3(self, request: Request, group_version: str) -> Response:
         kinds = self._registry.kinds
-        data = self._documents.get(group_version)
+        data = self._v3_documents.get(group_version)
         if data is None:
             document = openapi.v3_document(kinds, group_version)
             if document is None:
                 raise NotFound(f"there is no OpenAPI document for {group_version[:200]}")
-            data = self._documents[group_version] = encode(document)
+            data = self._v3_documents[group_version] = openapi.encoded(document)
         return Response(200, data, headers=_FOR_EVER if "hash" in request.query else ())
 
     def _once(self, name: str, make: Callable[[], bytes]) -> bytes:

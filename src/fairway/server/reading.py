@@ -13,8 +13,9 @@ from fairway.runtime.slices import Slice
 from fairway.server.limits import Limits
 from fairway.server.negotiation import Accepted, accepted
 from fairway.server.requests import Request
-from fairway.server.responses import JSON_TYPE, Response, encode
+from fairway.server.responses import JSON_TYPE, Response, encode, ok
 from fairway.server.routes import Route
+from fairway.server.scaling import scale_of
 from fairway.server.tables import Page as Head
 from fairway.server.tables import Rows, included, list_metadata, partial_metadata, partial_metadata_list, table
 from fairway.store.entries import Entry
@@ -43,6 +44,8 @@ def get(objects: Objects, request: Request, route: Route) -> Response:
     """One object."""
     check_not_too_new(objects.store, revision_of(request))
     entry = objects.get(route.kind, route.namespace, route.name)
+    if route.subresource == "scale":
+        return ok(scale_of(route.kind, decoded(entry)))
     form = accepted(request.header(b"accept"))
     return rendered(objects, route, entry, form, include=request.query.get("includeObject", ""))
 
@@ -188,7 +191,7 @@ def yaml_of(data: bytes) -> bytes:
 
 def list_head(kind: Kind, version: str) -> dict[str, str]:
     """What a list of a kind begins with."""
-    return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version(version)}
+    return {"kind": kind.list_kind or f"{kind.kind}List", "apiVersion": kind.api_version(version)}
 
 
 def _head(page: Page) -> Head:

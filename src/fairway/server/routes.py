@@ -37,6 +37,7 @@ _ONE: Final = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "
 _MANY: Final = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 _PARTS: Final = {
     "status": {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch"},
+    "scale": {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch"},
     "log": {"GET": "get", "HEAD": "get"},
     "files": {"GET": "get"},
     "binding": {"POST": "create"},

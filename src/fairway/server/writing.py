@@ -7,7 +7,7 @@ from typing import Final
 
 from fairway.apis.machinery.kind import Kind
 from fairway.errors import BadRequest
-from fairway.server import acknowledging, bodies
+from fairway.server import acknowledging, bodies, scaling
 from fairway.server.negotiation import accepted
 from fairway.server.reading import Streamed, joined, list_head, rendered, selected
 from fairway.server.requests import OpenRequest, Request
@@ -61,8 +61,11 @@ _VERBS: Final = {"create": create, "update": update, "patch": patch, "delete": d
 
 def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Written:
     """What a request that writes one object asks for, with `data` as its body; the answer waits for the disk."""
-    if acknowledging.concerns(route):
-        return acknowledging.stage(objects, request, route, data)
+    acknowledged = acknowledging.stage(objects, request, route, data) if acknowledging.concerns(route) else None
+    if acknowledged is not None:
+        return acknowledged
+    if route.subresource == "scale":
+        return scaling.stage(objects, request, route, data)
     if request.raw_query:
         bodies.check_strictly(request, data)
     write = bind if route.subresource == "binding" else _VERBS[route.verb]
@@ -73,6 +76,8 @@ def answer(objects: Objects, request: Request, route: Route, written: Written) -
     """What whoever wrote hears when it is durable."""
     if route.subresource == "binding":
         return ok({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+    if route.subresource == "scale":
+        return ok(scaling.scale_of(route.kind, decoded(written.entry)))
     warnings = _warnings(objects, route, written)
     if written.removed and route.verb == "delete" and route.kind.resource != "pods":
         body = encode(success(_deleted(route.kind, written)))

@@ -13,7 +13,7 @@ from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry, default_registry
 from fairway.errors import StorageFailed
 from fairway.store.entries import Change
-from fairway.store.gc import Collector, EventExpiry, NamespaceKeeper
+from fairway.store.gc import Collector, DefinitionKeeper, EventExpiry, NamespaceKeeper
 from fairway.store.log import Batch, Log, Row
 from fairway.store.memory import MemoryLog
 from fairway.store.sqlite import SqliteLog
@@ -155,11 +155,13 @@ async def local_api(
     try:
         await store.start()
         objects = Objects(store, registry or default_registry(), clock.now)
+        definitions = DefinitionKeeper(objects)
         namespaces = NamespaceKeeper(objects)
         await namespaces.make_defaults()
         tasks = []
         if keepers:
-            tasks = [asyncio.create_task(one.run()) for one in (Collector(objects), namespaces, EventExpiry(objects))]
+            tidying = (definitions, Collector(objects), namespaces, EventExpiry(objects))
+            tasks = [asyncio.create_task(one.run()) for one in tidying]
         try:
             yield LocalApi(objects, clock)
         finally:

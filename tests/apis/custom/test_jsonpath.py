@@ -52,6 +52,11 @@ FOUND = [
         id="a filter over items that are no objects",
     ),
     pytest.param(".status.conditions[?(@.type=='A')].status", {}, None, id="a filter over nothing"),
+    pytest.param(".a[*].b", {"a": [{"b": 1}, {"b": 2}]}, 1, id="the first of all items"),
+    pytest.param(".a[-1]", {"a": [1, 2]}, 2, id="the last item"),
+    pytest.param(".a[-1:].b", {"a": [{"b": 1}, {"b": 2}]}, 2, id="a slice from the last item on"),
+    pytest.param(".a[-3]", {"a": [1, 2]}, None, id="an item before the first"),
+    pytest.param(r".labels.example\.com", {"labels": {"example.com": "1"}}, "1", id="a name with an escaped dot"),
 ]
 
 
@@ -60,7 +65,7 @@ def test_a_path_finds_the_first_thing_at_its_place(path: str, manifest: dict[str
     assert compiled(path)(manifest) == want
 
 
-@pytest.mark.parametrize("path", ["", "spec", ".spec.", ".a..b", ".a[*]", ".a[?(@.b>1)]", "{.spec}", ".a[-1]", "$.a"])
+@pytest.mark.parametrize("path", ["", "spec", ".spec.", ".a..b", ".a[?(@.b>1)]", "{.spec}", "$.a"])
 def test_a_path_of_another_form_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="JSONPath"):
         compiled(path)

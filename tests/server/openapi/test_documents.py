@@ -91,7 +91,10 @@ def test_version_2_refers_only_to_what_it_defines() -> None:
 
 
 def test_version_2_knows_no_alternatives_and_no_nulls() -> None:
-    text = documents.encoded(documents.v2_document(KINDS)).decode()
+    document = documents.v2_document(KINDS)
+    for name in [name for name in document["definitions"] if "JSONSchemaProps" in name]:
+        del document["definitions"][name]  # its fields have these names
+    text = documents.encoded(document).decode()
 
     assert [word for word in ("anyOf", "oneOf", "allOf", "nullable") if f'"{word}":' in text] == []
 

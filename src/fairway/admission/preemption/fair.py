@@ -39,26 +39,6 @@ def find_targets(search: Search, strategies: tuple[PreemptionStrategy, ...]) -> 
     return needed if fits else []
 
 
-def victims_on_their_way(search: Search) -> list[Target]:
-    """The evicted candidates that make enough room when they have stopped, if they do.
-
-    A second search may break ties between shares differently, as evicted candidates come first; the preemptor would
-    then evict more than it needs.
-    """
-    targets: list[Target] = []
-    for record in _candidates(search):
-        if record.evicted is None:
-            break  # evicted candidates come first
-        search.take_away(record)
-        targets.append(Target(record, PreemptionReason.FAIR_SHARING))
-        if search.fits(borrowing=True):
-            needed = search.fill_back(targets, borrowing=True)
-            search.restore(needed)
-            return needed
-    search.restore(targets)
-    return []
-
-
 def _candidates(search: Search) -> list[Record]:
     """Everyone who may be preempted, in order: being evicted, of other queues, lower priority, later, by UID."""
     own = search.queue

@@ -1,7 +1,8 @@
 """Columns of custom kinds: cells found by JSONPath, typed as an API server types them.
 
 Only the forms that printer columns use are known: `.spec.queueName`, `.metadata.labels['app.kubernetes.io/name']`,
-`.items[0]` and `.status.conditions[?(@.type=='Admitted')].status`. Each path is compiled once; asking it for a cell
+`.items[0]`, `.items[*]` (the first), `.items[-1:]`, `.labels.a\\.b` and
+`.status.conditions[?(@.type=='Admitted')].status`. Each path is compiled once; asking it for a cell
 walks the manifest and nothing else.
 """
 
@@ -18,9 +19,10 @@ _Step: TypeAlias = Callable[[Any], Any]
 
 _STEP: Final = re.compile(
     r"""
-    \.(?P<name>[A-Za-z_][\w-]*)
+    \.(?P<name>[A-Za-z_](?:[\w-]|\\.)*)
     | \[ (?P<quote>['"]) (?P<key>.*?) (?P=quote) \]
-    | \[ (?P<index>\d+) \]
+    | \[ (?P<index>-?\d+) :? \]
+    | (?P<every>\[\*\])
     | \[ \?\( \s* @\.(?P<field>[A-Za-z_]\w*) \s* == \s* (?P<mark>['"]) (?P<wanted>.*?) (?P=mark) \s* \) \]
     """,
     re.VERBOSE,
@@ -80,7 +82,9 @@ def _step(match: re.Match[str]) -> tuple[str | None, _Step]:
         return None, _item(int(match["index"]))
     if match["field"] is not None:
         return None, _first_where(match["field"], match["wanted"])
-    name = match["name"] if match["name"] is not None else match["key"]
+    if match["every"] is not None:
+        return None, _item(0)
+    name = match["name"].replace("\\", "") if match["name"] is not None else match["key"]
     return name, _plain([name])
 
 
@@ -97,7 +101,7 @@ def _plain(names: Sequence[str]) -> _Step:
 
 def _item(index: int) -> _Step:
     def find(found: Any) -> Any:
-        return found[index] if isinstance(found, list) and index < len(found) else None
+        return found[index] if isinstance(found, list) and -len(found) <= index < len(found) else None
 
     return find
 

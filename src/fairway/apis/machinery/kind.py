@@ -111,6 +111,15 @@ class NotRun(NamedTuple):
     """The status of an object, in the kind's own fields, at a time; its `reason` is `NOT_RUN`."""
 
 
+class Scale(NamedTuple):
+    """Where the fields of the subresource `scale` are in an object."""
+
+    spec_replicas: tuple[str, ...]
+    status_replicas: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+    """A label selector as a string or an object; empty where there is none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Kind:
     """One kind of object that the API serves."""
@@ -147,6 +156,15 @@ class Kind:
 
     acknowledged: bool = False
     """Only what install manifests of built-in components hold is accepted, and has no effect (`components.py`)."""
+
+    defined: bool = False
+    """A kind that a user's CustomResourceDefinition defines (`extensions/`)."""
+
+    list_kind: str = ""
+    """Empty means the kind and `List`."""
+
+    scale: Scale | None = None
+    """For the subresource `scale`."""
 
     schemas: Mapping[str, Callable[[], Schema]]
     """By version; loaded when first asked for."""

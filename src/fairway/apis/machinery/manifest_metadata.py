@@ -18,7 +18,9 @@ NameRule: TypeAlias = Callable[[str], Sequence[str]]
 SUBDOMAIN: Final[NameRule] = names.subdomain_faults
 LABEL: Final[NameRule] = names.label_faults
 
-_PLAIN_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_PLAIN_FINALIZERS: Final = frozenset(
+    {"kubernetes", "orphan", "foregroundDeletion", "customresourcecleanup.apiextensions.k8s.io"}
+)
 _FIXED: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 

@@ -3,8 +3,16 @@
 Documents are made once and kept by whoever serves them; nothing here reads requests or the store.
 """
 
-from fairway.server.openapi.documents import v2_document, v2_protobuf, v3_document, v3_index
+from fairway.server.openapi.documents import encoded, v2_document, v2_protobuf, v3_document, v3_index
 from fairway.server.openapi.protobuf import ACCEPTED as PROTOBUF_ACCEPTED
 from fairway.server.openapi.protobuf import CONTENT_TYPE as PROTOBUF_CONTENT_TYPE
 
-__all__ = ["PROTOBUF_ACCEPTED", "PROTOBUF_CONTENT_TYPE", "v2_document", "v2_protobuf", "v3_document", "v3_index"]
+__all__ = [
+    "PROTOBUF_ACCEPTED",
+    "PROTOBUF_CONTENT_TYPE",
+    "encoded",
+    "v2_document",
+    "v2_protobuf",
+    "v3_document",
+    "v3_index",
+]

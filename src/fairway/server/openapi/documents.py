@@ -26,11 +26,17 @@ _PATH_PARAMETERS: Final = {
 }
 
 
-def v3_index(kinds: Sequence[Kind]) -> Document:
-    """Where the documents of version 3 are. An address changes with what it holds, so it may be kept for ever."""
-    return {
-        "paths": {_place(one): {"serverRelativeURL": _address(kinds, one)} for one in operations.group_versions(kinds)}
-    }
+def v3_index(kinds: Sequence[Kind], known: dict[str, bytes] | None = None) -> Document:
+    """Where the documents of version 3 are. An address changes with what it holds, so it may be kept for ever.
+
+    `known` holds documents that were encoded before, by group version; those that are missing are added.
+    """
+    known = {} if known is None else known
+    for one in operations.group_versions(kinds):
+        if one not in known:
+            known[one] = encoded(v3_document(kinds, one) or {})
+    addresses = {one: _address(one, known[one]) for one in operations.group_versions(kinds)}
+    return {"paths": {_place(one): {"serverRelativeURL": address} for one, address in addresses.items()}}
 
 
 def v3_document(kinds: Sequence[Kind], group_version: str) -> Document | None:
@@ -85,9 +91,8 @@ def _place(group_version: str) -> str:
     return operations.root(group_version).lstrip("/")
 
 
-def _address(kinds: Sequence[Kind], group_version: str) -> str:
-    document = v3_document(kinds, group_version)
-    digest = hashlib.sha256(encoded(document or {})).hexdigest().upper()
+def _address(group_version: str, data: bytes) -> str:
+    digest = hashlib.sha256(data).hexdigest().upper()
     return f"/openapi/v3/{_place(group_version)}?hash={digest}"
 
 
@@ -97,7 +102,7 @@ def _mark_kinds(kinds: Sequence[Kind], group_versions: Sequence[str], definition
             if kind.api_version(version) in group_versions:
                 schema = kind.schemas[version]()
                 definitions.mark(schema, kind.group, version, kind.kind)
-                definitions.mark(operations.list_of(schema), kind.group, version, f"{kind.kind}List")
+                definitions.mark(operations.list_of(schema), kind.group, version, kind.list_kind or f"{kind.kind}List")
     for group_version in group_versions:
         group, _, version = group_version.rpartition("/")
         for schema, name in operations.unstored(group_version):

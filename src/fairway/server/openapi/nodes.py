@@ -13,7 +13,7 @@ from fairway.server.openapi.descriptions import description
 
 Node = dict[str, Any]
 
-_BUILTIN: Final = "io.k8s."
+_BUILTIN: Final = ("io.k8s.api.", "io.k8s.apimachinery.", "io.k8s.apiextensions-apiserver.", "io.k8s.kube-aggregator.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,9 @@ class Dialect:
     open_fields: bool
     """Whether an open object lists the fields that are known."""
 
+    left_out: frozenset[str]
+    """Value validations that are not published."""
+
 
 def _whole(name: str) -> Node:
     return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}
@@ -40,8 +43,18 @@ def _beside(name: str) -> Node:
     return {"$ref": f"#/definitions/{name}"}
 
 
-V3: Final = Dialect(_whole, "#/components/schemas/", alternatives=True, nullable=True, open_fields=True)
-V2: Final = Dialect(_beside, "#/definitions/", alternatives=False, nullable=False, open_fields=False)
+_IN_NEITHER: Final = frozenset({"properties"})  # rules about metadata, whose schema is shared
+V3: Final = Dialect(
+    _whole, "#/components/schemas/", alternatives=True, nullable=True, open_fields=True, left_out=_IN_NEITHER
+)
+V2: Final = Dialect(
+    _beside,
+    "#/definitions/",
+    alternatives=False,
+    nullable=False,
+    open_fields=False,
+    left_out=_IN_NEITHER | {"allOf", "anyOf", "oneOf", "not"},
+)
 
 
 _COMMON: Final = ("apiVersion", "kind", "metadata", "spec", "status")
@@ -136,6 +149,9 @@ class Definitions:
             "x-kubernetes-preserve-unknown-fields": schema.open and not builtin,
         }
         node = {word: fact for word, fact in facts.items() if fact} | schema.limits
+        if schema.also:
+            known = {word: part for word, part in schema.also.items() if word not in self._dialect.left_out}
+            node = {**known, **node}
         if schema.default is not None:
             node["default"] = schema.default
         return node

@@ -384,4 +384,8 @@ class _Endpoints:
                 body=schema,
                 parameters=_WRITING,
             )
+        if subresource == "scale":
+            scale = definition("io.k8s.api.autoscaling.v1.Scale")
+            text = "Read how many replicas there are and should be"
+            return self._operation(path, "get", "read", name, text, kind="Scale", answer=scale)
         raise ValueError(f"the subresource {subresource} of {self._kind.resource} has no description in OpenAPI")

@@ -5,8 +5,8 @@ for a change, or for the moment that something is due.
 """
 
 from fairway.store.gc.collector import Collector
-from fairway.store.gc.definitions import publish_definitions
+from fairway.store.gc.definitions import DefinitionKeeper
 from fairway.store.gc.expiry import EventExpiry
 from fairway.store.gc.namespaces import NamespaceKeeper
 
-__all__ = ["Collector", "EventExpiry", "NamespaceKeeper", "publish_definitions"]
+__all__ = ["Collector", "DefinitionKeeper", "EventExpiry", "NamespaceKeeper"]

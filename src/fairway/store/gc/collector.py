@@ -32,14 +32,14 @@ class Collector:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._store = objects.store
-        self._kinds = {kind.resource: kind for kind in objects.registry.kinds}
+        self._kind_of = objects.registry.by_resource_name
         self._dependents: dict[str, set[_Place]] = defaultdict(set)
         self._chores: Chores[_Place] = Chores(self._look_at, self._store.settled, objects.slices)
         self._store.observe(self._observe)
 
     async def run(self) -> None:
         """Get to know what is there, a piece at a time, then collect until cancelled."""
-        for resource in self._kinds:
+        for resource in [kind.resource for kind in self._objects.registry.kinds]:
             entries = self._store.collection(resource).entries
             keys = list(entries)
             for start in range(0, len(keys), _AT_ONCE):
@@ -100,8 +100,8 @@ class Collector:
 
     async def _look_at(self, place: _Place) -> None:
         resource, key = place
-        kind, entry = self._kinds[resource], self._store.get(resource, key)
-        if entry is None:
+        kind, entry = self._kind_of(resource), self._store.get(resource, key)
+        if entry is None or kind is None:
             return
         if entry.meta.deletion_timestamp and self._has_own_finalizer(entry):
             await self._finish_owner(kind, entry)
@@ -163,9 +163,9 @@ class Collector:
     def _living_dependents(self, owner: Entry) -> list[tuple[Kind, Entry]]:
         found = []
         for resource, key in self._dependents.get(owner.meta.uid, ()):
-            entry = self._store.get(resource, key)
-            if entry is not None:
-                found.append((self._kinds[resource], entry))
+            kind, entry = self._kind_of(resource), self._store.get(resource, key)
+            if entry is not None and kind is not None:
+                found.append((kind, entry))
         return found
 
     def _owner(self, owner: Owner, namespace: str) -> tuple[Kind, Entry | None] | None:

@@ -18,9 +18,7 @@ class NamespaceKeeper:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._store = objects.store
-        kinds = objects.registry.kinds
-        self._namespaced = [kind for kind in kinds if kind.namespaced]
-        self._kind: Kind = next(kind for kind in kinds if kind.resource == NAMESPACES)
+        self._kind: Kind = next(kind for kind in objects.registry.kinds if kind.resource == NAMESPACES)
         self._chores: Chores[str] = Chores(self._look_at, self._store.settled, objects.slices)
         self._terminating: set[str] = set()
         for entry in self._store.collection(NAMESPACES).entries.values():
@@ -56,7 +54,9 @@ class NamespaceKeeper:
         if name not in self._terminating:
             return
         empty = True
-        for kind in self._namespaced:
+        for kind in self._objects.registry.kinds:
+            if not kind.namespaced:
+                continue
             keys = self._store.collection(kind.resource).keys(name)
             if keys:
                 empty = False

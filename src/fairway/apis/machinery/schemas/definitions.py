@@ -3,7 +3,7 @@
 `definition("io.k8s.api.core.v1.Pod")` answers a resolved tree: a reference is the referred `Schema` itself, so that
 everybody who walks or remembers schemas meets each definition once. Nobody may change what is answered here.
 
-The data (`data/*.json`) is structure alone. `kubernetes`, `kueue`, `ray` and `autoscaling` are written by
+The data (`data/*.json`) is structure alone. `kubernetes`, `operators`, `kueue`, `ray` and `autoscaling` are written by
 `tools/schemas/generate.py` and never by hand; `fairway` is our own kind. A node is one of
 
 - a string: `"string"`, `"integer:int32"` (type and format), `":quantity"` (no type), `"#io.k8s.api…"` (a reference);
@@ -27,6 +27,9 @@ _FILES: Final = {
     "io.x-k8s.kueue.": "kueue",
 }
 
+_MORE: Final = {"kubernetes": "operators"}
+"""A second file, read only where a name is not in the first: kinds that are stored for operators."""
+
 _LISTS: Final = frozenset({"required", "enum", "list_keys"})
 _CHILDREN: Final = frozenset({"properties", "values", "items", "ref"})
 
@@ -40,7 +43,7 @@ class UnknownDefinition(LookupError):
 
 def names() -> tuple[str, ...]:
     """Every definition there is, sorted."""
-    return tuple(sorted(name for file in _FILES.values() for name in _data(file)))
+    return tuple(sorted(name for file in (*_FILES.values(), *_MORE.values()) for name in _data(file)))
 
 
 def definition(name: str) -> Schema:
@@ -50,6 +53,8 @@ def definition(name: str) -> Schema:
         return found
     file = next((file for prefix, file in _FILES.items() if name.startswith(prefix)), "")
     node = _data(file).get(name) if file else None
+    if node is None and file in _MORE:
+        node = _data(_MORE[file]).get(name)
     if node is None:
         raise UnknownDefinition(name)
     if isinstance(node, str):

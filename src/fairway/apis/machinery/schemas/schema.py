@@ -41,6 +41,9 @@ class Schema:
     limits: dict[str, Any] = field(default_factory=dict)
     """By OpenAPI's names: `minimum`, `maxLength`, `pattern`, `minItems`, `maxProperties` …"""
 
+    also: dict[str, Any] = field(default_factory=dict)
+    """Value validations that only CustomResourceDefinitions have, as OpenAPI writes them (`validations.py`)."""
+
     list_type: str = "atomic"
     """How an array merges when it is applied: `atomic`, `set` or `map`."""
 

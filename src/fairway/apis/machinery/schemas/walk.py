@@ -17,8 +17,10 @@ from typing import Any, Final
 
 from fairway.apis.machinery import problems
 from fairway.apis.machinery.contentcache import Familiar, written
+from fairway.apis.machinery.schemas.metering import METER, MOST_STEPS, TooMuchWork
 from fairway.apis.machinery.schemas.scalars import Check, Instead, Outcome, scalar, wrong_type, zero
 from fairway.apis.machinery.schemas.schema import Schema
+from fairway.apis.machinery.schemas.validations import validation
 from fairway.errors import FieldError
 
 DEEPEST: Final = 100
@@ -28,7 +30,7 @@ _MOST_PROBLEMS: Final = 100
 """More are not reported: the first hundred are enough to see what is wrong."""
 
 _UNKNOWN: Final = "FieldUnknown"
-_BUILTIN: Final = "io.k8s."
+_BUILTIN: Final = ("io.k8s.api.", "io.k8s.apimachinery.", "io.k8s.apiextensions-apiserver.")
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _IMMEDIATE: Final = {"string": str, "boolean": bool}
 
@@ -56,9 +58,13 @@ def inspect(schema: Schema, manifest: Any, path: str = "", before: Any = None) -
     lists.
     """
     builtin = schema.name.startswith(_BUILTIN)
+    METER.left = MOST_STEPS
     check = _compiled(schema, builtin=builtin)
     check_change = None if before is None else _changes.get((schema, builtin))
-    outcome = check(manifest) if check_change is None else check_change(manifest, before)
+    try:
+        outcome = check(manifest) if check_change is None else check_change(manifest, before)
+    except TooMuchWork:
+        outcome = [problems.invalid("", "…", "the patterns and alternatives of its schema take too long to evaluate")]
     findings = Findings()
     if type(outcome) is list:
         for found in _below(path, outcome) if path else outcome:
@@ -76,8 +82,38 @@ def _compiled(schema: Schema, *, builtin: bool) -> Check:
     if known is None:
         # A definition that contains itself is open where it does, so that the depth stays bounded.
         _checks[schema, builtin] = _anything
-        known = _checks[schema, builtin] = _compile(schema, builtin=builtin)
+        known = _compile(schema, builtin=builtin)
+        if schema.also:
+            known = _with_validations(known, schema)
+            _changes.pop((schema, builtin), None)  # they are about the whole value
+        _checks[schema, builtin] = known
     return known
+
+
+def _with_validations(check: Check, schema: Schema) -> Check:
+    """The same check, and what `also` asks of the value as it is then."""
+    validate = validation(schema.also)
+
+    def check_both(value: Any) -> Outcome:
+        outcome = check(value)
+        if isinstance(outcome, list) and any(one.rule != _UNKNOWN for one in outcome):
+            return outcome
+        wrong = validate(outcome.value if isinstance(outcome, Instead) else value)
+        return (outcome if isinstance(outcome, list) else []) + wrong if wrong else outcome
+
+    return check_both
+
+
+def forget(schema: Schema) -> None:
+    """Let go of what was compiled for a schema that is no longer used, and for its unnamed parts."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        for builtin in (False, True):
+            _checks.pop((part, builtin), None)
+            _changes.pop((part, builtin), None)
+        inner = [*part.properties.values(), *(one for one in (part.values, part.items) if one is not None)]
+        waiting += [one for one in inner if not one.name]
 
 
 def _compile(schema: Schema, *, builtin: bool) -> Check:
@@ -318,7 +354,7 @@ def _array(schema: Schema, *, builtin: bool) -> Check:
 
 def _all(part: Schema) -> type | None:
     """The Python type that alone makes a value of this schema right; `None` if more is asked of it."""
-    return None if part.format or part.enum or part.limits else _IMMEDIATE.get(part.type)
+    return None if part.format or part.enum or part.limits or part.also else _IMMEDIATE.get(part.type)
 
 
 def _for_null(part: Schema, *, builtin: bool) -> Outcome:
