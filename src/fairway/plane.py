@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 from fairway.admission.port import WaitingExplainer
 from fairway.apis.core.accelerators import GPU
+from fairway.apis.machinery.admission import AdmissionChain
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import format_amount
 from fairway.client.cluster import Cluster
@@ -18,13 +19,12 @@ from fairway.client.explainer import NAMESPACE, SECRET, RemoteExplainer
 from fairway.client.local import LocalClient
 from fairway.contexts import runner_configuration
 from fairway.controllers.defaults import Defaults
-from fairway.controllers.managedjob.gatekeeping import ManagedJobGatekeeper
 from fairway.controllers.managedjob.ids import Ids
-from fairway.controllers.queuestatus.commitment import Commitment
-from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
+from fairway.controllers.managedjob.plugin import ManagedJobAdmission
+from fairway.controllers.webhooks.commitment import CommitmentWarnings
 from fairway.controllers.webhooks.installing import InstallManifest
-from fairway.controllers.webhooks.priority_ranges import PriorityGatekeeper
-from fairway.controllers.webhooks.several import Gatekeepers
+from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
+from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.managedjobs.configured import RunnerConfig
 from fairway.manager import SERVER_CONFIG_MAP, ControllerManager
 from fairway.runner.enforcement import Enforcement
@@ -65,15 +65,15 @@ class Plane:
             cluster, self._supervision, machine, settings.state, self.manager.recorder, enforcement=_enforcement(own)
         )
         self._parts = [*self.manager.parts, ids, self._runner, JobFiles(cluster, settings.state, _retention(own))]
-        objects.advisers["clusterqueues.kueue.x-k8s.io"] = Commitment(cluster).warnings
-        objects.ask(
-            Gatekeepers(
-                PriorityGatekeeper(cluster),
-                QueueGatekeeper(cluster, self.manager.configuration),
-                ManagedJobGatekeeper(ids),
-                InstallManifest(),
-            )
+        install = InstallManifest()
+        plugins = AdmissionChain(
+            PriorityAdmission(cluster),
+            QueueAdmission(cluster, self.manager.configuration),
+            CommitmentWarnings(cluster),
+            ManagedJobAdmission(ids),
+            install,
         )
+        objects.use_admission(plugins, install.before_apply)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["asyncio.Future[None]"]:

@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.admission import AdmissionChain
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
@@ -13,10 +14,9 @@ from fairway.controllers.admission.controller import QueueingController
 from fairway.controllers.admission.waiting import WaitingWorkloads
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
-from fairway.controllers.managedjob.gatekeeping import ManagedJobGatekeeper
 from fairway.controllers.managedjob.ids import Ids
-from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
-from fairway.controllers.webhooks.several import Gatekeepers
+from fairway.controllers.managedjob.plugin import ManagedJobAdmission
+from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
 from fairway.managedjobs.pods import Places
 from fairway.runtime.clock import SystemClock
@@ -37,7 +37,7 @@ class ManagedWorld(World):
         queueing, ids = QueueingController(cluster, configuration, recorder), Ids(cluster)
         places = Places(archives=str(self.state / "archives"), checkpoints=str(self.state / "checkpoints"))
         remotes = KubeconfigRemotes(self.state / "nobody", self.state / "archives", SystemClock())
-        self.objects.ask(Gatekeepers(QueueGatekeeper(cluster, configuration), ManagedJobGatekeeper(ids)))
+        self.objects.use_admission(AdmissionChain(QueueAdmission(cluster, configuration), ManagedJobAdmission(ids)))
         self.api.explainer = WaitingWorkloads(cluster, queueing)
         parts: list[Coroutine[Any, Any, None]] = [
             part.run()

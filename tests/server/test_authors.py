@@ -1,26 +1,26 @@
-"""Who writes: gatekeepers hear the authenticated name, and who may speak for others."""
+"""Who writes: admission plugins know the authenticated user, and whether they may impersonate others."""
 
 from pathlib import Path
 
 import pytest
 
-from fairway.apis.machinery.kind import Kind, Manifest
-from fairway.errors import FieldError
+from fairway.apis.machinery.admission import ALLOWED, AdmissionChain, AdmissionRequest, AdmissionResponse, UserInfo
 from fairway.server.access.roles import Binding, Role
-from fairway.store.verbs.gatekeeping import Author, Nobody
 from fuzz.world import World
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TRANSACTIONS = "/apis/fairway.dev/v1alpha1/namespaces/default/transactions"
 
 
-class Listener(Nobody):
-    def __init__(self) -> None:
-        self.heard: list[Author] = []
+class Listening:
+    resources = ("configmaps",)
 
-    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:
-        self.heard.append(author)
-        return super().on_create(kind, manifest, author)
+    def __init__(self) -> None:
+        self.heard: list[UserInfo] = []
+
+    def admit(self, request: AdmissionRequest) -> AdmissionResponse:
+        self.heard.append(request.user)
+        return ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_the_author_is_who_was_authenticated(
     tmp_path: Path, binding: Binding, way: str, *, want_for_others: bool
 ) -> None:
     with World(tmp_path) as world:
-        listener = Listener()
-        world.objects.ask(listener)
+        listener = Listening()
+        world.objects.use_admission(AdmissionChain(listener))
         token = world.add_user("ann", binding)
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
         if way == "create":
@@ -50,4 +50,5 @@ def test_the_author_is_who_was_authenticated(
             answer = world.ask("POST", TRANSACTIONS, operations, token=token)
 
         assert answer.code == 201
-        assert listener.heard == [Author("ann", want_for_others)]
+        assert [one[:2] for one in listener.heard] == [("ann", want_for_others)]
+        assert "system:authenticated" in listener.heard[0].groups

@@ -10,7 +10,7 @@ Controllers and the runner take a `Cluster` and nothing else of the outside worl
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry
@@ -21,6 +21,13 @@ from fairway.runtime.clock import Clock
 
 Ended: TypeAlias = Callable[[Callable[[], Manifest]], None]
 """Called with how a write ended: a function that gives the object after it, or raises what it was refused with."""
+
+
+class Lister(Protocol):
+    """Read-only access to the objects of a cluster, from caches that are kept current."""
+
+    def cache(self, resource: str) -> Informer:
+        """All objects of a kind; to be asked for before the caches are started."""
 
 
 class Cluster:

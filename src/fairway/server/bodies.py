@@ -2,13 +2,13 @@
 
 from typing import Any, Final
 
+from fairway.apis.machinery.admission import UserInfo
 from fairway.apis.machinery.documents import from_json, from_yaml, repeated_field
 from fairway.errors import BadRequest, UnsupportedMediaType
 from fairway.server import protobuf
 from fairway.server.access.roles import User, is_admin
 from fairway.server.requests import Request
 from fairway.store.verbs import DeleteOptions, PatchType, WriteOptions
-from fairway.store.verbs.gatekeeping import Author
 
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 _PATCHES: Final = {str(one): one for one in PatchType}
@@ -99,7 +99,7 @@ def _write_options(request: Request, *, apply: bool) -> WriteOptions:
         dry_run=_dry_run(query.get("dryRun")),
         field_validation=validation,
         force=force,
-        author=_author(request.user),
+        user=_user_info(request.user),
     )
 
 
@@ -156,8 +156,8 @@ def _dry_run(value: Any) -> bool:
     return True
 
 
-def _author(user: User) -> Author:
-    return Author(user.name, is_admin(user))
+def _user_info(user: User) -> UserInfo:
+    return UserInfo(user.name, is_admin(user), user.groups)
 
 
 def _agent(request: Request) -> str:

@@ -78,7 +78,7 @@ def answer(objects: Objects, request: Request, route: Route, written: Written) -
         return ok({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
     if route.subresource == "scale":
         return ok(scaling.scale_of(route.kind, decoded(written.entry)))
-    warnings = _warnings(objects, route, written)
+    warnings = _warnings(route, written)
     if written.removed and route.verb == "delete" and route.kind.resource != "pods":
         body = encode(success(_deleted(route.kind, written)))
         return Response(200, body, headers=warning_headers(warnings))
@@ -94,14 +94,11 @@ def answer(objects: Objects, request: Request, route: Route, written: Written) -
     return Response(response.code, response.body, response.content_type, warning_headers(warnings))
 
 
-def _warnings(objects: Objects, route: Route, written: Written) -> tuple[str, ...]:
-    """What the write itself found worth a warning, and what the kind and others say about each of its objects."""
-    advise = objects.advisers.get(route.kind.resource)
-    if (route.kind.warn is None and advise is None) or route.verb == "delete" or route.subresource:
+def _warnings(route: Route, written: Written) -> tuple[str, ...]:
+    """The warnings of the write itself, and those of the kind about each of its objects."""
+    if route.kind.warn is None or route.verb == "delete" or route.subresource:
         return written.warnings
-    manifest = decoded(written.entry)
-    found = [written.warnings, *(speak(manifest) for speak in (route.kind.warn, advise) if speak is not None)]
-    return tuple(warning for part in found for warning in part)
+    return (*written.warnings, *route.kind.warn(decoded(written.entry)))
 
 
 def _target(route: Route, options: WriteOptions) -> Target:

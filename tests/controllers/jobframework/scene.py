@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.admission import AdmissionChain
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
 from fairway.controllers.jobframework.controller import FrameworkController
 from fairway.controllers.kit.configuration import FixedConfiguration
-from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
+from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.integrations import conditions
 from fairway.integrations.framework import Framework
 from fairway.integrations.frameworks import FRAMEWORKS
@@ -245,7 +246,7 @@ async def a_scene(
         scene = Scene(world, configuration)
         await world.api.create("resourceflavors", copy.deepcopy(FLAVOR))
         if webhooks:
-            world.api.objects.ask(QueueGatekeeper(world.cluster, configuration))
+            world.api.objects.use_admission(AdmissionChain(QueueAdmission(world.cluster, configuration)))
         scene.recorder = Recorder(world.cluster, "kueue")
         scene.controller = FrameworkController(world.cluster, configuration, scene.recorder, kinds)
         async with world.running(scene.controller):

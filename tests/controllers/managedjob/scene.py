@@ -12,20 +12,19 @@ from typing import Any
 from controllers.manifests import cluster_queue, flavor, local_queue
 from controllers.timeline import catch_up
 from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.admission import AdmissionChain, UserInfo
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
-from fairway.client.gatekeeping import Author
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
 from fairway.controllers.jobframework.controller import FrameworkController
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
-from fairway.controllers.managedjob.gatekeeping import ManagedJobGatekeeper
 from fairway.controllers.managedjob.ids import Ids
+from fairway.controllers.managedjob.plugin import ManagedJobAdmission
 from fairway.controllers.managedjob.remoting import Remotes
 from fairway.controllers.pods.controller import PodController
-from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
-from fairway.controllers.webhooks.several import Gatekeepers
+from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
 from fairway.errors import NotFound
 from fairway.integrations import conditions
@@ -94,7 +93,9 @@ class Scene:
             PodController(cluster, self.configuration, self.recorder),
             ManagedJobController(cluster, self.configuration, self.recorder, queueing, PLACES, self.remotes),
         )
-        self.api.objects.ask(Gatekeepers(QueueGatekeeper(cluster, self.configuration), ManagedJobGatekeeper(ids)))
+        self.api.objects.use_admission(
+            AdmissionChain(QueueAdmission(cluster, self.configuration), ManagedJobAdmission(ids))
+        )
         await self._running.enter_async_context(self.cluster.running(*parts))
         await self.rest()
 
@@ -109,7 +110,7 @@ class Scene:
     async def launch(self, manifest: Manifest, user: str = "alice", **options: Any) -> str:
         """The name that a job gets."""
         namespace = manifest["metadata"]["namespace"]
-        made = await self.api.create(JOBS, manifest, namespace, author=Author(user), **options)
+        made = await self.api.create(JOBS, manifest, namespace, user=UserInfo(user), **options)
         await self.rest()
         name: str = made["metadata"]["name"]
         return name

@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fairway.apis.kueue.configuration import Configuration
+from fairway.apis.machinery.admission import AdmissionChain
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.pods import PodController
-from fairway.controllers.webhooks.gatekeeper import QueueGatekeeper
+from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.integrations import conditions
 from fairway.integrations.pods import is_gated
 from fairway.store.entries import Change
@@ -96,7 +97,7 @@ class PodWorld:
         cluster = cluster_on(self.api, self.clock)
         self.recorder = Recorder(cluster, "kueue")
         self.controller = PodController(cluster, self.configuration, self.recorder)
-        self.api.objects.ask(QueueGatekeeper(cluster, self.configuration))
+        self.api.objects.use_admission(AdmissionChain(QueueAdmission(cluster, self.configuration)))
         self._tasks = [asyncio.create_task(cluster.run())]
         await cluster.synced()
         self._tasks.append(asyncio.create_task(self.controller.run()))

@@ -8,35 +8,38 @@ from typing import Any
 import pytest
 
 from controllers import timeline
-from fairway.apis.machinery.kind import Kind, Manifest
-from fairway.client.gatekeeping import Author
+from fairway.apis.machinery.admission import ALLOWED, AdmissionChain, AdmissionRequest, AdmissionResponse
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
 from fairway.controllers.batchjob import JobController
 from fairway.controllers.kit.capacity import demand_of, demand_of_new, worked_out
 from fairway.controllers.scheduler import Scheduler
 from fairway.errors import FieldError
-from fairway.store.verbs.gatekeeping import Nobody
 from fairway.testing.clusters import LocalCluster, local_cluster
 from fairway.testing.stores import local_api
 
 from .things import node, pod, pod_spec
 
 
-class Gating(Nobody):
-    """Holds back every pod, as the queue does with pods that are its business."""
+class Gating:
+    """Gates every pod, as the queue does with its own."""
 
-    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
-        if kind.resource == "pods":
-            manifest["spec"]["schedulingGates"] = [{"name": "wait"}]
-        return []
+    resources = ("pods",)
+
+    def admit(self, request: AdmissionRequest) -> AdmissionResponse:
+        if request.old is None:
+            request.object["spec"]["schedulingGates"] = [{"name": "wait"}]
+        return ALLOWED
 
 
-class Refusing(Nobody):
-    """Lets no pod be made."""
+class Refusing:
+    """Lets no pod be created."""
 
-    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
+    resources = ("pods",)
+
+    def admit(self, request: AdmissionRequest) -> AdmissionResponse:
         wrong = FieldError("spec", None, "FieldValueInvalid", "there are enough pods")
-        return [wrong] if kind.resource == "pods" else []
+        return AdmissionResponse([wrong] if request.old is None else [])
 
 
 def job(name: str, cpu: str = "1", **spec: Any) -> Manifest:
@@ -123,7 +126,7 @@ def test_the_place_of_a_pod_that_ended_is_free_again() -> None:
 def test_a_pod_that_may_not_be_made_keeps_no_place() -> None:
     async def story() -> None:
         async with working(node()) as (local, scheduler):
-            local.api.objects.ask(Refusing())
+            local.api.objects.use_admission(AdmissionChain(Refusing()))
             await timeline.create(local, jobs=job("refused", "4"))
             assert pods(local, "refused") == []
 
@@ -138,7 +141,7 @@ def test_a_pod_that_may_not_be_made_keeps_no_place() -> None:
 def test_a_pod_that_gets_a_gate_on_its_way_is_made_without_a_node() -> None:
     async def story() -> None:
         async with working(node()) as (local, scheduler):
-            local.api.objects.ask(Gating())
+            local.api.objects.use_admission(AdmissionChain(Gating()))
             await timeline.create(local, jobs=job("gated", "4"))
             [made] = pods(local, "gated")
             assert "nodeName" not in made["spec"]

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.admission import THIS_PROCESS, AdmissionChain, AdmissionPlugin, AdmissionRequest, UserInfo
 from fairway.apis.machinery.kind import Manifest
-from fairway.client.gatekeeping import THIS_PROCESS, Author
-from fairway.controllers.webhooks.priority_ranges import PriorityGatekeeper
+from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
 from fairway.errors import ValidationError
 from fairway.integrations.priority_ranges import DEFAULT, PriorityRange, parse
 from fairway.testing.clock import settle
 from fairway.testing.clusters import LocalCluster, local_cluster
 
-BEN = Author("ben")
-ADMIN = Author("ana", speaks_for_others=True)
+from .ways import called
+
+BEN = UserInfo("ben")
+ADMIN = UserInfo("ana", can_impersonate=True)
 RANGE = "fairway.dev/priority-range"
 CLASS = "kueue.x-k8s.io/priority-class"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -48,13 +50,13 @@ async def _queues(world: LocalCluster) -> None:
     await settle()
 
 
-def judged(do: Callable[[PriorityGatekeeper, LocalCluster], Awaitable[None]]) -> None:
+def judged(way: str, do: Callable[[AdmissionPlugin, LocalCluster], Awaitable[None]]) -> None:
     async def play() -> None:
         async with local_cluster() as world:
-            gatekeeper = PriorityGatekeeper(world.cluster)
+            plugin = called(PriorityAdmission(world.cluster), way)
             async with world.running():
                 await _queues(world)
-                await do(gatekeeper, world)
+                await do(plugin, world)
 
     asyncio.run(play())
 
@@ -102,17 +104,18 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("manifest", "field", "value", "words"), REFUSED)
-def test_what_a_user_may_not(manifest: Manifest, field: str, value: str, words: str) -> None:
-    async def do(gatekeeper: PriorityGatekeeper, world: LocalCluster) -> None:
+def test_what_a_user_may_not(way: str, manifest: Manifest, field: str, value: str, words: str) -> None:
+    async def do(plugin: AdmissionPlugin, world: LocalCluster) -> None:
         kind = world.api.kind(f"{manifest['kind'].lower()}s")
-        found = gatekeeper.on_create(kind, manifest, BEN)
+        found = plugin.admit(AdmissionRequest(kind, manifest, None, BEN)).errors
         assert [one.path for one in found] == [field]
         assert value in str(found[0])
         assert words in str(found[0])
         assert "dministrators" in str(found[0]), "who may"
-        for author in (ADMIN, THIS_PROCESS):
-            assert gatekeeper.on_create(kind, manifest, author) == []
-        assert gatekeeper.on_update(kind, manifest, manifest, BEN) == [], "an administrator may have set it"
+        for user in (ADMIN, THIS_PROCESS):
+            assert not plugin.admit(AdmissionRequest(kind, manifest, None, user)).errors
+        same = plugin.admit(AdmissionRequest(kind, manifest, manifest, BEN))
+        assert not same.errors, "an administrator may have set it"
         plain = copy.deepcopy(manifest)
         plain["metadata"]["annotations"] = {}
         plain["spec"] = {"tasks": [{"run": "true"}], "queue": manifest["spec"].get("queue", "")}
@@ -120,9 +123,10 @@ def test_what_a_user_may_not(manifest: Manifest, field: str, value: str, words: 
         plain["metadata"]["labels"] = {
             key: one for key, one in (manifest["metadata"].get("labels") or {}).items() if key == QUEUE
         }
-        assert [one.path for one in gatekeeper.on_update(kind, plain, manifest, BEN)] == [field]
+        changed = plugin.admit(AdmissionRequest(kind, manifest, plain, BEN))
+        assert [one.path for one in changed.errors] == [field]
 
-    judged(do)
+    judged(way, do)
 
 
 @pytest.mark.parametrize(
@@ -137,31 +141,32 @@ def test_what_a_user_may_not(manifest: Manifest, field: str, value: str, words: 
         pytest.param(workload(priority=1000), id="a Workload within the range"),
     ],
 )
-def test_what_a_user_may(manifest: Manifest) -> None:
-    async def do(gatekeeper: PriorityGatekeeper, world: LocalCluster) -> None:
-        assert gatekeeper.on_create(world.api.kind(f"{manifest['kind'].lower()}s"), manifest, BEN) == []
+def test_what_a_user_may(way: str, manifest: Manifest) -> None:
+    async def do(plugin: AdmissionPlugin, world: LocalCluster) -> None:
+        kind = world.api.kind(f"{manifest['kind'].lower()}s")
+        assert not plugin.admit(AdmissionRequest(kind, manifest, None, BEN)).errors
 
-    judged(do)
+    judged(way, do)
 
 
-def test_a_job_that_moves_to_another_queue_is_judged_by_its_range() -> None:
-    async def do(gatekeeper: PriorityGatekeeper, world: LocalCluster) -> None:
+def test_a_job_that_moves_to_another_queue_is_judged_by_its_range(way: str) -> None:
+    async def do(plugin: AdmissionPlugin, world: LocalCluster) -> None:
         kind = world.api.kind("jobs")
         before, after = batch({CLASS: "high", QUEUE: "open"}), batch({CLASS: "high", QUEUE: "narrow"})
-        assert gatekeeper.on_update(kind, before, before, BEN) == []
-        assert len(gatekeeper.on_update(kind, before, after, BEN)) == 1
+        assert not plugin.admit(AdmissionRequest(kind, before, before, BEN)).errors
+        assert len(plugin.admit(AdmissionRequest(kind, after, before, BEN)).errors) == 1
 
-    judged(do)
+    judged(way, do)
 
 
-def test_a_range_that_is_none_is_refused() -> None:
-    async def do(gatekeeper: PriorityGatekeeper, world: LocalCluster) -> None:
-        world.api.objects.ask(gatekeeper)
+def test_a_range_that_is_none_is_refused(way: str) -> None:
+    async def do(plugin: AdmissionPlugin, world: LocalCluster) -> None:
+        world.api.objects.use_admission(AdmissionChain(plugin))
         queue = {"metadata": {"name": "q", "annotations": {RANGE: "high"}}, "spec": {}}
         with pytest.raises(ValidationError, match=r"-100\.\.500"):
             await world.api.create("clusterqueues", queue)
 
-    judged(do)
+    judged(way, do)
 
 
 @pytest.mark.parametrize(

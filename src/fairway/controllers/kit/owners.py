@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.client.cluster import Cluster
+from fairway.client.cluster import Lister
 from fairway.client.informer import Informer
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.errors import FairwayError
@@ -72,7 +72,7 @@ class OwnerMissing(FairwayError):
 class Owners:
     """Looks up controllers in the caches of the kinds that the queue manages."""
 
-    def __init__(self, cluster: Cluster, configuration: ConfigurationSource, frameworks: Iterable[Framework]) -> None:
+    def __init__(self, cluster: Lister, configuration: ConfigurationSource, frameworks: Iterable[Framework]) -> None:
         self._configuration = configuration
         self._kinds: dict[tuple[str, str], tuple[str, Informer]] = {
             (framework.group, framework.kind): (framework.name, cluster.cache(framework.resource))

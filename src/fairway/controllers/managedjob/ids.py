@@ -27,7 +27,7 @@ class Ids:
     """Gives out numbers at once, and remembers the highest a moment later."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._given = 0
+        self.highest = 0
         """The highest that was given out or is there."""
 
         self._stored = 0
@@ -41,8 +41,8 @@ class Ids:
 
     def draw(self) -> int:
         """The next number."""
-        self._given += 1
-        return self._given
+        self.highest += 1
+        return self.highest
 
     async def run(self) -> None:
         """Remember the highest until cancelled."""
@@ -52,14 +52,14 @@ class Ids:
         if old is not None or new is None:
             return
         number = new["spec"].get("id") or 0
-        self._given = max(self._given, number)
+        self.highest = max(self.highest, number)
         if number > self._stored:
             self._stored = number
             self._worker.add(HIGHEST)
 
     def _remembered(self, _old: Manifest | None, new: Manifest | None) -> None:
         if new is not None and key_of(new) == (NAMESPACE, CONFIG_MAP):
-            self._given = max(self._given, _number(new))
+            self.highest = max(self.highest, _number(new))
 
     async def _remember(self, _key: str) -> None:
         known = self._config_maps.get(NAMESPACE, CONFIG_MAP)

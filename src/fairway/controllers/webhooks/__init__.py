@@ -1,4 +1,4 @@
-"""What webhooks do on a cluster: jobs and pods that a queue decides about are held back, and wrong ones refused.
+"""Admission plugins of the queue: completing and refusing what is written, by what the caches know.
 
-Asked in the middle of every write, so it reads only what is in the caches. What it says is decided in `jobs`.
+Called by the store in process, or served to a Kubernetes API server (`server/admissionreview.py`).
 """

@@ -12,33 +12,26 @@ import msgspec
 from fairway.apis.components import NAME_LABEL
 from fairway.apis.kueue import configuration_file
 from fairway.apis.kueue.configuration import CONFIG_KEY, CONFIG_MAP, DEFAULT_TEXT, NAMESPACE, Configuration
+from fairway.apis.machinery.admission import ALLOWED, AdmissionRequest, AdmissionResponse
 from fairway.apis.machinery.kind import Kind, Manifest
-from fairway.client.gatekeeping import Author
-from fairway.errors import BadRequest, FieldError, ValidationError
+from fairway.errors import BadRequest, ValidationError
 
 _LABEL: Final = "kueue"
 
 
 class InstallManifest:
-    """Keeps the contract of the store's `Gatekeeper`."""
+    """Puts the configuration that is stored, or the default, in place of a release's own."""
 
-    def name_for(self, kind: Kind, manifest: Manifest) -> str:  # noqa: ARG002
-        return ""
+    resources: Final = ("configmaps",)
 
-    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
-        """Put the default in place of a release's own configuration."""
-        _keep_configuration(kind, manifest, DEFAULT_TEXT)
-        return []
+    def admit(self, request: AdmissionRequest) -> AdmissionResponse:
+        stored = {} if request.old is None else request.old.get("data") or {}
+        _keep_configuration(request.kind, request.object, stored.get(CONFIG_KEY, DEFAULT_TEXT))
+        return ALLOWED
 
-    def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
-        """The same before a server-side apply, so that it conflicts with nobody."""
-        if _is_installed(kind, applied):
-            _keep_configuration(kind, applied, (old.get("data") or {}).get(CONFIG_KEY, DEFAULT_TEXT))
-
-    def on_update(self, kind: Kind, old: Manifest, new: Manifest, author: Author) -> list[FieldError]:  # noqa: ARG002
-        """Keep what is stored in place of a release's own configuration."""
-        _keep_configuration(kind, new, (old.get("data") or {}).get(CONFIG_KEY, DEFAULT_TEXT))
-        return []
+    def before_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
+        """The same before a server-side apply is merged, so that it conflicts with nobody."""
+        _keep_configuration(kind, applied, (old.get("data") or {}).get(CONFIG_KEY, DEFAULT_TEXT))
 
 
 def _is_installed(kind: Kind, manifest: Manifest) -> bool:

@@ -5,9 +5,9 @@ from typing import Any, Final, NamedTuple
 
 from fairway.admission.records import EARNED_PRIORITY, FIRST_SUBMITTED
 from fairway.apis.machinery import problems
-from fairway.apis.machinery.kind import Kind, Manifest
-from fairway.client.cluster import Cluster
-from fairway.client.gatekeeping import Author
+from fairway.apis.machinery.admission import ALLOWED, AdmissionRequest, AdmissionResponse, UserInfo
+from fairway.apis.machinery.kind import Manifest
+from fairway.client.cluster import Lister
 from fairway.errors import FieldError
 from fairway.integrations import names, priority_ranges
 from fairway.integrations.priority_ranges import ANNOTATION, SYSTEM_PREFIX, PriorityRange
@@ -38,57 +38,57 @@ class Asked(NamedTuple):
     """What aging may earn it at most."""
 
 
-class PriorityGatekeeper:
-    """Keeps the contract of the store's `Gatekeeper`. Administrators and this process may do everything."""
+class PriorityAdmission:
+    """Refuses priorities outside the range of a queue. Administrators and controllers may use any."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    resources: Final = (
+        "clusterqueues.kueue.x-k8s.io",
+        "jobs.batch",
+        "managedjobs.fairway.dev",
+        "pods",
+        "rayclusters.ray.io",
+        "rayjobs.ray.io",
+        "workloads.kueue.x-k8s.io",
+    )
+
+    def __init__(self, cluster: Lister) -> None:
         self._local_queues = cluster.cache("localqueues.kueue.x-k8s.io")
         self._cluster_queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
         self._classes = cluster.cache("workloadpriorityclasses.kueue.x-k8s.io")
         self._pod_classes = cluster.cache("priorityclasses.scheduling.k8s.io")
 
-    def name_for(self, kind: Kind, manifest: Manifest) -> str:  # noqa: ARG002
-        return ""
+    def admit(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Of a change only what is new is judged: an administrator may have set what is there."""
+        kind, manifest, old, user = request.kind.kind, request.object, request.old, request.user
+        if kind == "ClusterQueue":
+            return AdmissionResponse(_wrong_range(manifest))
+        if user.can_impersonate:
+            return ALLOWED
+        read = _READERS[kind]
+        asked = read(manifest)
+        if old is not None:
+            before = read(old)
+            if before.queues == asked.queues:
+                asks = tuple(ask for ask in asked.asks if ask not in before.asks)
+                asked = asked._replace(asks=asks, cap=None if asked.cap == before.cap else asked.cap)
+        wrong = list(self._wrong(manifest, asked, user))
+        if kind == "Workload":
+            wrong += _forged({} if old is None else annotations_of(old), manifest)
+        return AdmissionResponse(wrong)
 
-    def on_create(self, kind: Kind, manifest: Manifest, author: Author) -> list[FieldError]:
-        if kind.kind == "ClusterQueue":
-            return _wrong_range(manifest)
-        read = _READERS.get(kind.kind)
-        if read is None or author.speaks_for_others:
-            return []
-        wrong = list(self._wrong(manifest, read(manifest), author))
-        return [*wrong, *_forged({}, manifest)] if kind.kind == "Workload" else wrong
-
-    def on_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
-        """Nothing to say before the merge."""
-
-    def on_update(self, kind: Kind, old: Manifest, new: Manifest, author: Author) -> list[FieldError]:
-        """Only what is changed is judged: an administrator may have set what is there."""
-        if kind.kind == "ClusterQueue":
-            return _wrong_range(new)
-        read = _READERS.get(kind.kind)
-        if read is None or author.speaks_for_others:
-            return []
-        before, after = read(old), read(new)
-        if before.queues == after.queues:
-            asks = tuple(ask for ask in after.asks if ask not in before.asks)
-            after = after._replace(asks=asks, cap=None if after.cap == before.cap else after.cap)
-        wrong = list(self._wrong(new, after, author))
-        return [*wrong, *_forged(annotations_of(old), new)] if kind.kind == "Workload" else wrong
-
-    def _wrong(self, manifest: Manifest, asked: Asked, author: Author) -> Iterator[FieldError]:
+    def _wrong(self, manifest: Manifest, asked: Asked, user: UserInfo) -> Iterator[FieldError]:
         if not asked.asks and asked.cap is None:
             return
         ranges = self._ranges(manifest["metadata"].get("namespace", ""), asked.queues)
         for ask in asked.asks:
             for allowed in ranges:
-                wrong = self._refusal(ask, allowed, author)
+                wrong = self._refusal(ask, allowed, user)
                 if wrong is not None:
                     yield wrong
                     break
         most = max(DEFAULT_CAP, min(allowed.highest for allowed in ranges))
         if asked.cap is not None and asked.cap > most:
-            rule = f"must be at most {most} {_owner(ranges[0], author)}"
+            rule = f"must be at most {most} {_owner(ranges[0], user)}"
             yield problems.invalid("spec.aging.cap", asked.cap, rule)
 
     def _ranges(self, namespace: str, queues: Iterable[str]) -> list[PriorityRange]:
@@ -100,19 +100,19 @@ class PriorityGatekeeper:
             found[allowed] = None
         return list(found) or [priority_ranges.DEFAULT]
 
-    def _refusal(self, ask: Ask, allowed: PriorityRange, author: Author) -> FieldError | None:
+    def _refusal(self, ask: Ask, allowed: PriorityRange, user: UserInfo) -> FieldError | None:
         if isinstance(ask.value, int):
             if ask.value in allowed:
                 return None
-            rule = f"must be from {allowed.lowest} to {allowed.highest} {_owner(allowed, author)}"
+            rule = f"must be from {allowed.lowest} to {allowed.highest} {_owner(allowed, user)}"
             return problems.invalid(ask.field, ask.value, rule)
         if ask.value.startswith(SYSTEM_PREFIX):
-            rule = f"only administrators may use the `{SYSTEM_PREFIX}` classes, and {author.name} is none"
+            rule = f"only administrators may use the `{SYSTEM_PREFIX}` classes, and {user.name} is none"
             return problems.invalid(ask.field, ask.value, rule)
         value = self._value_of(ask) if allowed.queue else None
         if value is None or value in allowed:
             return None
-        rule = f"its value {value} is not in the range {allowed.lowest} to {allowed.highest} {_owner(allowed, author)}"
+        rule = f"its value {value} is not in the range {allowed.lowest} to {allowed.highest} {_owner(allowed, user)}"
         return problems.invalid(ask.field, ask.value, rule)
 
     def _value_of(self, ask: Ask) -> int | None:
@@ -120,13 +120,13 @@ class PriorityGatekeeper:
         return None if found is None else int(found["value"])
 
 
-def _owner(allowed: PriorityRange, author: Author) -> str:
+def _owner(allowed: PriorityRange, user: UserInfo) -> str:
     """Whose range it is, and who may change it."""
     if allowed.queue:
         where = f"the range of ClusterQueue {allowed.queue}, by its annotation {ANNOTATION}"
     else:
         where = f"the default range; the annotation {ANNOTATION} of a ClusterQueue sets another"
-    return f"for {author.name} ({where}); administrators may change it, and use any priority"
+    return f"for {user.name} ({where}); administrators may change it, and use any priority"
 
 
 def _wrong_range(manifest: Manifest) -> list[FieldError]:
@@ -209,7 +209,8 @@ def _of_managed_job(manifest: Manifest) -> Asked:
     asks += _pod_class((spec.get("podConfig") or {}).get("spec"), "spec.podConfig.spec")
     queues = {spec["queue"]: None} if spec.get("queue") else {}
     # Tasks that cannot be read are refused elsewhere.
-    for index, task in enumerate(() if wrong_tasks(manifest) else stored_tasks(manifest)):
+    readable = bool(spec.get("tasks")) and not wrong_tasks(manifest)
+    for index, task in enumerate(stored_tasks(manifest) if readable else ()):
         where = f"spec.tasks[{index}].resources"
         if task.priority is not None:
             asks.append(Ask(f"{where}.priority", task.priority))

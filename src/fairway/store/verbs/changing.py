@@ -4,6 +4,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from fairway.apis.machinery.admission import ALLOWED, AdmissionRequest, AdmissionResponse
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.machinery.schemas.walk import inspect
 from fairway.errors import BadRequest, FieldError, UnsupportedMediaType, ValidationError
@@ -111,14 +112,14 @@ def _replace(context: Context, target: Target, before: Before, new: Manifest, fo
     """The common end of updates and patches: ownership, rules, then the store."""
     kind, old = target.kind, before.manifest
     kind.rules.default(new)
-    refused = _ask_gatekeeper(context, target, old, new)
+    admitted = _admit(context, target, old, new)
     managed = owned(context, kind, old, new, target.options, target.subresource)
     if target.options.trusted and target.subresource == "status":
         kind.rules.prepare_update(old, new)
     else:
-        _obey_rules(kind, target.version, old, new, found.errors + refused)
+        _obey_rules(kind, target.version, old, new, [*found.errors, *admitted.errors])
     _record(old, new, managed)
-    return _store(context, target, before, new, found.warnings)
+    return _store(context, target, before, new, found.warnings + admitted.warnings)
 
 
 def _record(old: Manifest, new: Manifest, managed: list[dict[str, Any]]) -> None:
@@ -129,8 +130,11 @@ def _record(old: Manifest, new: Manifest, managed: list[dict[str, Any]]) -> None
         new["metadata"].pop("managedFields", None)
 
 
-def _ask_gatekeeper(context: Context, target: Target, old: Manifest, new: Manifest) -> list[FieldError]:
-    return [] if target.subresource else context.gatekeeper.on_update(target.kind, old, new, target.options.author)
+def _admit(context: Context, target: Target, old: Manifest, new: Manifest) -> AdmissionResponse:
+    if target.subresource:
+        return ALLOWED
+    options = target.options
+    return context.admission.admit(AdmissionRequest(target.kind, new, old, options.user, options.dry_run))
 
 
 def _obey_rules(kind: Kind, version: str, old: Manifest, new: Manifest, missed: list[FieldError]) -> None:
@@ -229,8 +233,8 @@ def _apply(context: Context, target: Target, body: Any) -> Written:
     metadata = applied["metadata"]
     check_preconditions(kind, entry, metadata.pop("uid", None), metadata.pop("resourceVersion", None))
     old = decoded(entry)
-    if not subresource:
-        context.gatekeeper.on_apply(kind, old, applied)
+    if not subresource and context.before_apply is not None:
+        context.before_apply(kind, old, applied)
     merged = _merged(context, target, decoded(entry), applied)  # a copy of its own: it is completed in place
     managed = merged["metadata"].pop("managedFields", [])
     if subresource == "status":
@@ -240,8 +244,9 @@ def _apply(context: Context, target: Target, body: Any) -> Written:
         merged, warnings, missed = checked(kind, kind.stored, merged, options.field_validation)
         new = _without_status(kind, old, merged)
     kind.rules.default(new)
-    missed = [*missed, *_ask_gatekeeper(context, target, old, new)]
-    _obey_rules(kind, version, old, new, missed)
+    admitted = _admit(context, target, old, new)
+    _obey_rules(kind, version, old, new, [*missed, *admitted.errors])
+    warnings += admitted.warnings
     _record(old, new, managed)
     if _is_just_later(old, new):
         return unchanged(context, entry, warnings, dry_run=options.dry_run)
@@ -273,8 +278,8 @@ def _apply_first(context: Context, target: Target, applied: Manifest) -> Written
     merged = _merged(context, target, None, applied)
     managed = merged["metadata"].pop("managedFields", [])
     merged, warnings, missed = checked(kind, kind.stored, merged, options.field_validation)
-    creating.fresh(context, kind, merged)
-    creating.finish(context, kind, version, merged, options, missed)
+    creating.identify(context, merged, kind)
+    warnings += creating.finish(context, kind, version, merged, options, missed)
     merged["metadata"]["managedFields"] = managed
     if options.dry_run:
         return Written(drafted(kind, key, merged), warnings, created=True)

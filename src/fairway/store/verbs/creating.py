@@ -2,8 +2,10 @@
 
 import secrets
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+from fairway.apis.machinery.admission import AdmissionRequest
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import AlreadyExists, BadRequest, FieldError, Forbidden, NotFound, ValidationError
 from fairway.store.entries import Key
@@ -55,20 +57,24 @@ def create(context: Context, kind: Kind, version: str, namespace: str, body: obj
         with_status = not kind.status or kind.created_with_status
         found = checked(kind, version, manifest, options.field_validation, with_status=with_status)
     manifest, warnings, missed = found
-    key = fresh(context, kind, manifest)
+    identify(context, manifest, kind)
     if kind.status and not kind.created_with_status:
         manifest.pop("status", None)
-    check_namespace(context, kind, key[0])
-    finish(context, kind, version, manifest, options, missed)
+    check_namespace(context, kind, manifest["metadata"].get("namespace", ""))
+    warnings += finish(context, kind, version, manifest, options, missed)
+    key = key_of(manifest)
     exists_already(context, kind, key)
     if options.dry_run:
         return Written(drafted(kind, key, manifest), warnings, created=True)
     return put(context, kind, key, manifest, None, warnings)
 
 
-def fresh(context: Context, kind: Kind, manifest: Manifest) -> Key:
-    """Give a new object its name and identity; what only the server may set is not taken from the request."""
+def identify(context: Context, manifest: Manifest, kind: Kind) -> None:
+    """Give a new object its identity; what only the server may set is not taken from the request."""
     metadata = manifest["metadata"]
+    if not metadata.get("name") and not metadata.get("generateName"):
+        wrong = FieldError("metadata.name", None, "FieldValueRequired", "name or generateName is required")
+        raise ValidationError(kind.kind, "", [wrong])
     if metadata.get("resourceVersion"):
         raise BadRequest("metadata.resourceVersion should not be set on objects to be created; leave it out")
     for name in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
@@ -79,10 +85,6 @@ def fresh(context: Context, kind: Kind, manifest: Manifest) -> Key:
         metadata["generation"] = 1
     else:
         metadata.pop("generation", None)
-    namespace = metadata.get("namespace", "")
-    if not metadata.get("name"):
-        metadata["name"] = _generated(context, kind, manifest, namespace)
-    return namespace, metadata["name"]
 
 
 def finish(
@@ -92,16 +94,23 @@ def finish(
     manifest: Manifest,
     options: WriteOptions,
     missed: Sequence[FieldError] = (),
-) -> None:
-    """Defaults, ownership and rules of a new object; what the server adds to it is nobody's."""
+) -> tuple[str, ...]:
+    """Defaults, name, ownership and rules of a new object; what the server adds to it is nobody's.
+
+    The warnings of admission plugins.
+    """
     rules = kind.rules
     rules.default(manifest)
-    refused = context.gatekeeper.on_create(kind, manifest, options.author)
+    named = bool(manifest["metadata"].get("name"))
+    admitted = context.admission.admit(AdmissionRequest(kind, manifest, None, options.user, options.dry_run))
+    if not named:
+        generate_name(context, kind, manifest["metadata"])
     managed = owned(context, kind, None, _asked_for(kind, manifest), options)
     rules.prepare_create(manifest)
-    refuse_invalid(kind, version, manifest, rules.validate(manifest) + refused, missed)
+    refuse_invalid(kind, version, manifest, [*rules.validate(manifest), *admitted.errors], missed)
     if managed:
         manifest["metadata"]["managedFields"] = managed
+    return admitted.warnings
 
 
 def _asked_for(kind: Kind, manifest: Manifest) -> Manifest:
@@ -139,19 +148,17 @@ def check_namespace(context: Context, kind: Kind, namespace: str) -> None:
         )
 
 
-def _generated(context: Context, kind: Kind, manifest: Manifest, namespace: str) -> str:
-    prefix = manifest["metadata"].get("generateName")
-    if not prefix:
-        wrong = FieldError("metadata.name", None, "FieldValueRequired", "name or generateName is required")
-        raise ValidationError(kind.kind, "", [wrong])
-    name = context.gatekeeper.name_for(kind, manifest)
+def generate_name(context: Context, kind: Kind, metadata: dict[str, Any]) -> None:
+    """Name an object by its `generateName`; a name that it was given meanwhile is kept unless it is taken."""
+    namespace, name = metadata.get("namespace", ""), metadata.get("name")
     if name and context.store.head(kind.resource, (namespace, name)) is None:
-        return name
-    prefix = prefix[: _LONGEST_GENERATED - _SUFFIX_LENGTH]
+        return
+    prefix = metadata["generateName"][: _LONGEST_GENERATED - _SUFFIX_LENGTH]
     for _ in range(_TRIES):
         name = f"{prefix}{context.new_suffix()}"
         if context.store.head(kind.resource, (namespace, name)) is None:
-            return name
+            metadata["name"] = name
+            return
     raise AlreadyExists(
         f'{kind.resource} "{prefix}…" already exists, and so did {_TRIES} generated names; try again',
         details=details_of(kind, prefix),

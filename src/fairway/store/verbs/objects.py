@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from fairway.apis.machinery.admission import AdmissionPlugin
 from fairway.apis.machinery.documents import from_json
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry
@@ -17,7 +18,6 @@ from fairway.store.selectors import Selection
 from fairway.store.store import Store
 from fairway.store.verbs import binding, changing, creating, deleting, listing, transacting, watching
 from fairway.store.verbs.alike import Alike, parts_of
-from fairway.store.verbs.gatekeeping import Gatekeeper
 from fairway.store.verbs.options import PLAIN, PLAIN_DELETE, DeleteOptions, PatchType, Target, WriteOptions, Written
 from fairway.store.verbs.reading import decoded, not_found
 from fairway.store.verbs.receipts import Once, Receipts
@@ -62,13 +62,16 @@ class Objects:
         self.receipts = Receipts(store, now)
         self.watched_here: set[str] = set()
         """Resources that somebody in this process follows: their newest states stay decoded, whoever wrote them."""
-        self.advisers: dict[str, Callable[[Manifest], tuple[str, ...]]] = {}
-        """By resource, what to warn whoever wrote an object of over HTTP; asked when the write is durable."""
         self._context = Context(store, registry, now, new_uid or _uid_source(), new_suffix or creating.random_suffix)
 
-    def ask(self, gatekeeper: Gatekeeper) -> None:
-        """Give this one a say in every write from now on."""
-        self._context.gatekeeper = gatekeeper
+    def use_admission(
+        self, plugin: AdmissionPlugin, before_apply: Callable[[Kind, Manifest, Manifest], None] | None = None
+    ) -> None:
+        """Ask this plugin about every write from now on.
+
+        `before_apply` may change an applied configuration in place before it is merged into the stored object.
+        """
+        self._context.admission, self._context.before_apply = plugin, before_apply
 
     # Reading
 

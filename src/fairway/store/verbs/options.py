@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from fairway.apis.machinery.admission import THIS_PROCESS, UserInfo
 from fairway.apis.machinery.kind import Kind
 from fairway.store.entries import Entry, Key
-from fairway.store.verbs.gatekeeping import THIS_PROCESS, Author
 
 
 class PatchType(StrEnum):
@@ -46,8 +46,8 @@ class WriteOptions:
     shared: bool = False
     """Keep the result decoded: its author is in this process, and others here will look at it."""
 
-    author: Author = THIS_PROCESS
-    """Who writes, for the gatekeeper."""
+    user: UserInfo = THIS_PROCESS
+    """Who writes, for admission plugins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from fairway.apis.machinery.admission import AdmissionChain, AdmissionPlugin
 from fairway.apis.machinery.documents import MOST_NESTED, MOST_VALUES, check_values
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.machinery.timestamps import stamp
@@ -19,7 +20,6 @@ from fairway.apis.registry import Registry
 from fairway.errors import Conflict, FieldError, TooLarge, ValidationError
 from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key, meta_of
 from fairway.store.patching.managedfields import after_write, entries_of
-from fairway.store.verbs.gatekeeping import Gatekeeper, Nobody
 from fairway.store.verbs.intake import name_of
 from fairway.store.verbs.options import WriteOptions, Written
 from fairway.store.verbs.reading import details_of, not_found
@@ -75,7 +75,8 @@ class Context:
     now: Callable[[], datetime]
     new_uid: Callable[[], str]
     new_suffix: Callable[[], str]
-    gatekeeper: Gatekeeper = field(default_factory=Nobody)
+    admission: AdmissionPlugin = field(default_factory=AdmissionChain)
+    before_apply: Callable[[Kind, Manifest, Manifest], None] | None = None
     recent: Recent = field(default_factory=Recent)
     _last: tuple[datetime, datetime, str] = field(default=(_LONG_AGO, _LONG_AGO, ""))
 

@@ -1,25 +1,29 @@
-"""What ClusterQueues promise and nodes have, kept current, for whoever writes a ClusterQueue."""
+"""Warns whoever writes a ClusterQueue when all quotas together are more than the nodes have."""
+
+from typing import Final
 
 from fairway.apis.kueue.commitment import Amounts, allocatable, promised, warnings
+from fairway.apis.machinery.admission import ALLOWED, AdmissionRequest, AdmissionResponse
 from fairway.apis.machinery.kind import Manifest
-from fairway.client.cluster import Cluster
+from fairway.client.cluster import Lister
 
 
-class Commitment:
+class CommitmentWarnings:
     """Follows the quotas of all ClusterQueues and the capacities of all nodes."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    resources: Final = ("clusterqueues.kueue.x-k8s.io",)
+
+    def __init__(self, cluster: Lister) -> None:
         self._queues: dict[str, Amounts] = {}
         self._nodes: dict[str, Amounts] = {}
         cluster.cache("clusterqueues.kueue.x-k8s.io").on_change(self._queue_changed)
         cluster.cache("nodes").on_change(self._node_changed)
 
-    def warnings(self, queue: Manifest) -> tuple[str, ...]:
-        """What to say to whoever wrote this ClusterQueue, which the caches may not know yet."""
-        name, now = queue["metadata"]["name"], promised(queue)
-        if not now:
-            return ()
-        return tuple(warnings({**self._queues, name: now}, self._nodes))
+    def admit(self, request: AdmissionRequest) -> AdmissionResponse:
+        name, quotas = request.object["metadata"].get("name", ""), promised(request.object)
+        if not quotas:
+            return ALLOWED
+        return AdmissionResponse(warnings=tuple(warnings({**self._queues, name: quotas}, self._nodes)))
 
     def _queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is None:
