@@ -24,7 +24,7 @@ from fairway.server.kubeconfig import admin_token, write_kubeconfig
 from fairway.server.limits import Limits
 from fairway.server.listening import Listener, bound_socket
 from fairway.settings import Settings
-from fairway.store.gc import Collector, DefinitionKeeper, EventExpiry, NamespaceKeeper
+from fairway.store.gc import DefinitionKeeper, EventExpiry, GarbageCollector, NamespaceKeeper
 from fairway.store.sqlite import SqliteLog
 from fairway.store.store import Store
 from fairway.store.verbs import Objects
@@ -99,9 +99,9 @@ async def _running_api(settings: Settings, limits: Limits | None) -> AsyncIterat
         objects = Objects(store, default_registry(), clock.now)
         definitions = DefinitionKeeper(objects)  # first: the others look at all kinds
         namespaces = NamespaceKeeper(objects)
-        keepers: list[Collector | DefinitionKeeper | NamespaceKeeper | EventExpiry | GarbageKeeper] = [
+        keepers: list[GarbageCollector | DefinitionKeeper | NamespaceKeeper | EventExpiry | GarbageKeeper] = [
             definitions,
-            Collector(objects),
+            GarbageCollector(objects),
             namespaces,
             EventExpiry(objects),
             GarbageKeeper(clock),

@@ -11,7 +11,7 @@ from typing import Final
 
 from fairway.client.remotes import KubeconfigRemotes
 from fairway.managedjobs import config
-from fairway.managedjobs.configured import Config, RunnerConfig
+from fairway.managedjobs.configured import LaunchConfig, RunnerConfig
 from fairway.managedjobs.tasks.errors import TaskError
 from fairway.runtime.clock import Clock
 from fairway.settings import Settings, configuration_file, is_loopback
@@ -49,12 +49,12 @@ def _allowed(contexts: Collection[str] | None, host: str) -> Collection[str] | N
     return None if _ALL in contexts else contexts
 
 
-def _configuration(path: Path | None) -> Config:
+def _configuration(path: Path | None) -> LaunchConfig:
     """The server's configuration. One that cannot be read allows nothing, and stops nobody's jobs here."""
     if path is None:
-        return Config()
+        return LaunchConfig()
     try:
         return config.parse(path.read_bytes(), str(path))
     except (OSError, TaskError) as error:
         _log.warning("the configuration is not used, and no job is handed to another server: %s", error)
-        return Config(allowed_contexts=())
+        return LaunchConfig(allowed_contexts=())

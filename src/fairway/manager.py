@@ -30,7 +30,7 @@ from fairway.controllers.provisioning.controller import ProvisioningController
 from fairway.controllers.queuestatus.controller import QueueStatuses
 from fairway.controllers.scheduler.scheduler import Scheduler
 from fairway.controllers.workload.controller import WorkloadLifecycle
-from fairway.managedjobs.pods import Places
+from fairway.managedjobs.pods import HostDirectories
 from fairway.runtime.parts import Part, running, unless
 from fairway.settings import Settings
 
@@ -86,7 +86,9 @@ class ControllerManager:
         if "notrun" in names:
             self.parts.append(NotRunController(cluster, kubernetes))
         if "managedjob" in names:
-            places = Places(archives=str(settings.state / "archives"), checkpoints=str(settings.state / "checkpoints"))
+            places = HostDirectories(
+                archives=str(settings.state / "archives"), checkpoints=str(settings.state / "checkpoints")
+            )
             remotes = other_servers(settings, os.environ, cluster.clock)
             self.parts.append(ManagedJobController(cluster, configuration, kubernetes, decider, places, remotes))
         if scheduler is not None:

@@ -140,10 +140,12 @@ class _Settling:
         return [decoded(entry) for entry in list(entries.values())]
 
     def _patch(self, resource: str, manifest: dict[str, Any], patch: dict[str, Any], subresource: str = "") -> None:
-        from fairway.store.verbs.options import PLAIN, Target  # noqa: PLC0415
+        from fairway.store.verbs.options import PLAIN, WriteTarget  # noqa: PLC0415
 
         kind = self._kinds[resource]
-        self._objects.stage_patch(Target(kind, kind.stored, _key(manifest), PLAIN, subresource), PatchType.MERGE, patch)
+        self._objects.stage_patch(
+            WriteTarget(kind, kind.stored, _key(manifest), PLAIN, subresource), PatchType.MERGE, patch
+        )
 
 
 def _key(manifest: dict[str, Any]) -> tuple[str, str]:

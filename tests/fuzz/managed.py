@@ -18,7 +18,7 @@ from fairway.controllers.managedjob.ids import Ids
 from fairway.controllers.managedjob.plugin import ManagedJobAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
-from fairway.managedjobs.pods import Places
+from fairway.managedjobs.pods import HostDirectories
 from fairway.runtime.clock import SystemClock
 from fuzz.world import World
 
@@ -35,7 +35,7 @@ class ManagedWorld(World):
         )
         configuration, recorder = FixedConfiguration(Configuration()), Recorder(cluster, "fairway")
         queueing, ids = QueueingController(cluster, configuration, recorder), Ids(cluster)
-        places = Places(archives=str(self.state / "archives"), checkpoints=str(self.state / "checkpoints"))
+        places = HostDirectories(archives=str(self.state / "archives"), checkpoints=str(self.state / "checkpoints"))
         remotes = KubeconfigRemotes(self.state / "nobody", self.state / "archives", SystemClock())
         self.objects.use_admission(AdmissionChain(QueueAdmission(cluster, configuration), ManagedJobAdmission(ids)))
         self.api.explainer = WaitingWorkloads(cluster, queueing)

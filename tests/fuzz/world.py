@@ -26,7 +26,7 @@ from fairway.server.app import Api
 from fairway.server.limits import Limits
 from fairway.server.requests import CUT_OFF
 from fairway.server.responses import Response
-from fairway.store.gc import Collector, EventExpiry, NamespaceKeeper
+from fairway.store.gc import EventExpiry, GarbageCollector, NamespaceKeeper
 from fairway.store.log import Log
 from fairway.store.memory import MemoryLog
 from fairway.store.store import History, Store
@@ -219,7 +219,7 @@ class World:
         await self.store.start()
         self.objects = Objects(self.store, default_registry(), seconds_apart())
         namespaces = NamespaceKeeper(self.objects)
-        keepers = (Collector(self.objects), namespaces, EventExpiry(self.objects))
+        keepers = (GarbageCollector(self.objects), namespaces, EventExpiry(self.objects))
         await namespaces.make_defaults()
         self._keepers = [asyncio.create_task(keeper.run()) for keeper in keepers]
         self.users = Users(self.state)

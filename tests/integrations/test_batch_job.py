@@ -7,7 +7,7 @@ import pytest
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations.batch_job import BatchJob
-from fairway.integrations.framework import Reclaims, Stage, Step
+from fairway.integrations.framework import Reclaims, StopProgress, StopStep
 from fairway.integrations.injection import InjectionConflict, PodSetInfo
 from fairway.store.patching.merge import merge_patch
 
@@ -148,20 +148,20 @@ def test_stop_and_back_again(options: dict[str, Any]) -> None:
     job = _with_status(job, active=1, startTime="2026-01-01T00:00:00Z")
 
     told = JOBS.stop(job, pod_sets)
-    assert told == Step(patch={"spec": {"suspend": True}, "metadata": {"annotations": STOPPING}}, stops=True)
+    assert told == StopStep(patch={"spec": {"suspend": True}, "metadata": {"annotations": STOPPING}}, stops=True)
     job = merge_patch(job, told.patch)
     assert not JOBS.is_suspended(job)
-    assert JOBS.stop(job, pod_sets) is Stage.STOPPING
+    assert JOBS.stop(job, pod_sets) is StopProgress.STOPPING
 
     job["status"]["active"] = 0
     reset = JOBS.stop(job, pod_sets)
-    assert reset == Step(patch={"status": {"startTime": None}}, subresource="status")
+    assert reset == StopStep(patch={"status": {"startTime": None}}, subresource="status")
     job = merge_patch(job, reset.patch)
     last = JOBS.stop(job, pod_sets)
-    assert isinstance(last, Step)
+    assert isinstance(last, StopStep)
     job = merge_patch(job, last.patch)
 
-    assert JOBS.stop(job, pod_sets) is Stage.STOPPED
+    assert JOBS.stop(job, pod_sets) is StopProgress.STOPPED
     assert JOBS.is_suspended(job)
     assert {**job["spec"], "template": None} == {**original["spec"], "template": None}
     assert job["spec"]["template"]["spec"] == original["spec"]["template"]["spec"]
@@ -172,19 +172,20 @@ def test_stop_and_back_again(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("job", "want"),
     [
-        pytest.param(stored_job(suspend=True), Stage.STOPPED, id="suspended already"),
-        pytest.param(stored_job(suspend=False), Step(patch={"spec": {"suspend": True}}, stops=True),
+        pytest.param(stored_job(suspend=True), StopProgress.STOPPED, id="suspended already"),
+        pytest.param(stored_job(suspend=False), StopStep(patch={"spec": {"suspend": True}}, stops=True),
                      id="nothing to restore"),
         pytest.param(stored_job(suspend=True, annotations=STOPPING),
-                     Step(patch={"metadata": {"annotations": {"kueue.x-k8s.io/stopping": None}}}),
+                     StopStep(patch={"metadata": {"annotations": {"kueue.x-k8s.io/stopping": None}}}),
                      id="only the mark is left"),
-        pytest.param(stored_job(suspend=True, status={"startTime": "t", "active": 1}), Stage.STOPPING,
+        pytest.param(stored_job(suspend=True, status={"startTime": "t", "active": 1}), StopProgress.STOPPING,
                      id="suspended by a user while pods run"),
         pytest.param(stored_job(suspend=True, status={"startTime": "t"}),
-                     Step(patch={"status": {"startTime": None}}, subresource="status"), id="only the start is left"),
+                     StopStep(patch={"status": {"startTime": None}}, subresource="status"),
+                     id="only the start is left"),
     ],
 )  # fmt: skip
-def test_stopping_from_where_it_was_left(job: Manifest, want: Step | Stage) -> None:
+def test_stopping_from_where_it_was_left(job: Manifest, want: StopStep | StopProgress) -> None:
     assert JOBS.stop(job, JOBS.pod_sets(stored_job())) == want
 
 
@@ -192,7 +193,7 @@ def test_without_a_workload_only_what_names_queues_goes() -> None:
     job, _ = _started()
     job = merge_patch(job, {"spec": {"suspend": True}})
     step = JOBS.stop(job, None)
-    assert isinstance(step, Step)
+    assert isinstance(step, StopStep)
     template = merge_patch(job, step.patch)["spec"]["template"]
 
     assert template["metadata"]["labels"] == GENERATED

@@ -7,7 +7,7 @@ import pytest
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations import pods
 from fairway.integrations.injection import InjectionConflict, PodSetInfo
-from fairway.integrations.pods import Outcome
+from fairway.integrations.pods import JobOutcome
 from fairway.integrations.priorities import Priority
 
 _GATE = {"name": "kueue.x-k8s.io/admission"}
@@ -46,11 +46,11 @@ def test_a_workload_takes_over_what_the_queue_needs() -> None:
     [
         pytest.param(pod("Pending"), None, id="not while it waits"),
         pytest.param(pod("Running"), None, id="not while it runs"),
-        pytest.param(pod("Succeeded"), Outcome(succeeded=True, message=""), id="well"),
-        pytest.param(pod("Failed", message="why"), Outcome(succeeded=False, message="why"), id="badly, and why"),
+        pytest.param(pod("Succeeded"), JobOutcome(succeeded=True, message=""), id="well"),
+        pytest.param(pod("Failed", message="why"), JobOutcome(succeeded=False, message="why"), id="badly, and why"),
     ],
 )
-def test_how_it_ended(found: Manifest, want: Outcome | None) -> None:
+def test_how_it_ended(found: Manifest, want: JobOutcome | None) -> None:
     assert pods.outcome(found) == want
 
 

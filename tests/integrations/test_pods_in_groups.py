@@ -8,7 +8,7 @@ import pytest
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations import pod_groups
 from fairway.integrations.pod_groups import Stock, Uncomposable
-from fairway.integrations.pods import Outcome
+from fairway.integrations.pods import JobOutcome
 from fairway.integrations.priorities import Priority
 
 _NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -162,18 +162,18 @@ def test_stock(members: list[Manifest], want: tuple[list[str], list[str], list[s
         pytest.param([pod("a", "Succeeded"), pod("b")], None, id="not while one runs"),
         pytest.param(
             [pod("a", "Succeeded"), pod("b", "Succeeded")],
-            Outcome(succeeded=True, message="Pods succeeded: 2/2."),
+            JobOutcome(succeeded=True, message="Pods succeeded: 2/2."),
             id="when all succeeded",
         ),
         pytest.param(
             [pod("a", "Succeeded"), pod("b", "Succeeded"), pod("c", failed=1)],
-            Outcome(succeeded=True, message="Pods succeeded: 2/2."),
+            JobOutcome(succeeded=True, message="Pods succeeded: 2/2."),
             id="when enough succeeded",
         ),
         pytest.param([pod("a", "Succeeded"), pod("b", failed=1)], None, id="not when one may be replaced"),
         pytest.param(
             [pod("a", "Succeeded"), pod("b", failed=1, retriable_in_group="false")],
-            Outcome(succeeded=True, message="Pods succeeded: 1/2."),
+            JobOutcome(succeeded=True, message="Pods succeeded: 1/2."),
             id="when one may not be replaced and none runs",
         ),
         pytest.param(
@@ -186,7 +186,7 @@ def test_stock(members: list[Manifest], want: tuple[list[str], list[str], list[s
         ),
     ],
 )
-def test_when_a_group_is_over(members: list[Manifest], want: Outcome | None) -> None:
+def test_when_a_group_is_over(members: list[Manifest], want: JobOutcome | None) -> None:
     assert pod_groups.outcome(members) == want
 
 

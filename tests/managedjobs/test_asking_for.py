@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairway.managedjobs.seeing import PodState
+from fairway.managedjobs.observation import PodState
 from fairway.managedjobs.states import Phase
 
 from .world import World, a_job, a_task

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from fairway.managedjobs.seeing import Job
+from fairway.managedjobs.observation import ManagedJobSpec
 from fairway.managedjobs.states import Phase
 
 from .world import World, a_job, a_task
@@ -97,5 +97,5 @@ def test_time_in_the_queue_counts_anew_after_a_preemption() -> None:
         ),
     ],
 )
-def test_how_long_a_job_waits_at_a_candidate(job: Job, want: int) -> None:
+def test_how_long_a_job_waits_at_a_candidate(job: ManagedJobSpec, want: int) -> None:
     assert job.timeout_seconds(0) == want

@@ -3,7 +3,7 @@
 import pytest
 
 from fairway.managedjobs import config
-from fairway.managedjobs.configured import Config, RunnerConfig
+from fairway.managedjobs.configured import LaunchConfig, RunnerConfig
 from fairway.managedjobs.tasks.errors import TaskError
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -20,7 +20,7 @@ kubernetes:
       labels:
         kueue.x-k8s.io/queue-name: user-queue
 """
-    assert config.parse(text, "config.yaml") == Config(provision_timeout_seconds=-1, queue="user-queue")
+    assert config.parse(text, "config.yaml") == LaunchConfig(provision_timeout_seconds=-1, queue="user-queue")
 
 
 def test_everything_that_can_be_said() -> None:
@@ -44,7 +44,7 @@ server:
   context: lab
   namespace: research
 """
-    assert config.parse(text, "config.yaml") == Config(
+    assert config.parse(text, "config.yaml") == LaunchConfig(
         queue="user-queue",
         priority=100,
         aging_step=5,
@@ -62,21 +62,24 @@ server:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "jobs:\n", "jobs: {}\nkubernetes:\n"])
 def test_nothing_need_be_said(text: str) -> None:
-    assert config.parse(text, "config.yaml") == Config()
+    assert config.parse(text, "config.yaml") == LaunchConfig()
 
 
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("kubernetes: {quota: {queue: a}, kueue: {local_queue_name: b}}", Config(queue="a")),
-        ("jobs: {priority: high-priority}", Config(priority="high-priority")),
-        ("jobs: {priority: '-7'}", Config(priority=-7)),
-        ("jobs: {aging: {step: 0}}", Config(aging_step=0)),
-        ("kubernetes: {allowed_contexts: all}", Config(allowed_contexts=("*",))),
-        ("kubernetes: {custom_metadata: {labels: {a: b}}}", Config(pod_config={"metadata": {"labels": {"a": "b"}}})),
+        ("kubernetes: {quota: {queue: a}, kueue: {local_queue_name: b}}", LaunchConfig(queue="a")),
+        ("jobs: {priority: high-priority}", LaunchConfig(priority="high-priority")),
+        ("jobs: {priority: '-7'}", LaunchConfig(priority=-7)),
+        ("jobs: {aging: {step: 0}}", LaunchConfig(aging_step=0)),
+        ("kubernetes: {allowed_contexts: all}", LaunchConfig(allowed_contexts=("*",))),
+        (
+            "kubernetes: {custom_metadata: {labels: {a: b}}}",
+            LaunchConfig(pod_config={"metadata": {"labels": {"a": "b"}}}),
+        ),
     ],
 )
-def test_other_ways_to_say_it(text: str, want: Config) -> None:
+def test_other_ways_to_say_it(text: str, want: LaunchConfig) -> None:
     assert config.parse(text, "config.yaml") == want
 
 
@@ -171,7 +174,7 @@ def test_the_environment() -> None:
         "HOME": "/root",
     }
 
-    assert config.from_environment(environ) == Config(
+    assert config.from_environment(environ) == LaunchConfig(
         queue="user-queue", priority=7, namespace="research", provision_timeout_seconds=-1
     )
 
@@ -195,7 +198,7 @@ def test_settings_by_flag() -> None:
         "jobs.priority=high",
     ]
 
-    assert config.from_settings(settings) == Config(
+    assert config.from_settings(settings) == LaunchConfig(
         provision_timeout_seconds=600,
         queue="user-queue",
         pod_config={"metadata": {"labels": {"example.com/team": "a"}}},
@@ -261,7 +264,7 @@ kubernetes:
     )
 
     assert config.merge([user, project, environment]).priority == 0
-    assert config.merge([user, project, environment, flags]) == Config(
+    assert config.merge([user, project, environment, flags]) == LaunchConfig(
         queue="b",
         priority="high",
         provision_timeout_seconds=-1,
@@ -277,10 +280,12 @@ kubernetes:
 
 
 def test_layers_that_say_nothing_change_nothing() -> None:
-    full = Config(queue="a", priority=0, aging_step=0, pod_config={"spec": {}}, allowed_contexts=(), warnings=("w",))
+    full = LaunchConfig(
+        queue="a", priority=0, aging_step=0, pod_config={"spec": {}}, allowed_contexts=(), warnings=("w",)
+    )
 
-    assert config.merge([Config(), full, Config(), full]) == full
-    assert config.merge([]) == Config()
+    assert config.merge([LaunchConfig(), full, LaunchConfig(), full]) == full
+    assert config.merge([]) == LaunchConfig()
 
 
 def test_what_is_said_about_the_runner() -> None:

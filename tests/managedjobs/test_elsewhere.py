@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from fairway.managedjobs import instructions as told
-from fairway.managedjobs.life import Life, Remote, Withdrawal, read, written
-from fairway.managedjobs.seeing import Seen, SeenRemote
+from fairway.managedjobs.observation import JobObservation, ObservedRemote
 from fairway.managedjobs.states import Phase
+from fairway.managedjobs.status import ManagedJobStatus, Remote, RemoteCleanup, read, written
 
 from .world import World, a_job, a_task
 
@@ -20,16 +20,16 @@ class Elsewhere(World):
         super().__init__(a_job(tasks=(a_task(infras=infras, provision_timeout_seconds=60),), **job))
         self.context_known = True
         self.answers = True
-        self.there: SeenRemote | None = None
+        self.there: ObservedRemote | None = None
         self.changes: list[told.ChangeRemote] = []
         self._hands |= {told.Delegate: self._delegate, told.ChangeRemote: self._change}
 
-    def seen(self) -> Seen:
+    def seen(self) -> JobObservation:
         remote = None
         if self.life.infra:
             found = self.there if self.life.remote is not None else None
             remote = msgspec.structs.replace(
-                found or SeenRemote(), context_known=self.context_known, known=self.answers
+                found or ObservedRemote(), context_known=self.context_known, known=self.answers
             )
         return msgspec.structs.replace(super().seen(), remote=remote)
 
@@ -37,7 +37,7 @@ class Elsewhere(World):
         assert self.life.remote is not None
         assert one.name == self.life.remote.name
         if self.there is None:
-            self.there = SeenRemote(uid="uid-there", status={"phase": "PENDING"}, priority=self.base_priority)
+            self.there = ObservedRemote(uid="uid-there", status={"phase": "PENDING"}, priority=self.base_priority)
 
     def _change(self, one: told.ChangeRemote) -> None:
         assert self.there is not None
@@ -116,7 +116,7 @@ def test_a_job_that_waited_too_long_there_comes_back_and_is_withdrawn() -> None:
     world.settle()
 
     assert (world.life.candidate, world.life.infra, world.life.remote) == (1, "", None)
-    assert world.life.withdrawing == (Withdrawal(infra="b", name=name),)
+    assert world.life.withdrawing == (RemoteCleanup(infra="b", name=name),)
     assert len(world.workloads) == 1
 
 
@@ -205,5 +205,7 @@ def test_a_job_that_is_gone_there_is_lost_and_begun_anew() -> None:
 
 
 def test_a_status_says_all_that_is_remembered() -> None:
-    life = Life(remote=Remote(name="a", uid="b", attempt=2), withdrawing=(Withdrawal(infra="c", name="d"),))
+    life = ManagedJobStatus(
+        remote=Remote(name="a", uid="b", attempt=2), withdrawing=(RemoteCleanup(infra="c", name="d"),)
+    )
     assert read({"status": written(life)}) == life

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fairway.managedjobs.seeing import PodState
+from fairway.managedjobs.observation import PodState
 from fairway.managedjobs.states import Phase
 
 from .world import START, World, a_job, a_task

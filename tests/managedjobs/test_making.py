@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairway.managedjobs import config, making
-from fairway.managedjobs.configured import Config
+from fairway.managedjobs.configured import LaunchConfig
 from fairway.managedjobs.making import Launch
 from fairway.managedjobs.tasks import documents, parse
 from fairway.managedjobs.tasks.errors import TaskError
@@ -28,16 +28,20 @@ PIPELINE = "run: a\nresources: {labels: {kueue.x-k8s.io/queue-name: one}}\n---\n
 
 
 def launched(
-    text: str = "run: train\n", settings: Config | None = None, *, file: str = "jobs/my_task.yaml", **flags: Any
+    text: str = "run: train\n", settings: LaunchConfig | None = None, *, file: str = "jobs/my_task.yaml", **flags: Any
 ) -> Launch:
     overrides = Overrides(**flags)
     parsed = parse.tasks_of(documents.read(text, file), overrides)
     return making.job_manifests(
-        parsed, settings or Config(), overrides, secret_name="train-secrets" if parsed.has_secrets else "", array="a1"
+        parsed,
+        settings or LaunchConfig(),
+        overrides,
+        secret_name="train-secrets" if parsed.has_secrets else "",
+        array="a1",
     )
 
 
-def spec(text: str = "run: train\n", settings: Config | None = None, **flags: Any) -> dict[str, Any]:
+def spec(text: str = "run: train\n", settings: LaunchConfig | None = None, **flags: Any) -> dict[str, Any]:
     (job,) = launched(text, settings, **flags).jobs
     found: dict[str, Any] = job["spec"]
     return found
@@ -64,7 +68,7 @@ def test_the_job_of_the_first_guide() -> None:
 
 
 def test_everything_that_is_said_reaches_the_job() -> None:
-    settings = Config(
+    settings = LaunchConfig(
         aging_step=5,
         aging_cap=50,
         provision_timeout_seconds=-1,
@@ -185,17 +189,17 @@ def test_who_says_the_priority(text: str, settings: str, flags: dict[str, Any], 
 
 
 def test_tasks_that_differ_in_their_queue_keep_it_themselves() -> None:
-    found = spec(PIPELINE, Config(queue="two"))
+    found = spec(PIPELINE, LaunchConfig(queue="two"))
 
     assert "queue" not in found
     assert labels(found) == [{QUEUE: "one"}, {QUEUE: "two"}]
-    assert spec(PIPELINE, Config(queue="one"))["queue"] == "one"
+    assert spec(PIPELINE, LaunchConfig(queue="one"))["queue"] == "one"
     assert spec(PIPELINE, queue="three")["queue"] == "three"
 
 
 def test_tasks_that_differ_in_their_priority_keep_it_themselves() -> None:
     text = f"run: a\nresources: {{labels: {{{CLASS}: high}}}}\n---\nrun: b\nresources: {{priority: 5}}\n---\nrun: c\n"
-    found = spec(text, Config(priority=7))
+    found = spec(text, LaunchConfig(priority=7))
 
     assert "priority" not in found
     assert "priorityClass" not in found
@@ -205,7 +209,7 @@ def test_tasks_that_differ_in_their_priority_keep_it_themselves() -> None:
 
 def test_every_job_that_is_made_can_be_read_by_the_server() -> None:
     for text in (GUIDE, PIPELINE):
-        (job,) = launched(text, Config(queue="two")).jobs
+        (job,) = launched(text, LaunchConfig(queue="two")).jobs
         assert parse.wrong_tasks(job) == []
 
 
@@ -248,20 +252,20 @@ def test_an_array_is_so_many_jobs_that_know_their_rank() -> None:
 def test_files_are_named_by_their_archives() -> None:
     parsed = parse.tasks_of(documents.read("run: x\nworkdir: .\n---\nrun: y\n", "t.yaml"))
     files = [[Files(archive="ab" * 32, path=".")], []]
-    (job,) = making.job_manifests(parsed, Config(), Overrides(), files=files).jobs
+    (job,) = making.job_manifests(parsed, LaunchConfig(), Overrides(), files=files).jobs
 
     assert [task.get("files") for task in job["spec"]["tasks"]] == [[{"archive": "ab" * 32, "path": "."}], None]
 
 
 def test_candidates_that_the_configuration_does_not_allow_are_left_out() -> None:
     text = "run: x\nresources: {ordered: [{infra: k8s}, {infra: k8s/lab}, {infra: k8s/other}]}\n"
-    found = launched(text, Config(allowed_contexts=("lab",)))
+    found = launched(text, LaunchConfig(allowed_contexts=("lab",)))
 
     assert [one.get("infra") for one in found.jobs[0]["spec"]["tasks"][0]["resources"]["ordered"]] == [None, "k8s/lab"]
     assert found.warnings == (
         "candidates on other are left out: not among kubernetes.allowed_contexts of the configuration",
     )
-    assert launched(text).warnings == launched(text, Config(allowed_contexts=("*",))).warnings == ()
+    assert launched(text).warnings == launched(text, LaunchConfig(allowed_contexts=("*",))).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -321,7 +325,7 @@ def test_candidates_that_the_configuration_does_not_allow_are_left_out() -> None
 )
 def test_a_wrong_flag_is_called_by_its_name(text: str, flags: dict[str, Any], want: str) -> None:
     with pytest.raises(TaskError) as refusal:
-        launched(text, Config(allowed_contexts=("other",)), **flags)
+        launched(text, LaunchConfig(allowed_contexts=("other",)), **flags)
 
     assert str(refusal.value) == want
 

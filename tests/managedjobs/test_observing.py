@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fairway.managedjobs import asking, observing
-from fairway.managedjobs.life import Life
-from fairway.managedjobs.seeing import PodState
+from fairway.managedjobs.observation import PodState
+from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.parse import stored_tasks
 
 WHEN = "2026-01-01T00:00:00Z"
@@ -147,12 +147,12 @@ CONFIGURED = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "c", "kueue.x
 )
 def test_the_queue_of_a_job(given: dict[str, Any], want: str) -> None:
     job = observing.job_of(given, stored_tasks(given))
-    assert asking.queue_of(given, job, Life(), lambda name: name == "default") == want
+    assert asking.queue_of(given, job, ManagedJobStatus(), lambda name: name == "default") == want
 
 
 def test_without_a_default_queue_there_is_none() -> None:
     given = manifest()
-    assert not asking.queue_of(given, observing.job_of(given, stored_tasks(given)), Life(), lambda _: False)
+    assert not asking.queue_of(given, observing.job_of(given, stored_tasks(given)), ManagedJobStatus(), lambda _: False)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +169,6 @@ def test_without_a_default_queue_there_is_none() -> None:
 )
 def test_the_priority_of_a_job(given: dict[str, Any], want: tuple[int | None, str]) -> None:
     job = observing.job_of(given, stored_tasks(given))
-    base = asking.base_priority(given, job, Life(), Classes(low=1, high=100), Classes())
+    base = asking.base_priority(given, job, ManagedJobStatus(), Classes(low=1, high=100), Classes())
     assert (base.value, base.class_name) == want
     assert asking.may_name_class(given, base.class_name) or not base.class_name

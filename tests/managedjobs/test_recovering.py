@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from fairway.managedjobs.observation import PodState
 from fairway.managedjobs.recovery import earned_priority, may_start_at
-from fairway.managedjobs.seeing import PodState
 from fairway.managedjobs.states import Phase
 
 from .world import World, a_job, a_task

@@ -11,19 +11,26 @@ import msgspec
 
 from fairway.managedjobs import instructions as told
 from fairway.managedjobs.deciding import step
-from fairway.managedjobs.instructions import Plan
-from fairway.managedjobs.life import Life, read, written
-from fairway.managedjobs.seeing import ENDED, Job, PodState, Seen, SeenPod, SeenWorkload
+from fairway.managedjobs.instructions import JobPlan
+from fairway.managedjobs.observation import (
+    ENDED,
+    JobObservation,
+    ManagedJobSpec,
+    ObservedPod,
+    ObservedWorkload,
+    PodState,
+)
 from fairway.managedjobs.states import MOVES, Phase
+from fairway.managedjobs.status import ManagedJobStatus, read, written
 from fairway.managedjobs.tasks.task import Candidate, Recovery, Task
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MOST_STEPS = 30
 
 
-def a_job(**changes: Any) -> Job:
+def a_job(**changes: Any) -> ManagedJobSpec:
     given: dict[str, Any] = {"name": "train-1", "uid": "uid-1", "created_at": START, "tasks": (Task(run="true"),)}
-    return Job(**(given | changes))
+    return ManagedJobSpec(**(given | changes))
 
 
 def a_task(**changes: Any) -> Task:
@@ -34,9 +41,9 @@ def a_task(**changes: Any) -> Task:
 
 
 class World:
-    def __init__(self, job: Job | None = None, base_priority: int = 0) -> None:
+    def __init__(self, job: ManagedJobSpec | None = None, base_priority: int = 0) -> None:
         self.job = job or a_job()
-        self.life = Life()
+        self.life = ManagedJobStatus()
         self.now = START
         self.base_priority: int | None = base_priority
         self.queue = "user-queue"
@@ -45,8 +52,8 @@ class World:
         self.lingering = False
         """Whether pods that are let go take a while to go."""
 
-        self.workloads: dict[str, SeenWorkload] = {}
-        self.pods: dict[str, SeenPod] = {}
+        self.workloads: dict[str, ObservedWorkload] = {}
+        self.pods: dict[str, ObservedPod] = {}
         self.started: list[tuple[int, int]] = []
         """Every attempt that got pods, in order, by task and number."""
 
@@ -66,12 +73,12 @@ class World:
         self.again_at: datetime | None = None
 
     @property
-    def workload(self) -> SeenWorkload | None:
+    def workload(self) -> ObservedWorkload | None:
         return self.workloads.get(self.life.workload)
 
-    def seen(self) -> Seen:
+    def seen(self) -> JobObservation:
         others = tuple(name for name, one in self.workloads.items() if name != self.life.workload and not one.finished)
-        return Seen(
+        return JobObservation(
             workload=self.workload,
             others=others,
             pods=tuple(self.pods.values()),
@@ -84,7 +91,7 @@ class World:
     def is_in(self, phase: Phase) -> bool:
         return self.life.phase is phase
 
-    def plan(self) -> Plan:
+    def plan(self) -> JobPlan:
         return step(self.job, self.life, self.seen(), self.now)
 
     def settle(self, cut_off_after: int | None = None) -> None:
@@ -107,7 +114,7 @@ class World:
 
     def _write(self, write: Any) -> None:
         self.writes += 1
-        if isinstance(write, Life):
+        if isinstance(write, ManagedJobStatus):
             assert write != self.life, "a write that changes nothing"
             self._check_change(write)
             self.refused = ""
@@ -116,7 +123,7 @@ class World:
             return
         self._hands[type(write)](write)
 
-    def _check_change(self, new: Life) -> None:
+    def _check_change(self, new: ManagedJobStatus) -> None:
         old = self.life
         if old.phase is not new.phase:
             assert (old.phase, new.phase) in MOVES or _leads(old.phase, new.phase), (old.phase, new.phase)
@@ -134,7 +141,7 @@ class World:
 
     def _make_workload(self, one: told.MakeWorkload) -> None:
         assert self.life.workload not in self.workloads
-        self.workloads[self.life.workload] = SeenWorkload(
+        self.workloads[self.life.workload] = ObservedWorkload(
             name=self.life.workload, priority=one.priority, earned=one.earned
         )
 
@@ -173,7 +180,7 @@ class World:
             name = f"{self.job.name}-t{attempt.task}-{attempt.attempt}-{rank}"
             if name not in self.pods:
                 assert not attempt.pods, "what ran is not made again"
-                self.pods[name] = SeenPod(
+                self.pods[name] = ObservedPod(
                     name=name, uid=f"uid-of-{name}", task=mine[0], attempt=mine[1], rank=rank, state=PodState.STARTING
                 )
 

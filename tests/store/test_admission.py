@@ -18,7 +18,7 @@ from fairway.apis.machinery.admission import (
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import ValidationError
 from fairway.store.verbs import PatchType
-from fairway.store.verbs.options import Target, WriteOptions
+from fairway.store.verbs.options import WriteOptions, WriteTarget
 from fairway.testing.stores import LocalApi, local_api
 
 
@@ -139,7 +139,7 @@ def test_warnings_come_with_the_write(way: str) -> None:
         async with local_api() as api:
             api.objects.use_admission(AdmissionChain(Guard()))
             kind, options = api.kind("configmaps"), WriteOptions(manager="m", dry_run=way == "dry run", force=True)
-            target = Target(kind, "v1", ("default", "a"), options, "")
+            target = WriteTarget(kind, "v1", ("default", "a"), options, "")
             if way in {"update", "merge patch", "apply over"}:
                 await api.create("configmaps", config_map(good="x"))
             large = config_map(large="x")

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from fairway.errors import BadRequest, Expired
 from fairway.store.selectors import Selection
 from fairway.store.store import History
-from fairway.store.verbs.listing import Page, Paging, TooNewError
+from fairway.store.verbs.listing import ListPage, Paging, TooNewError
 from fairway.testing.stores import LocalApi, OpenLog, local_api, log_in_memory, log_on_a_file
 
 from .manifests import config_map
 
 
-def listed(api: LocalApi, namespace: str = "", labels: str = "", fields: str = "", **paging: Any) -> Page:
+def listed(api: LocalApi, namespace: str = "", labels: str = "", fields: str = "", **paging: Any) -> ListPage:
     selection = Selection(api.kind("configmaps"), namespace, labels, fields)
     return api.objects.page(selection, Paging(**paging))
 
 
-def keys(page: Page) -> list[str]:
+def keys(page: ListPage) -> list[str]:
     return ["/".join(entry.key) for entry in page.entries]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fairway.errors import Invalid, StorageFailed
-from fairway.store.verbs.receipts import RESOURCE, Limits, Once, Receipts, Repeated
-from fairway.store.verbs.transacting import Create
+from fairway.store.verbs.receipts import RESOURCE, Once, ReceiptLimits, Receipts, Repeated
+from fairway.store.verbs.transacting import CreateOperation
 from fairway.testing.clock import VirtualClock
 from fairway.testing.stores import LocalApi, UnreliableLog, local_api, log_in_memory, log_on_a_file
 
@@ -16,7 +16,7 @@ from .manifests import config_map
 
 async def carried_out(api: LocalApi, number: int) -> None:
     kind = api.kind("ConfigMap")
-    operation = Create(kind, kind.stored, "default", config_map(f"map-{number}"))
+    operation = CreateOperation(kind, kind.stored, "default", config_map(f"map-{number}"))
     await api.objects.transact([operation], once=Once(f"receipt-{number}", f"digest-{number}"))
 
 
@@ -41,8 +41,10 @@ def test_a_receipt_names_what_the_transaction_led_to_also_after_a_restart(tmp_pa
     asyncio.run(play())
 
 
-@pytest.mark.parametrize("limits", [Limits(number=3), Limits(data_bytes=600), Limits(seconds=10)], ids=str)
-def test_there_are_never_too_many(limits: Limits) -> None:
+@pytest.mark.parametrize(
+    "limits", [ReceiptLimits(number=3), ReceiptLimits(data_bytes=600), ReceiptLimits(seconds=10)], ids=str
+)
+def test_there_are_never_too_many(limits: ReceiptLimits) -> None:
     async def play() -> None:
         clock = VirtualClock()
         async with local_api(clock=clock) as api:
@@ -61,7 +63,7 @@ def test_a_commit_that_fails_leaves_no_receipt_and_takes_none_away() -> None:
     async def play() -> None:
         log = UnreliableLog(log_in_memory()())
         async with local_api(lambda: log) as api:
-            api.objects.receipts = Receipts(api.store, api.objects.now, Limits(number=1))
+            api.objects.receipts = Receipts(api.store, api.objects.now, ReceiptLimits(number=1))
             await carried_out(api, 1)
             log.failing = True
             with pytest.raises(StorageFailed):
@@ -81,9 +83,9 @@ def test_of_two_at_the_same_time_one_is_carried_out() -> None:
             kind = api.kind("ConfigMap")
             once = Once("receipt", "digest")
 
-            def new() -> Create:
+            def new() -> CreateOperation:
                 manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "map-"}}
-                return Create(kind, kind.stored, "default", manifest)
+                return CreateOperation(kind, kind.stored, "default", manifest)
 
             both = [api.objects.transact([new()], once=once) for _ in range(2)]
             ended = await asyncio.gather(*both, return_exceptions=True)

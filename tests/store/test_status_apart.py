@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.registry import default_registry
 from fairway.store.verbs import WriteOptions, statuses
-from fairway.store.verbs.options import PatchType, Target
+from fairway.store.verbs.options import PatchType, WriteTarget
 from fairway.testing.stores import LocalApi, local_api, log_in_memory
 
 from .ways import on_the_long_way, outcome
@@ -133,7 +133,9 @@ def test_only_those_who_are_trusted_and_not_recorded_take_the_short_way(kind: st
     assert found is not None
 
     def is_simple(how: WriteOptions) -> bool:
-        return statuses.is_simple(Target(found, "v1", ("default", "x"), how, "status"), PatchType.MERGE, {"status": {}})
+        return statuses.is_simple(
+            WriteTarget(found, "v1", ("default", "x"), how, "status"), PatchType.MERGE, {"status": {}}
+        )
 
     assert is_simple(WriteOptions(trusted=True, tracked=False))
     assert not is_simple(WriteOptions(trusted=True))  # what the rules add to a status is not its author's

@@ -14,7 +14,7 @@ from fairway.apis.machinery.kind import Manifest, Rules
 from fairway.apis.registry import default_registry
 from fairway.errors import StorageFailed
 from fairway.store.memory import MemoryLog
-from fairway.store.verbs import WriteOptions, Written, recent, statuses
+from fairway.store.verbs import WriteOptions, Written, partscache, statuses
 from fairway.store.verbs.reading import decoded
 from fairway.testing.stores import LocalApi, UnreliableLog, local_api, log_in_memory
 
@@ -299,7 +299,7 @@ def test_conditions_that_were_right_elsewhere_are_not_right_everywhere() -> None
                 await api.patch("workloads", name, {"status": {"conditions": known[:1]}}, subresource="status")
             for some in (known[1:11], known[11:]):
                 await api.patch("workloads", "other", {"status": {"conditions": some}}, subresource="status")
-            assert all(any(text == json_of(one) for _, text in statuses._familiar) for one in known)
+            assert all(any(text == json_of(one) for _, text in statuses._checked_conditions) for one in known)
             wrong = [[known[0], known[5], known[5]], known, [known[0], None], [known[0], condition("C1", "No")]]
             for conditions in (*wrong, known[:3]):
                 body = {"status": {"conditions": conditions}}
@@ -317,11 +317,11 @@ def test_so_many_conditions_are_remembered_and_no_more() -> None:
     kind = default_registry().by_name("workloads")
     assert kind is not None
     schema = kind.schemas[kind.stored]().properties["status"]
-    for number in range(3 * statuses._MOST_FAMILIAR):
+    for number in range(3 * statuses._MOST_CHECKED):
         statuses._remember_conditions(schema, None, {"conditions": [condition(f"C{number}")]})
-        assert 0 < len(statuses._familiar) <= statuses._MOST_FAMILIAR
+        assert 0 < len(statuses._checked_conditions) <= statuses._MOST_CHECKED
     statuses._remember_conditions(schema, None, {"conditions": [condition("Long", message="m" * 2000)]})
-    assert all(len(text) <= statuses._LARGEST_FAMILIAR for _, text in statuses._familiar)
+    assert all(len(text) <= statuses._LARGEST_CHECKED for _, text in statuses._checked_conditions)
 
 
 def test_a_state_that_was_never_stored_is_not_built_upon() -> None:
@@ -355,17 +355,17 @@ def test_what_the_last_writes_knew_is_kept_for_so_many_bytes_and_no_more() -> No
             huge = {"status": {"conditions": [condition(f"C{number}", message="m" * 32_000) for number in range(3)]}}
             larger = (await api.patch("workloads", "x-59", huge, subresource="status")).entry
 
-            assert large.known is None
-            assert larger.known is None
-            assert entries[58].known is not None
-            enough = recent.MOST_BYTES // 32_000 + 1
+            assert large.parts is None
+            assert larger.parts is None
+            assert entries[58].parts is not None
+            enough = partscache.MOST_BYTES // 32_000 + 1
             for number in range(enough):
                 await patched(api, "x-1", str(number) + "m" * 32_000)
-            assert entries[1].known is None
-            assert entries[58].known is not None, "states that another has replaced take no room"
+            assert entries[1].parts is None
+            assert entries[58].parts is not None, "states that another has replaced take no room"
             for number in range(enough):
                 await made(api, "workloads", f"y-{number}")
                 await patched(api, f"y-{number}", "m" * 32_000)
-            assert all(entry.known is None for entry in entries)
+            assert all(entry.parts is None for entry in entries)
 
     asyncio.run(run())

@@ -24,7 +24,7 @@ from fairway.store.entries import Key
 from fairway.store.selectors import Selection
 from fairway.store.verbs import DeleteOptions, PatchType, WriteOptions, Written, transacting
 from fairway.store.verbs.reading import decoded
-from fairway.store.verbs.transacting import Create, Delete, Operation, Patch
+from fairway.store.verbs.transacting import CreateOperation, DeleteOperation, Operation, PatchOperation
 from fairway.testing.stores import LocalApi, OpenLog, UnreliableLog, local_api, log_in_memory
 
 from .manifests import config_map, job
@@ -32,18 +32,18 @@ from .manifests import config_map, job
 MINE = "example.dev/mine"
 
 
-def create(api: LocalApi, kind: str, manifest: Manifest, namespace: str = "default") -> Create:
+def create(api: LocalApi, kind: str, manifest: Manifest, namespace: str = "default") -> CreateOperation:
     found = api.kind(kind)
-    return Create(found, found.stored, namespace if found.namespaced else "", manifest)
+    return CreateOperation(found, found.stored, namespace if found.namespaced else "", manifest)
 
 
-def patch(api: LocalApi, kind: str, name: str, body: Any, namespace: str = "default") -> Patch:
+def patch(api: LocalApi, kind: str, name: str, body: Any, namespace: str = "default") -> PatchOperation:
     found = api.kind(kind)
-    return Patch(found, found.stored, (namespace, name), body)
+    return PatchOperation(found, found.stored, (namespace, name), body)
 
 
-def delete(api: LocalApi, kind: str, name: str, **options: Any) -> Delete:
-    return Delete(api.kind(kind), ("default", name), DeleteOptions(**options))
+def delete(api: LocalApi, kind: str, name: str, **options: Any) -> DeleteOperation:
+    return DeleteOperation(api.kind(kind), ("default", name), DeleteOptions(**options))
 
 
 def test_all_is_done_in_one_commit_with_revisions_in_sequence(open_log: OpenLog) -> None:
@@ -372,9 +372,9 @@ async def one_by_one(api: LocalApi, steps: Sequence[Step]) -> tuple[int, type[Ex
     for number, step in enumerate(steps, 1):
         made = operation(api, step)
         try:
-            if isinstance(made, Create):
+            if isinstance(made, CreateOperation):
                 await api.objects.create(kind, kind.stored, "default", made.manifest)
-            elif isinstance(made, Patch):
+            elif isinstance(made, PatchOperation):
                 key: Key = made.key
                 await api.patch("configmaps", key[1], made.patch)
             else:

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fairway.managedjobs.configured import Config
+    from fairway.managedjobs.configured import LaunchConfig
 
 
-def read_config(state: Path, settings: Sequence[str] = ()) -> "Config":
+def read_config(state: Path, settings: Sequence[str] = ()) -> "LaunchConfig":
     """All layers, the later over the earlier.
 
     They are `config.yaml` in the state directory (SkyPilot's, if that is not there), `.fairway.yaml` in this directory
     or the nearest above it, the environment (`FAIRWAY_…`), and `settings`: `key.path=value`, or the name of a file.
     """
-    from fairway.managedjobs.configured import ENVIRONMENT, PROJECT_FILE, Config  # noqa: PLC0415 - not for help
+    from fairway.managedjobs.configured import ENVIRONMENT, PROJECT_FILE, LaunchConfig  # noqa: PLC0415 - not for help
     from fairway.settings import configuration_file  # noqa: PLC0415
 
     user, project = configuration_file(state), _project_file(PROJECT_FILE)
     if user is None and project is None and not settings and not any(os.environ.get(name) for name in ENVIRONMENT):
-        return Config()
+        return LaunchConfig()
     from fairway.managedjobs import config  # noqa: PLC0415 - reading takes more than most commands do
 
     layers = [_of_user(user, state)] if user is not None else []
@@ -39,10 +39,10 @@ def read_config(state: Path, settings: Sequence[str] = ()) -> "Config":
     return config.merge(layers)
 
 
-def _of_user(path: Path, state: Path) -> "Config":
+def _of_user(path: Path, state: Path) -> "LaunchConfig":
     """The user's file; of SkyPilot's it is said that it is read, and why."""
     from fairway.managedjobs import config  # noqa: PLC0415 - help must not wait for it
-    from fairway.managedjobs.configured import USER_FILE, Config  # noqa: PLC0415
+    from fairway.managedjobs.configured import USER_FILE, LaunchConfig  # noqa: PLC0415
     from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
     from fairway.settings import SKYPILOT_CONFIG  # noqa: PLC0415
 
@@ -54,7 +54,7 @@ def _of_user(path: Path, state: Path) -> "Config":
     except TaskError as error:
         error.message += f" (this file is read because {own} does not exist; create that file to ignore this one)"
         raise
-    return config.merge([found, Config(warnings=(f"reading {SKYPILOT_CONFIG}, because {own} does not exist",))])
+    return config.merge([found, LaunchConfig(warnings=(f"reading {SKYPILOT_CONFIG}, because {own} does not exist",))])
 
 
 def text_of(path: Path) -> bytes:
@@ -67,7 +67,7 @@ def text_of(path: Path) -> bytes:
         raise TaskError(f"cannot be read: {error.strerror}; is the path right?", file=str(path)) from None
 
 
-def _named(setting: str) -> "Config":
+def _named(setting: str) -> "LaunchConfig":
     from fairway.managedjobs import config  # noqa: PLC0415 - help must not wait for it
     from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Final
 
 from fairway.cli.choosing import Manifest, has_ended, phase_of, title
-from fairway.cli.joblogs import AttemptLog, LogOptions, Patience, TaskAttempt, attempt_of, parts_of
+from fairway.cli.joblogs import AttemptLog, LogFilter, Patience, TaskAttempt, attempt_of, parts_of
 from fairway.cli.narrating import Narrator
 from fairway.cli.session import Session
 from fairway.cli.tables import plain
@@ -22,7 +22,7 @@ _LOOK_AGAIN_SECONDS: Final = 2
 
 _WATCH_SECONDS: Final = 300
 _QUEUED: Final = frozenset({"PENDING", "RECOVERING"})
-_ALL: Final = LogOptions()
+_ALL: Final = LogFilter()
 _LOOKS_TO_BE_SURE: Final = 2
 """How often in a row a job must be found unable to run: one with several candidates goes on to the next."""
 
@@ -33,7 +33,7 @@ class CannotRun(FairwayError):
     exit_code = 3
 
 
-def follow(session: Session, job: Manifest, shown: LogOptions = _ALL, done: Iterable[TaskAttempt] = ()) -> Manifest:
+def follow(session: Session, job: Manifest, shown: LogFilter = _ALL, done: Iterable[TaskAttempt] = ()) -> Manifest:
     """Tell of a job until it has ended, but for the attempts that are `done`; return what it was then.
 
     `CannotRun` ends it earlier, with the reason.
@@ -41,7 +41,7 @@ def follow(session: Session, job: Manifest, shown: LogOptions = _ALL, done: Iter
     return _Follower(session, job, shown, done).run()
 
 
-def show(session: Session, job: Manifest, parts: Iterable[TaskAttempt], shown: LogOptions) -> None:
+def show(session: Session, job: Manifest, parts: Iterable[TaskAttempt], shown: LogFilter) -> None:
     """What some attempts have written so far."""
     narrator = Narrator(title(job))
     parts = list(parts)
@@ -70,7 +70,7 @@ def write(piece: bytes) -> None:
 
 
 class _Follower:
-    def __init__(self, session: Session, job: Manifest, shown: LogOptions, done: Iterable[TaskAttempt]) -> None:
+    def __init__(self, session: Session, job: Manifest, shown: LogFilter, done: Iterable[TaskAttempt]) -> None:
         self._session = session
         self._job = job
         self._shown = shown

@@ -30,7 +30,7 @@ class TaskAttempt(NamedTuple):
     attempt: int
 
 
-class LogOptions(NamedTuple):
+class LogFilter(NamedTuple):
     """How logs are shown."""
 
     rank: int | None = None
@@ -100,7 +100,7 @@ class AttemptLog:
     """The log of one attempt. Whoever asks a second time gets what is new since."""
 
     def __init__(
-        self, rest: "Rest", job: Manifest, part: TaskAttempt, shown: LogOptions, on_away: Callable[[], None]
+        self, rest: "Rest", job: Manifest, part: TaskAttempt, shown: LogFilter, on_away: Callable[[], None]
     ) -> None:
         self._rest = rest
         self._path = paths.log(job["metadata"]["namespace"], job["metadata"]["name"])
@@ -188,7 +188,7 @@ class AttemptLog:
                 thread.join(_SECONDS_TO_HANG_UP)
 
 
-def _containers(task: Manifest, attempt: Manifest, shown: LogOptions) -> list[str]:
+def _containers(task: Manifest, attempt: Manifest, shown: LogFilter) -> list[str]:
     """Whose logs to show, in their order; of the last lines, only those of where the attempt came to."""
     if shown.tail is not None:
         return [_FAILED_IN.get(str(attempt.get("outcome")), "run")]

@@ -34,7 +34,7 @@ from fairway.client.rest import paths
 from fairway.errors import FairwayError, NotFound
 
 if TYPE_CHECKING:
-    from fairway.managedjobs.configured import Config
+    from fairway.managedjobs.configured import LaunchConfig
     from fairway.managedjobs.making import Launch
     from fairway.managedjobs.tasks.documents import TaskFile
     from fairway.managedjobs.tasks.files import Mount
@@ -176,7 +176,7 @@ class LaunchRequest(NamedTuple):
 
     parsed: "ParsedFile"
     overrides: "Overrides"
-    config: "Config"
+    config: "LaunchConfig"
 
     @property
     def name(self) -> str:

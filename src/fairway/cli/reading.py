@@ -7,7 +7,7 @@ import click
 
 from fairway.cli.choosing import Manifest, all_jobs, has_ended, id_of, newest, resolve_jobs, title
 from fairway.cli.following import follow, show, write
-from fairway.cli.joblogs import LogOptions, TaskAttempt, parts_of
+from fairway.cli.joblogs import LogFilter, TaskAttempt, parts_of
 from fairway.cli.session import Session, session_options, tell
 from fairway.client.rest import paths
 from fairway.errors import FairwayError, Forbidden, NotFound
@@ -61,7 +61,7 @@ def read(
     timestamps: bool,
 ) -> None:
     """Show the log of a job, and follow it."""
-    shown = LogOptions(rank=rank, tail=tail or None, timestamps=timestamps)
+    shown = LogFilter(rank=rank, tail=tail or None, timestamps=timestamps)
     only = _task_number(job, task) if task is not None else None
     there = [part for part in parts_of(job) if only is None or part.task == only]
     if attempt is not None and attempt != "all":

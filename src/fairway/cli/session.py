@@ -27,7 +27,7 @@ from fairway.errors import FairwayError
 
 if TYPE_CHECKING:
     from fairway.client.rest import Rest
-    from fairway.managedjobs.configured import Config
+    from fairway.managedjobs.configured import LaunchConfig
 
 __all__ = [
     "Session",
@@ -127,7 +127,7 @@ class Session:
     """A server that answers, and what is said about how to use it."""
 
     def __init__(
-        self, rest: "Rest", config: "Config", namespace: str, *, own: bool = False, all_namespaces: bool = False
+        self, rest: "Rest", config: "LaunchConfig", namespace: str, *, own: bool = False, all_namespaces: bool = False
     ) -> None:
         """`own`: the server of this machine, whose administrator everybody is who can read its files."""
         self.rest = rest
@@ -165,7 +165,7 @@ def open_session(
     context: str = "",
     namespace: str | None = None,
     all_namespaces: bool = False,
-    config: "Config | None" = None,
+    config: "LaunchConfig | None" = None,
     own: bool = False,
 ) -> Session:
     """Connect to the server that the options name; the one of the state directory is started if it does not run.

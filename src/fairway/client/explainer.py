@@ -14,7 +14,7 @@ from fairway.admission.port import PendingWorkload, WaitingExplainer
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.http.transport import Transport
 from fairway.client.rest.access import Access
-from fairway.client.rest.kubeconfig import Context, Endpoint
+from fairway.client.rest.kubeconfig import Endpoint, KubeContext
 from fairway.errors import FairwayError
 from fairway.runtime.clock import Clock
 
@@ -120,5 +120,5 @@ def _transport(data: dict[str, str], clock: Clock) -> Transport:
     if at.scheme != "https" or not at.hostname or not at.port:
         raise ValueError(f"the Secret {NAMESPACE}/{SECRET} names no https address: {url!r}")
     endpoint = Endpoint(url, https=True, host=at.hostname, port=at.port, authority=authority)
-    context = Context("decider", NAMESPACE, endpoint, {"token": token}, "decider", f"Secret {NAMESPACE}/{SECRET}")
+    context = KubeContext("decider", NAMESPACE, endpoint, {"token": token}, "decider", f"Secret {NAMESPACE}/{SECRET}")
     return Transport(Access(context), clock, silent_seconds=_SECONDS)

@@ -10,7 +10,7 @@ from fairway.client.protocol import EVERYTHING, Listed, Scope, Staged, WatchEven
 from fairway.errors import BadRequest
 from fairway.store.entries import Entry
 from fairway.store.selectors import Selection
-from fairway.store.verbs import DeleteOptions, Objects, PatchType, Target, WriteOptions, Written, when_durable
+from fairway.store.verbs import DeleteOptions, Objects, PatchType, WriteOptions, WriteTarget, Written, when_durable
 from fairway.store.verbs.listing import EVERYTHING as ALL
 from fairway.store.verbs.reading import shared
 from fairway.store.verbs.writing import check_preconditions
@@ -67,7 +67,7 @@ class LocalClient:
         return await self._told(self._objects.stage_create(kind, kind.stored, namespace, manifest, options))
 
     async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
-        target = Target(kind, kind.stored, key_of(manifest), self._options, subresource)
+        target = WriteTarget(kind, kind.stored, key_of(manifest), self._options, subresource)
         return await self._told(self._objects.stage_update(target, manifest))
 
     async def patch(
@@ -87,12 +87,12 @@ class LocalClient:
         if known is None:
             raise BadRequest(f"there is no patch type {patch_type!r}; it is one of {', '.join(_PATCH_TYPES)}")
         options = self._for_status if subresource == "status" else self._options
-        target = Target(kind, kind.stored, (namespace, name), options, subresource)
+        target = WriteTarget(kind, kind.stored, (namespace, name), options, subresource)
         written = self._objects.stage_patch(target, known, patch)
         return Staged(written.durable, partial(self._told_of, written.entry))
 
     async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
-        target = Target(kind, kind.stored, key_of(manifest), self._forced if force else self._options, subresource)
+        target = WriteTarget(kind, kind.stored, key_of(manifest), self._forced if force else self._options, subresource)
         return await self._told(self._objects.stage_patch(target, PatchType.APPLY, manifest))
 
     async def delete(

@@ -8,7 +8,7 @@ from fairway.apis.machinery.immutability import IMMUTABLE
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import FieldError
 from fairway.integrations import injection, names, topology, webhooks
-from fairway.integrations.framework import Stage, Step
+from fairway.integrations.framework import StopProgress, StopStep
 from fairway.integrations.workloads import MAIN
 
 MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
@@ -85,26 +85,26 @@ class BatchJob:
             spec |= _sized(job, infos[0].count)
         return {"spec": spec}
 
-    def stop(self, job: Manifest, pod_sets: Sequence[Manifest] | None) -> Step | Stage:
+    def stop(self, job: Manifest, pod_sets: Sequence[Manifest] | None) -> StopStep | StopProgress:
         restored = _restored(job, pod_sets)
         if not job["spec"].get("suspend"):
             patch = self.suspension()
             if restored:
                 patch["metadata"] = {"annotations": {STOPPING: "true"}}
-            return Step(patch=patch, stops=True)
+            return StopStep(patch=patch, stops=True)
         marked = STOPPING in webhooks.annotations_of(job)
         started = (job.get("status") or {}).get("startTime")
         if not restored and not marked and not started:
-            return Stage.STOPPED
+            return StopProgress.STOPPED
         if self.is_active(job):
             # Kubernetes lets the template of a suspended job change only while none of its pods runs.
-            return Stage.STOPPING
+            return StopProgress.STOPPING
         if started:
-            return Step(patch={"status": {"startTime": None}}, subresource="status")
+            return StopStep(patch={"status": {"startTime": None}}, subresource="status")
         patch = {"spec": restored} if restored else {}
         if marked:
             patch["metadata"] = {"annotations": {STOPPING: None}}
-        return Step(patch=patch)
+        return StopStep(patch=patch)
 
     def finished(self, job: Manifest) -> tuple[bool, str] | None:
         for condition in (job.get("status") or {}).get("conditions") or ():

@@ -15,7 +15,7 @@ from fairway.integrations.injection import PodSetInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StopStep:
     """A write on the way to a stopped job."""
 
     patch: Manifest
@@ -24,7 +24,7 @@ class Step:
     """Whether it is this one that tells the job to stop."""
 
 
-class Stage(Enum):
+class StopProgress(Enum):
     """How far a job is from being stopped when nothing is to be written."""
 
     STOPPING = "stopping"
@@ -64,7 +64,7 @@ class Framework(Protocol):
     def start(self, job: Manifest, infos: Sequence[PodSetInfo]) -> Manifest:
         """The patch that lets a suspended job run with what it was admitted to; may raise `InjectionConflict`."""
 
-    def stop(self, job: Manifest, pod_sets: Sequence[Manifest] | None) -> Step | Stage:
+    def stop(self, job: Manifest, pod_sets: Sequence[Manifest] | None) -> StopStep | StopProgress:
         """The next write that stops a job and makes its templates those of the workload's pod sets again.
 
         `None` where there is no workload: then only what the queue itself put there is taken away.

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import FairwayError
 from fairway.integrations import conditions, following, names, pods
-from fairway.integrations.pods import GROUP, POD_INDEX, Outcome, is_deleting, is_gated, is_held, is_terminated, phase
+from fairway.integrations.pods import GROUP, POD_INDEX, JobOutcome, is_deleting, is_gated, is_held, is_terminated, phase
 from fairway.integrations.priorities import Priority
 from fairway.integrations.role_hash import role_hash
 from fairway.integrations.webhooks import annotations_of, go_int, labels_of, maximum_seconds, queue_name, unreadable
@@ -138,7 +138,7 @@ def stock(members: Sequence[Manifest], pod_sets: Iterable[Manifest], *, evicted:
     return result._replace(absent=absent)
 
 
-def outcome(members: Sequence[Manifest]) -> Outcome | None:
+def outcome(members: Sequence[Manifest]) -> JobOutcome | None:
     """How the group ended, `None` while it has not."""
     if not members or is_serving(members[0]):
         return None
@@ -147,7 +147,7 @@ def outcome(members: Sequence[Manifest]) -> Outcome | None:
     given_up = all(is_terminated(pod) for pod in members) and any(is_unretriable(pod) for pod in members)
     if succeeded != total and not given_up:
         return None
-    return Outcome(succeeded=True, message=f"Pods succeeded: {succeeded}/{total}.")
+    return JobOutcome(succeeded=True, message=f"Pods succeeded: {succeeded}/{total}.")
 
 
 def all_ready(members: Sequence[Manifest]) -> bool:

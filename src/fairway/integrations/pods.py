@@ -36,7 +36,7 @@ NO_MATCHING_WORKLOAD: Final = "NoMatchingWorkload"
 _GATES: Final = frozenset({GATE, names.TOPOLOGY_GATE})
 
 
-class Outcome(NamedTuple):
+class JobOutcome(NamedTuple):
     """How a job ended."""
 
     succeeded: bool
@@ -82,11 +82,11 @@ def is_held(pod: Manifest) -> bool:
     return MANAGED in (pod["metadata"].get("finalizers") or ())
 
 
-def outcome(pod: Manifest) -> Outcome | None:
+def outcome(pod: Manifest) -> JobOutcome | None:
     """How the pod ended, `None` while it has not."""
     if not is_terminated(pod):
         return None
-    return Outcome(phase(pod) == "Succeeded", pod["status"].get("message") or "")
+    return JobOutcome(phase(pod) == "Succeeded", pod["status"].get("message") or "")
 
 
 def name_of_workload(pod: Manifest) -> str:

@@ -18,9 +18,9 @@ from fairway.integrations.priorities import Classes, MissingPriorityClass, Prior
 from fairway.integrations.topology import topology_request
 from fairway.integrations.webhooks import annotations_of, labels_of
 from fairway.integrations.workloads import MAIN, new_workload, owner_reference, pod_set
-from fairway.managedjobs.life import Life
+from fairway.managedjobs.observation import ManagedJobSpec
 from fairway.managedjobs.pods import JOB, JOB_ID, RANK, pod_template
-from fairway.managedjobs.seeing import Job
+from fairway.managedjobs.status import ManagedJobStatus
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -33,7 +33,7 @@ class Base(NamedTuple):
     class_name: str = ""
 
 
-def queue_of(manifest: Manifest, job: Job, life: Life, has_queue: Callable[[str], bool]) -> str:
+def queue_of(manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus, has_queue: Callable[[str], bool]) -> str:
     """The LocalQueue; the default one if none is named and it is there, else empty."""
     own = job.candidate(life.task, life.candidate).labels.get(names.QUEUE_NAME) or job.task(life.task).queue
     named: str = manifest["spec"].get("queue") or own or next(_labels(manifest, job, life, names.QUEUE_NAME), "")
@@ -42,7 +42,7 @@ def queue_of(manifest: Manifest, job: Job, life: Life, has_queue: Callable[[str]
     return names.DEFAULT_QUEUE if has_queue(names.DEFAULT_QUEUE) else ""
 
 
-def class_of(manifest: Manifest, job: Job, life: Life) -> str:
+def class_of(manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus) -> str:
     """The WorkloadPriorityClass that a job names, empty if none."""
     named: str = manifest["spec"].get("priorityClass") or next(_labels(manifest, job, life, names.PRIORITY_CLASS), "")
     return named
@@ -55,7 +55,11 @@ def may_name_class(manifest: Manifest, name: str) -> bool:
 
 
 def base_priority(
-    manifest: Manifest, job: Job, life: Life, workload_classes: Classes, priority_classes: Classes
+    manifest: Manifest,
+    job: ManagedJobSpec,
+    life: ManagedJobStatus,
+    workload_classes: Classes,
+    priority_classes: Classes,
 ) -> Base:
     """A number counts before a class, what the job says before what its task says."""
     number, named = manifest["spec"].get("priority"), class_of(manifest, job, life)
@@ -72,7 +76,9 @@ def base_priority(
     return Base(number, None) if number is not None else Base(by_class.value, by_class.class_ref)
 
 
-def workload_for(manifest: Manifest, job: Job, life: Life, queue: str, priority: Priority, earned: int = 0) -> Manifest:
+def workload_for(
+    manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus, queue: str, priority: Priority, earned: int = 0
+) -> Manifest:
     """The Workload of a job's present task and candidate; `ValidationError` if its `pod_config` is wrong.
 
     It queues by the time at which the job was submitted, whichever of its candidates it stands for.
@@ -105,7 +111,7 @@ def workload_for(manifest: Manifest, job: Job, life: Life, queue: str, priority:
     )
 
 
-def _labels(manifest: Manifest, job: Job, life: Life, key: str) -> Iterator[str]:
+def _labels(manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus, key: str) -> Iterator[str]:
     configured: Mapping[str, Any] = ((manifest["spec"].get("podConfig") or {}).get("metadata") or {}).get(
         "labels"
     ) or {}

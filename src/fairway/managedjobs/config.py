@@ -1,14 +1,14 @@
 """Configuration: what holds for every job that somebody launches, in layers of growing strength.
 
 The layers are the user's file, the project's file, the environment and flags. Reading files is the command line's; here
-a text becomes a `Config`, and several become one. SkyPilot's `kubernetes:` block is understood as it is.
+a text becomes a `LaunchConfig`, and several become one. SkyPilot's `kubernetes:` block is understood as it is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from fairway.integrations.names import PRIORITY_CLASS, QUEUE_NAME
-from fairway.managedjobs.configured import ENVIRONMENT, Config, RunnerConfig
+from fairway.managedjobs.configured import ENVIRONMENT, LaunchConfig, RunnerConfig
 from fairway.managedjobs.merging import merged
 from fairway.managedjobs.runnerconfig import FIELDS as RUNNER
 from fairway.managedjobs.runnerconfig import runner
@@ -19,7 +19,7 @@ from fairway.managedjobs.tasks.kubernetes import KNOWN as KUBERNETES
 from fairway.managedjobs.tasks.kubernetes import kubernetes
 from fairway.managedjobs.tasks.labels import label_value, object_name
 from fairway.managedjobs.tasks.parse import warning
-from fairway.managedjobs.tasks.places import Path, Source, Where
+from fairway.managedjobs.tasks.places import Path, SourceMap, Where
 from fairway.managedjobs.tasks.resources import priority as priority_number
 from fairway.managedjobs.tasks.values import mapping, shown, text, unknown, whole
 
@@ -35,15 +35,15 @@ _SERVER: Final = ("kubeconfig", "context", "namespace")
 _HIGHEST_AGING: Final = 1_000_000
 
 
-def parse(text: str | bytes, file: str) -> Config:
+def parse(text: str | bytes, file: str) -> LaunchConfig:
     """The configuration of one file; `TaskError` for the first thing that is wrong with it."""
     return _config(documents.read_map(text, file, "a configuration file"))
 
 
-def from_environment(environ: Mapping[str, str]) -> Config:
+def from_environment(environ: Mapping[str, str]) -> LaunchConfig:
     """What the environment says; empty variables say nothing."""
     value: dict[str, Any] = {}
-    source = Source()
+    source = SourceMap()
     for variable, path in ENVIRONMENT.items():
         given = environ.get(variable, "").strip()
         if given:
@@ -52,10 +52,10 @@ def from_environment(environ: Mapping[str, str]) -> Config:
     return _config(Document(value, source))
 
 
-def from_settings(settings: Sequence[str]) -> Config:
+def from_settings(settings: Sequence[str]) -> LaunchConfig:
     """What `--config key.path=value` says, each a field. What follows `labels.` or `annotations.` is one key."""
     value: dict[str, Any] = {}
-    source = Source()
+    source = SourceMap()
     for setting in settings:
         key, equals, given = setting.partition("=")
         path = _path(key.strip())
@@ -69,11 +69,11 @@ def from_settings(settings: Sequence[str]) -> Config:
     return _config(Document(value, source))
 
 
-def merge(layers: Iterable[Config]) -> Config:
+def merge(layers: Iterable[LaunchConfig]) -> LaunchConfig:
     """One configuration from several, the weakest first. Parts of pods are laid over each other, as in `merging`."""
     result: dict[str, Any] = {}
     for layer in layers:
-        for name in Config.__struct_fields__:
+        for name in LaunchConfig.__struct_fields__:
             value = getattr(layer, name)
             if name == "pod_config":
                 result[name] = merged(result.get(name, {}), value)
@@ -81,10 +81,10 @@ def merge(layers: Iterable[Config]) -> Config:
                 result[name] = tuple(dict.fromkeys((*result.get(name, ()), *value)))
             elif value not in (None, "", RunnerConfig()):
                 result[name] = value
-    return Config(**result)
+    return LaunchConfig(**result)
 
 
-def _config(document: Document) -> Config:
+def _config(document: Document) -> LaunchConfig:
     where, value = document.where, document.value
     ignored: list[Where] = []
     for name in value:
@@ -99,7 +99,7 @@ def _config(document: Document) -> Config:
     pod_config, labels = _without_queue_labels(block.pod_config)
     at = where.at("jobs")
     queue, priority = jobs.get("queue"), jobs.get("priority")
-    return Config(
+    return LaunchConfig(
         queue=queue_name(queue, at.at("queue")) if queue is not None else block.queue or labels.get(QUEUE_NAME, ""),
         priority=priority_of(priority, at.at("priority")) if priority is not None else labels.get(PRIORITY_CLASS),
         aging_step=_aging(aging, "step", at),

@@ -38,7 +38,7 @@ class RunnerConfig(Struct, frozen=True, kw_only=True):
     results_bytes: int | None = None
 
 
-class Config(Struct, frozen=True, kw_only=True):
+class LaunchConfig(Struct, frozen=True, kw_only=True):
     """All that is configured; empty or `None` where nobody said anything."""
 
     queue: str = ""

@@ -13,53 +13,53 @@ from typing import Final
 import msgspec
 
 from fairway.managedjobs import elsewhere, running, waiting
-from fairway.managedjobs.cases import Case, ended
 from fairway.managedjobs.instructions import (
     DeleteWorkload,
     FinishWorkload,
-    Instruction,
+    JobAction,
+    JobEvent,
+    JobPlan,
     LetGoOfPods,
-    Notice,
-    Plan,
     StopPods,
 )
-from fairway.managedjobs.life import QUEUED, Life
-from fairway.managedjobs.seeing import Job, Seen
-from fairway.managedjobs.states import FINAL, Cause, Outcome, Phase
+from fairway.managedjobs.observation import JobObservation, ManagedJobSpec
+from fairway.managedjobs.states import FINAL, AttemptOutcome, Cause, Phase
+from fairway.managedjobs.status import QUEUED, ManagedJobStatus
+from fairway.managedjobs.view import JobView, ended
 
-Rule = Callable[[Case], Plan | None]
+Rule = Callable[[JobView], JobPlan | None]
 
 
-def step(job: Job, life: Life, seen: Seen, now: datetime) -> Plan:
+def step(job: ManagedJobSpec, life: ManagedJobStatus, seen: JobObservation, now: datetime) -> JobPlan:
     """What comes next."""
-    case = Case(job=job, life=life, seen=seen, now=now)
+    case = JobView(job=job, life=life, seen=seen, now=now)
     for rule in RULES:
         plan = rule(case)
         if plan is not None:
             return _noted(case, plan)
-    return _noted(case, Plan())
+    return _noted(case, JobPlan())
 
 
-def _noted(case: Case, plan: Plan) -> Plan:
+def _noted(case: JobView, plan: JobPlan) -> JobPlan:
     """The same, with what was heard of the job's user."""
     job, life = case.job, plan.life or case.life
     # A live job has nothing to retry, and what is asked of it now does not count when it has ended.
     retry = max(job.retry, life.observed_retry) if _is_going(life) else life.observed_retry
-    noted = life.having(observed_generation=job.generation, observed_retry=retry)
+    noted = life.replace(observed_generation=job.generation, observed_retry=retry)
     return msgspec.structs.replace(plan, life=None if noted == case.life else noted)
 
 
-def _is_going(life: Life) -> bool:
+def _is_going(life: ManagedJobStatus) -> bool:
     return life.phase not in FINAL and life.phase is not Phase.CANCELLING
 
 
-def beginning_again(case: Case) -> Plan | None:
+def beginning_again(case: JobView) -> JobPlan | None:
     """An ended job whose user asks for it goes back to the task at which it ended."""
     job, life = case.job, case.life
     if not life.is_final or job.retry <= life.observed_retry or job.cancel:
         return None
     task = 0 if life.phase is Phase.SUCCEEDED else life.task
-    life = life.moved(Phase.PENDING, QUEUED, "").having(
+    life = life.moved(Phase.PENDING, QUEUED, "").replace(
         task=task,
         attempt=life.attempt if task == life.task else life.last_attempt(task),
         candidate=0,
@@ -76,15 +76,15 @@ def beginning_again(case: Case) -> Plan | None:
         remote=None,
         observed_retry=job.retry,
     )
-    return Plan(life=life, tell=(Notice(reason="Retried", message="begins again, as its user asked"),))
+    return JobPlan(life=life, tell=(JobEvent(reason="Retried", message="begins again, as its user asked"),))
 
 
-def tidying(case: Case) -> Plan | None:
+def tidying(case: JobView) -> JobPlan | None:
     """An ended job leaves no pods and no quota behind; there is nothing else to do for it."""
     life, workload = case.life, case.seen.workload
     if not life.is_final:
         return None
-    do: list[Instruction] = list(_cleared(case))
+    do: list[JobAction] = list(_cleared(case))
     if workload is not None and not workload.finished and not workload.deleting:
         if life.phase is Phase.CANCELLED and not workload.reserved:
             do.append(DeleteWorkload(name=workload.name))
@@ -92,17 +92,17 @@ def tidying(case: Case) -> Plan | None:
             done = life.phase is Phase.SUCCEEDED
             message = life.message or ("Job finished successfully" if done else life.reason)
             do.append(FinishWorkload(name=workload.name, succeeded=done, message=message))
-    return Plan(do=tuple(do))
+    return JobPlan(do=tuple(do))
 
 
-def clearing(case: Case) -> Plan | None:
+def clearing(case: JobView) -> JobPlan | None:
     """Nothing is left of attempts and candidates that are over."""
     do = _cleared(case)
-    return Plan(do=do) if do else None
+    return JobPlan(do=do) if do else None
 
 
-def _cleared(case: Case) -> tuple[Instruction, ...]:
-    do: list[Instruction] = []
+def _cleared(case: JobView) -> tuple[JobAction, ...]:
+    do: list[JobAction] = []
     strays = case.strays()
     told = tuple(pod.name for pod in strays if not pod.deleting and not pod.is_over)
     over = tuple(pod.name for pod in strays if pod.is_over and (pod.kept or not pod.deleting))
@@ -114,20 +114,20 @@ def _cleared(case: Case) -> tuple[Instruction, ...]:
     return tuple(do)
 
 
-def cancelling(case: Case) -> Plan | None:
+def cancelling(case: JobView) -> JobPlan | None:
     """A job that waits is cancelled at once; one that has pods, or is elsewhere, once they have ended."""
     life = case.life
     attempt, asked = life.live_attempt, life.phase is Phase.CANCELLING
     if not case.job.cancel and not asked:
         return None
     if attempt is None and life.remote is None:
-        return ended(case, life, Phase.CANCELLED, Outcome.CANCELLED, "cancelled by its user")
+        return ended(case, life, Phase.CANCELLED, AttemptOutcome.CANCELLED, "cancelled by its user")
     if asked:
         return None
     life = life.moved(Phase.CANCELLING, "Cancelling", "cancelled by its user; waits for its pods to end")
     if attempt is not None and not attempt.stopping:
-        life = life.with_attempt(stopping=Outcome.CANCELLED.value, message="cancelled by its user")
-    return Plan(life=life, tell=(Notice(reason="Cancelling", message="cancelled by its user"),))
+        life = life.with_attempt(stopping=AttemptOutcome.CANCELLED.value, message="cancelled by its user")
+    return JobPlan(life=life, tell=(JobEvent(reason="Cancelling", message="cancelled by its user"),))
 
 
 RULES: Final[tuple[Rule, ...]] = (

@@ -7,18 +7,18 @@ from typing import Any, Final
 import msgspec
 
 from fairway.managedjobs import waiting
-from fairway.managedjobs.cases import Case, ended, remote_name
-from fairway.managedjobs.instructions import ChangeRemote, Delegate, Notice, Plan
-from fairway.managedjobs.life import HELD, MOST_ATTEMPTS, Attempt, Life, Remote
+from fairway.managedjobs.instructions import ChangeRemote, Delegate, JobEvent, JobPlan
+from fairway.managedjobs.observation import ObservedRemote
 from fairway.managedjobs.running import next_task
-from fairway.managedjobs.seeing import SeenRemote
-from fairway.managedjobs.states import FAILURES, Cause, Outcome, Phase
+from fairway.managedjobs.states import FAILURES, AttemptOutcome, Cause, Phase
+from fairway.managedjobs.status import HELD, MOST_ATTEMPTS, Attempt, ManagedJobStatus, Remote
+from fairway.managedjobs.view import JobView, ended, remote_name
 
 DELEGATED: Final = "Delegated"
 _WAITS: Final = frozenset({Phase.PENDING, Phase.RECOVERING})
 
 
-def delegated(case: Case) -> Plan | None:
+def delegated(case: JobView) -> JobPlan | None:
     """Everything about a job whose candidate is elsewhere."""
     life, remote = case.life, case.seen.remote
     if not life.infra:
@@ -34,16 +34,16 @@ def delegated(case: Case) -> Plan | None:
     if not life.remote.uid or (remote.known and not remote.uid):
         return _unanswered(case, remote)
     if not remote.known:
-        return Plan()
+        return JobPlan()
     return _passed_on(case, remote) or _mirrored(case, remote)
 
 
-def _handed_over(case: Case) -> Plan:
+def _handed_over(case: JobView) -> JobPlan:
     life = case.life
     if life.phase is Phase.CANCELLING:
-        return ended(case, life, Phase.CANCELLED, Outcome.CANCELLED, "cancelled by its user")
+        return ended(case, life, Phase.CANCELLED, AttemptOutcome.CANCELLED, "cancelled by its user")
     if case.job.hold:
-        return waiting.held(case) or Plan()
+        return waiting.held(case) or JobPlan()
     name = remote_name(case.job, life)
     remote = Remote(
         name=name,
@@ -54,7 +54,7 @@ def _handed_over(case: Case) -> Plan:
         ran_seconds=life.ran_seconds,
     )
     said = f"handed to {life.infra} as {name}"
-    life = life.having(
+    life = life.replace(
         remote=remote,
         reason=DELEGATED,
         message=said,
@@ -63,35 +63,37 @@ def _handed_over(case: Case) -> Plan:
         queued_at=life.queued_at or case.stamp,
     )
     do = Delegate(context=life.infra, name=name)
-    return Plan(life=life, do=(do,), tell=(Notice(reason=DELEGATED, message=said),))
+    return JobPlan(life=life, do=(do,), tell=(JobEvent(reason=DELEGATED, message=said),))
 
 
-def _unanswered(case: Case, seen: SeenRemote) -> Plan:
+def _unanswered(case: JobView, seen: ObservedRemote) -> JobPlan:
     """The other server has not said that it has the job, or says that it has it no more."""
     life = case.life
     if life.remote is None:
         raise ValueError("only a job that was handed over can be waited for")
     if seen.uid:
-        return Plan(life=life.having(remote=msgspec.structs.replace(life.remote, uid=seen.uid)))
+        return JobPlan(life=life.replace(remote=msgspec.structs.replace(life.remote, uid=seen.uid)))
     if life.phase is Phase.CANCELLING:
-        return ended(case, life.withdrawn(), Phase.CANCELLED, Outcome.CANCELLED, "cancelled by its user")
+        return ended(case, life.withdrawn(), Phase.CANCELLED, AttemptOutcome.CANCELLED, "cancelled by its user")
     if not life.remote.uid:
         waited = None if waiting.is_settled(case) else waiting.timed_out(case)
         if waited is not None and not waited.is_empty:
             return waited
         do = Delegate(context=life.infra, name=life.remote.name)
-        return Plan(do=(do,), again_at=None if waited is None else waited.again_at)
+        return JobPlan(do=(do,), again_at=None if waited is None else waited.again_at)
     said = f"the job is gone from {life.infra}"
     if not case.job.recover:
-        return ended(case, life.having(remote=None), Phase.FAILED, Outcome.LOST, said)
+        return ended(case, life.replace(remote=None), Phase.FAILED, AttemptOutcome.LOST, said)
     back = Phase.RECOVERING if life.phase in {Phase.RUNNING, Phase.RECOVERING} else Phase.PENDING
-    life = life.moved(back, Outcome.LOST, said).having(
+    life = life.moved(back, AttemptOutcome.LOST, said).replace(
         remote=None, recoveries=life.recoveries + 1, cause=Cause.LOST.value, queued_at=case.stamp, running_since=None
     )
-    return Plan(life=_all_ended(case, life), tell=(Notice(reason=Outcome.LOST, message=said, warning=True),))
+    return JobPlan(
+        life=_all_ended(case, life), tell=(JobEvent(reason=AttemptOutcome.LOST, message=said, warning=True),)
+    )
 
 
-def _passed_on(case: Case, remote: SeenRemote) -> Plan | None:
+def _passed_on(case: JobView, remote: ObservedRemote) -> JobPlan | None:
     """What its user says here is said there."""
     life, job = case.life, case.job
     if life.remote is None:
@@ -103,21 +105,21 @@ def _passed_on(case: Case, remote: SeenRemote) -> Plan | None:
     if cancel is None and hold is None and priority is None:
         return None
     change = ChangeRemote(context=life.infra, name=life.remote.name, cancel=cancel, hold=hold, priority=priority)
-    return Plan(do=(change,))
+    return JobPlan(do=(change,))
 
 
-def _mirrored(case: Case, remote: SeenRemote) -> Plan:
+def _mirrored(case: JobView, remote: ObservedRemote) -> JobPlan:
     """The job there, as the job here shows it."""
     try:
-        there = msgspec.convert(remote.status, Life)
+        there = msgspec.convert(remote.status, ManagedJobStatus)
     except msgspec.ValidationError as error:
-        life = case.life.having(message=f"what {case.life.infra} says of it cannot be read: {error}")
-        return Plan(life=None if life == case.life else life)
+        life = case.life.replace(message=f"what {case.life.infra} says of it cannot be read: {error}")
+        return JobPlan(life=None if life == case.life else life)
     life = _counted(case, there)
     if there.is_final:
         return _ended_there(case, life, there)
     if life.phase is Phase.CANCELLING:
-        return Plan(life=None if life == case.life else life)
+        return JobPlan(life=None if life == case.life else life)
     phase = there.phase
     if phase is Phase.PENDING and life.phase in _WAITS:
         phase = life.phase
@@ -134,11 +136,11 @@ def _mirrored(case: Case, remote: SeenRemote) -> Plan:
         if waited is not None and not waited.is_empty:
             return waited
         again = None if waited is None else waited.again_at
-        return Plan(life=None if life == case.life else life, again_at=again)
-    return Plan(life=None if life == case.life else life)
+        return JobPlan(life=None if life == case.life else life, again_at=again)
+    return JobPlan(life=None if life == case.life else life)
 
 
-def _counted(case: Case, there: Life) -> Life:
+def _counted(case: JobView, there: ManagedJobStatus) -> ManagedJobStatus:
     """The counts and attempts of before, and those of there."""
     life, before = case.life, case.life.remote
     if before is None:
@@ -146,7 +148,7 @@ def _counted(case: Case, there: Life) -> Life:
     own = tuple(one for one in life.attempts if one.task != life.task or one.attempt <= before.attempt)
     theirs = tuple(_as_ours(one, before.attempt, life) for one in there.attempts)
     ran = max(life.ran_seconds, before.ran_seconds + there.ran_seconds)
-    return life.having(
+    return life.replace(
         attempt=max(life.attempt, before.attempt + there.attempt),
         attempts=(*own, *theirs)[-MOST_ATTEMPTS:],
         recoveries=max(life.recoveries, before.recoveries + there.recoveries),
@@ -162,16 +164,16 @@ def _counted(case: Case, there: Life) -> Life:
     )
 
 
-def _as_ours(attempt: Attempt, before: int, life: Life) -> Attempt:
+def _as_ours(attempt: Attempt, before: int, life: ManagedJobStatus) -> Attempt:
     changes: dict[str, Any] = {"task": life.task, "attempt": before + attempt.attempt, "infra": life.infra}
     if before and attempt.attempt == 1:
         changes["cause"] = life.cause
     return msgspec.structs.replace(attempt, **changes)
 
 
-def _ended_there(case: Case, life: Life, there: Life) -> Plan:
+def _ended_there(case: JobView, life: ManagedJobStatus, there: ManagedJobStatus) -> JobPlan:
     if life.phase is Phase.CANCELLING:
-        return ended(case, life, Phase.CANCELLED, Outcome.CANCELLED, "cancelled by its user")
+        return ended(case, life, Phase.CANCELLED, AttemptOutcome.CANCELLED, "cancelled by its user")
     if there.phase is Phase.SUCCEEDED and life.task + 1 < len(case.job.tasks):
         return next_task(case, life.moved(Phase.RUNNING))
     if there.phase in FAILURES and life.phase is Phase.PENDING and there.attempt:
@@ -179,10 +181,10 @@ def _ended_there(case: Case, life: Life, there: Life) -> Plan:
     return ended(case, life, there.phase, there.reason, there.message)
 
 
-def _all_ended(case: Case, life: Life) -> Life:
+def _all_ended(case: JobView, life: ManagedJobStatus) -> ManagedJobStatus:
     """Attempts that were under way there are over."""
     over = tuple(
-        msgspec.structs.replace(one, ended_at=case.stamp, outcome=Outcome.LOST.value) if one.is_live else one
+        msgspec.structs.replace(one, ended_at=case.stamp, outcome=AttemptOutcome.LOST.value) if one.is_live else one
         for one in life.attempts
     )
-    return life.having(attempts=over)
+    return life.replace(attempts=over)

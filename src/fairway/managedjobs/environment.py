@@ -25,7 +25,7 @@ _DEFAULTS: Final = {"PYTHONUNBUFFERED": "1"}
 """So that output is in the log when it is printed; whoever says otherwise wins."""
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
+class AttemptEnvironment(Struct, frozen=True, kw_only=True):
     """One try to run one task, as its processes are told about it."""
 
     job: Manifest
@@ -47,12 +47,12 @@ class Attempt(Struct, frozen=True, kw_only=True):
     """A directory that all attempts at the task share."""
 
 
-def run_variables(attempt: Attempt, rank: int) -> dict[str, str]:
+def run_variables(attempt: AttemptEnvironment, rank: int) -> dict[str, str]:
     """Ours, for `run` on one node."""
     return _common(attempt) | _twice(_of_node(attempt, rank))
 
 
-def setup_variables(attempt: Attempt, rank: int) -> dict[str, str]:
+def setup_variables(attempt: AttemptEnvironment, rank: int) -> dict[str, str]:
     """Ours, for `setup` on one node: what is said about nodes has other names there."""
     return _common(attempt) | _twice({f"SETUP_{name}": value for name, value in _of_node(attempt, rank).items()})
 
@@ -79,7 +79,7 @@ def task_id(job: Manifest, task_index: int) -> str:
     return f"sky-managed-{moment}_{'_'.join(names)}_{spec.get('id', 0)}-{task_index}"
 
 
-def _common(attempt: Attempt) -> dict[str, str]:
+def _common(attempt: AttemptEnvironment) -> dict[str, str]:
     job, spec = attempt.job, attempt.job["spec"]
     number = str(spec.get("id", 0))
     cluster = {"cluster_name": attempt.cluster, "cloud": "Kubernetes", "region": _REGION, "zone": None}
@@ -103,7 +103,7 @@ def _common(attempt: Attempt) -> dict[str, str]:
     }
 
 
-def _of_node(attempt: Attempt, rank: int) -> dict[str, str]:
+def _of_node(attempt: AttemptEnvironment, rank: int) -> dict[str, str]:
     return {
         "NODE_RANK": str(rank),
         "NODE_IPS": "\n".join([ADDRESS] * attempt.task.num_nodes),

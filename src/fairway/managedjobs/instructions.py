@@ -6,70 +6,70 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from fairway.managedjobs.life import Life
+from fairway.managedjobs.status import ManagedJobStatus
 
 
-class Instruction(Struct, frozen=True, kw_only=True):
+class JobAction(Struct, frozen=True, kw_only=True):
     """Something to be done, in the order in which it is said."""
 
 
-class MakeWorkload(Instruction, frozen=True, kw_only=True):
+class MakeWorkload(JobAction, frozen=True, kw_only=True):
     """Queue for the job's task and candidate, under the name that the status has."""
 
     priority: int
     earned: int = 0
 
 
-class SetPriority(Instruction, frozen=True, kw_only=True):
+class SetPriority(JobAction, frozen=True, kw_only=True):
     """Give the Workload its base priority and what aging earned on top of it."""
 
     priority: int
     earned: int = 0
 
 
-class SetActive(Instruction, frozen=True, kw_only=True):
+class SetActive(JobAction, frozen=True, kw_only=True):
     active: bool
 
 
-class ReleaseQuota(Instruction, frozen=True, kw_only=True):
+class ReleaseQuota(JobAction, frozen=True, kw_only=True):
     """Nothing runs any more: the evicted Workload goes back to its queue."""
 
 
-class FinishWorkload(Instruction, frozen=True, kw_only=True):
+class FinishWorkload(JobAction, frozen=True, kw_only=True):
     name: str
     succeeded: bool
     message: str
 
 
-class DeleteWorkload(Instruction, frozen=True, kw_only=True):
+class DeleteWorkload(JobAction, frozen=True, kw_only=True):
     name: str
 
 
-class StartPods(Instruction, frozen=True, kw_only=True):
+class StartPods(JobAction, frozen=True, kw_only=True):
     """Make those pods of the live attempt that are not there."""
 
 
-class StopPods(Instruction, frozen=True, kw_only=True):
+class StopPods(JobAction, frozen=True, kw_only=True):
     """Tell these pods to end."""
 
     names: tuple[str, ...]
     message: str
 
 
-class LetGoOfPods(Instruction, frozen=True, kw_only=True):
+class LetGoOfPods(JobAction, frozen=True, kw_only=True):
     """Nothing of these pods runs, and how they ended is written down: they may go."""
 
     names: tuple[str, ...]
 
 
-class Delegate(Instruction, frozen=True, kw_only=True):
+class Delegate(JobAction, frozen=True, kw_only=True):
     """Make the job that the status names at another server."""
 
     context: str
     name: str
 
 
-class ChangeRemote(Instruction, frozen=True, kw_only=True):
+class ChangeRemote(JobAction, frozen=True, kw_only=True):
     context: str
     name: str
     hold: bool | None = None
@@ -77,7 +77,7 @@ class ChangeRemote(Instruction, frozen=True, kw_only=True):
     priority: int | None = None
 
 
-class Notice(Struct, frozen=True, kw_only=True):
+class JobEvent(Struct, frozen=True, kw_only=True):
     """Something to tell people, as an Event."""
 
     reason: str
@@ -85,14 +85,14 @@ class Notice(Struct, frozen=True, kw_only=True):
     warning: bool = False
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class JobPlan(Struct, frozen=True, kw_only=True):
     """What comes next: first the status, then what it stands for."""
 
-    life: Life | None = None
+    life: ManagedJobStatus | None = None
     """The status to be written; nothing if it stays as it is."""
 
-    do: tuple[Instruction, ...] = ()
-    tell: tuple[Notice, ...] = ()
+    do: tuple[JobAction, ...] = ()
+    tell: tuple[JobEvent, ...] = ()
     again_at: datetime | None = None
     """When time alone may change something."""
 

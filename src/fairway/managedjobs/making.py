@@ -16,14 +16,14 @@ from msgspec import Struct, structs
 from fairway.apis.core.unenforced import managed_job_warnings
 from fairway.integrations.names import PRIORITY_CLASS, QUEUE_NAME
 from fairway.managedjobs.config import priority_of, queue_name
-from fairway.managedjobs.configured import Config
+from fairway.managedjobs.configured import LaunchConfig
 from fairway.managedjobs.merging import merged
 from fairway.managedjobs.tasks.errors import TaskError
 from fairway.managedjobs.tasks.kubernetes import ALL_CONTEXTS
 from fairway.managedjobs.tasks.labels import is_dns_label
 from fairway.managedjobs.tasks.overrides import NOTHING, Overrides
 from fairway.managedjobs.tasks.parse import ParsedFile
-from fairway.managedjobs.tasks.places import Source, Where
+from fairway.managedjobs.tasks.places import SourceMap, Where
 from fairway.managedjobs.tasks.task import Candidate, Files, Task
 from fairway.managedjobs.tasks.values import shown
 from fairway.managedjobs.tasks.writing import mapping_of
@@ -60,7 +60,7 @@ class _Priority(Struct, frozen=True):
 
 def job_manifests(
     parsed: ParsedFile,
-    config: Config,
+    config: LaunchConfig,
     overrides: Overrides,
     *,
     files: Sequence[Sequence[Files]] = (),
@@ -142,7 +142,7 @@ def _check(overrides: Overrides) -> None:
         raise TaskError(f"must be one line of at most {_LONGEST_NAME} printable characters", field="--name")
 
 
-def _allowed(tasks: list[Task], config: Config) -> tuple[list[Task], tuple[str, ...]]:
+def _allowed(tasks: list[Task], config: LaunchConfig) -> tuple[list[Task], tuple[str, ...]]:
     """The tasks without candidates that the configuration does not allow to be sent away."""
     allowed = config.allowed_contexts
     if allowed is None or ALL_CONTEXTS in allowed:
@@ -164,7 +164,7 @@ def _allowed(tasks: list[Task], config: Config) -> tuple[list[Task], tuple[str, 
     return kept, (f"candidates on {listed} are left out: not among kubernetes.allowed_contexts of the configuration",)
 
 
-def _with_queue(tasks: list[Task], config: Config, overrides: Overrides) -> tuple[list[Task], str]:
+def _with_queue(tasks: list[Task], config: LaunchConfig, overrides: Overrides) -> tuple[list[Task], str]:
     """The tasks, and the queue of all of them; empty where they differ, and then each candidate has its label."""
     if overrides.queue:
         asked = queue_name(overrides.queue, _flag("--queue"))
@@ -184,7 +184,7 @@ def _with_queue(tasks: list[Task], config: Config, overrides: Overrides) -> tupl
     ], ""
 
 
-def _with_priority(tasks: list[Task], config: Config, overrides: Overrides) -> tuple[list[Task], _Priority]:
+def _with_priority(tasks: list[Task], config: LaunchConfig, overrides: Overrides) -> tuple[list[Task], _Priority]:
     """The same for the priority. A task has either a number or classes, so those of one task stay together."""
     if overrides.priority is not None:
         asked = _Priority()
@@ -227,7 +227,7 @@ def _labelled(candidate: Candidate, label: str, value: str) -> Candidate:
     return structs.replace(candidate, labels={**labels, label: value} if value else labels)
 
 
-def _pod_config(config: Config) -> dict[str, Any]:
+def _pod_config(config: LaunchConfig) -> dict[str, Any]:
     if not config.service_account:
         return config.pod_config
     return merged({"spec": {"serviceAccountName": config.service_account}}, config.pod_config)
@@ -281,6 +281,6 @@ def _stem(file: str) -> str:
 
 
 def _flag(flag: str) -> Where:
-    source = Source()
+    source = SourceMap()
     source.flags[("",)] = flag
     return Where(source, ("",))

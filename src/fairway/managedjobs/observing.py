@@ -7,8 +7,15 @@ from typing import Any, Final
 from fairway.admission.records import EARNED_PRIORITY, annotation_number
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations import conditions
+from fairway.managedjobs.observation import (
+    DEFAULT_CAP,
+    DEFAULT_STEP,
+    ManagedJobSpec,
+    ObservedPod,
+    ObservedWorkload,
+    PodState,
+)
 from fairway.managedjobs.pods import ATTEMPT, RANK, TASK
-from fairway.managedjobs.seeing import DEFAULT_CAP, DEFAULT_STEP, Job, PodState, SeenPod, SeenWorkload
 from fairway.managedjobs.tasks.task import Task
 
 FINALIZER: Final = "fairway.dev/attempt"
@@ -26,10 +33,10 @@ WAITS_FOR_NODE: Final = "waits for a node: "
 WORKLOAD_CLASS: Final = "WorkloadPriorityClass"
 
 
-def job_of(manifest: Manifest, tasks: tuple[Task, ...], unreadable: str = "") -> Job:
+def job_of(manifest: Manifest, tasks: tuple[Task, ...], unreadable: str = "") -> ManagedJobSpec:
     metadata, spec = manifest["metadata"], manifest["spec"]
     aging = spec.get("aging") or {}
-    return Job(
+    return ManagedJobSpec(
         name=metadata["name"],
         uid=metadata["uid"],
         created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
@@ -46,14 +53,14 @@ def job_of(manifest: Manifest, tasks: tuple[Task, ...], unreadable: str = "") ->
     )
 
 
-def workload_of(manifest: Manifest, evicted_by: str = "") -> SeenWorkload:
+def workload_of(manifest: Manifest, evicted_by: str = "") -> ObservedWorkload:
     """As it is; `evicted_by` says for whom it had to stop in better words than its condition has."""
     spec, metadata = manifest["spec"], manifest["metadata"]
     evicted = conditions.find(manifest, conditions.EVICTED)
     if evicted is not None and evicted["status"] != "True":
         evicted = None
     class_ref = spec.get("priorityClassRef") or {}
-    return SeenWorkload(
+    return ObservedWorkload(
         name=metadata["name"],
         reserved=conditions.is_true(manifest, conditions.QUOTA_RESERVED),
         admitted=conditions.is_true(manifest, conditions.ADMITTED),
@@ -68,11 +75,11 @@ def workload_of(manifest: Manifest, evicted_by: str = "") -> SeenWorkload:
     )
 
 
-def pod_of(manifest: Manifest) -> SeenPod:
+def pod_of(manifest: Manifest) -> ObservedPod:
     metadata, status = manifest["metadata"], manifest.get("status") or {}
     labels = metadata.get("labels") or {}
     state, failed = _state(manifest, status)
-    return SeenPod(
+    return ObservedPod(
         name=metadata["name"],
         uid=metadata["uid"],
         task=_number(labels.get(TASK)),

@@ -17,7 +17,7 @@ from fairway.integrations import injection
 from fairway.integrations.injection import PodSetInfo
 from fairway.integrations.workloads import copied, owner_reference
 from fairway.managedjobs import environment, scripts
-from fairway.managedjobs.environment import Attempt
+from fairway.managedjobs.environment import AttemptEnvironment
 from fairway.managedjobs.podconfig import RUN, layered, required_terms, wrong_part
 from fairway.managedjobs.tasks.task import Candidate, Files, Task
 
@@ -54,7 +54,7 @@ _FOR_SETUP: Final = (*_FOR_FILES, "env", "envFrom", "resources", "volumeDevices"
 """What the containers before have of the main one: to the task it is one place."""
 
 
-class Places(Struct, frozen=True, kw_only=True):
+class HostDirectories(Struct, frozen=True, kw_only=True):
     """Directories of the machine where pods find what outlives them."""
 
     archives: str
@@ -103,13 +103,13 @@ def attempt_pods(
     attempt: int,
     cause: str,
     info: PodSetInfo | None,
-    places: Places,
+    places: HostDirectories,
 ) -> list[Manifest]:
     """The pods of one attempt, head first; `info` is what admission adds, and `InjectionConflict` if it cannot."""
     template = copied(template)
     if info is not None:
         injection.inject(template, info)
-    told = Attempt(
+    told = AttemptEnvironment(
         job=job,
         task=task,
         task_index=task_index,
@@ -122,7 +122,7 @@ def attempt_pods(
     return [_pod(told, template, rank, places) for rank in range(task.num_nodes)]
 
 
-def checkpoint_directory(job: Manifest, task_index: int, places: Places) -> str:
+def checkpoint_directory(job: Manifest, task_index: int, places: HostDirectories) -> str:
     """Where a task keeps what its next attempt goes on from."""
     return f"{places.checkpoints}/{job['metadata']['uid']}/{task_index}"
 
@@ -199,7 +199,7 @@ def _gpus(template: Manifest) -> int:
     return int((resources.get("limits") or {}).get(GPU) or 0)
 
 
-def _pod(told: Attempt, template: Manifest, rank: int, places: Places) -> Manifest:
+def _pod(told: AttemptEnvironment, template: Manifest, rank: int, places: HostDirectories) -> Manifest:
     job, metadata, spec = told.job, template.get("metadata") or {}, copied(template["spec"])
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
         _fill(container, told, rank, places)
@@ -224,7 +224,7 @@ def _pod(told: Attempt, template: Manifest, rank: int, places: Places) -> Manife
     }
 
 
-def _fill(container: Manifest, told: Attempt, rank: int, places: Places) -> None:
+def _fill(container: Manifest, told: AttemptEnvironment, rank: int, places: HostDirectories) -> None:
     """Give one of our containers its command and its variables; in place."""
     task, secret = told.task, told.job["spec"].get("secretName", "")
     own_home = _has_own_home(task)

@@ -3,29 +3,31 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from fairway.managedjobs.life import LARGEST_PRIORITY, Attempt, Life
-from fairway.managedjobs.seeing import Job
-from fairway.managedjobs.states import Outcome
+from fairway.managedjobs.observation import ManagedJobSpec
+from fairway.managedjobs.states import AttemptOutcome
+from fairway.managedjobs.status import LARGEST_PRIORITY, Attempt, ManagedJobStatus
 
 FIRST_PAUSE_SECONDS: Final = 1
 LONGEST_PAUSE_SECONDS: Final = 60
 LONG_ENOUGH_SECONDS: Final = 600
 """An attempt that ran for so long is not one of a row of quick failures."""
 
-_ERRORS: Final = frozenset({Outcome.FAILED, Outcome.SETUP_FAILED})
-_IN_PLACE: Final = _ERRORS | {Outcome.LOST}
-COMES_BACK: Final = frozenset({Outcome.PREEMPTED, Outcome.EVICTED, Outcome.LOST, Outcome.HELD})
+_ERRORS: Final = frozenset({AttemptOutcome.FAILED, AttemptOutcome.SETUP_FAILED})
+_IN_PLACE: Final = _ERRORS | {AttemptOutcome.LOST}
+COMES_BACK: Final = frozenset(
+    {AttemptOutcome.PREEMPTED, AttemptOutcome.EVICTED, AttemptOutcome.LOST, AttemptOutcome.HELD}
+)
 """Ends that are not the task's own doing."""
 
 
-def earned_priority(job: Job, base: int, preemptions: int) -> int:
+def earned_priority(job: ManagedJobSpec, base: int, preemptions: int) -> int:
     """What aging adds to the base priority: a step for each preemption, up to the cap."""
     return min(job.aging_step * preemptions, job.aging_cap, LARGEST_PRIORITY - base)
 
 
-def comes_back(job: Job, life: Life, outcome: Outcome, exit_code: int | None) -> bool:
+def comes_back(job: ManagedJobSpec, life: ManagedJobStatus, outcome: AttemptOutcome, exit_code: int | None) -> bool:
     """Whether a job runs again after an attempt that ended so."""
-    if outcome is Outcome.HELD:
+    if outcome is AttemptOutcome.HELD:
         return True  # whoever launched it said that it is to wait, not that it is to end
     if outcome in COMES_BACK:
         return job.recover
@@ -35,12 +37,14 @@ def comes_back(job: Job, life: Life, outcome: Outcome, exit_code: int | None) ->
     return False
 
 
-def counts_as_restart(job: Job, life: Life, outcome: Outcome, exit_code: int | None) -> bool:
+def counts_as_restart(
+    job: ManagedJobSpec, life: ManagedJobStatus, outcome: AttemptOutcome, exit_code: int | None
+) -> bool:
     """Whether coming back after this uses up one of the task's restarts."""
     return outcome in _ERRORS and exit_code not in job.task(life.task).recovery.exit_codes
 
 
-def may_start_at(life: Life, now: datetime) -> datetime | None:
+def may_start_at(life: ManagedJobStatus, now: datetime) -> datetime | None:
     """When the next attempt may begin; at once if there is nothing to wait for.
 
     Restarts in place keep their quota, so nothing else slows down a task that fails as soon as it runs. What was lost
@@ -59,7 +63,7 @@ def may_start_at(life: Life, now: datetime) -> datetime | None:
     return latest.ended_at + timedelta(seconds=pause)
 
 
-def _quick_failures(life: Life) -> int:
+def _quick_failures(life: ManagedJobStatus) -> int:
     """How many attempts in a row, up to the latest, ended in a way that is tried again in place."""
     if life.cause not in {"error", "lost"}:
         return 0

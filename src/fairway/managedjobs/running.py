@@ -8,49 +8,49 @@ between counts: a task that was done before it heard that it had to stop is done
 from typing import Final
 
 from fairway.managedjobs import recovery
-from fairway.managedjobs.cases import Case, ended, later, seconds_between
 from fairway.managedjobs.instructions import (
     FinishWorkload,
-    Instruction,
+    JobAction,
+    JobEvent,
+    JobPlan,
     LetGoOfPods,
-    Notice,
-    Plan,
     SetActive,
     StartPods,
     StopPods,
 )
-from fairway.managedjobs.life import HELD, QUEUED, Attempt, Life, PodRef
-from fairway.managedjobs.seeing import PodState, SeenPod
-from fairway.managedjobs.states import CAUSE_AFTER, PHASE_AFTER, Cause, Outcome, Phase
+from fairway.managedjobs.observation import ObservedPod, PodState
+from fairway.managedjobs.states import CAUSE_AFTER, PHASE_AFTER, AttemptOutcome, Cause, Phase
+from fairway.managedjobs.status import HELD, QUEUED, Attempt, ManagedJobStatus, PodRef
+from fairway.managedjobs.view import JobView, ended, later, seconds_between
 
 PREEMPTED: Final = "Preempted"
 SETUP: Final = "setup"
 FILES: Final = "files"
 
-_OWN_FAILURES: Final = {SETUP: Outcome.SETUP_FAILED, FILES: Outcome.FILES_FAILED}
-_TAKEN_AWAY: Final = frozenset({Outcome.PREEMPTED, Outcome.EVICTED, Outcome.HELD})
+_OWN_FAILURES: Final = {SETUP: AttemptOutcome.SETUP_FAILED, FILES: AttemptOutcome.FILES_FAILED}
+_TAKEN_AWAY: Final = frozenset({AttemptOutcome.PREEMPTED, AttemptOutcome.EVICTED, AttemptOutcome.HELD})
 _WAYS_BACK: Final = "; `fairway jobs launch` makes jobs that come back"
 
 
-def stopping(case: Case) -> Plan | None:
+def stopping(case: JobView) -> JobPlan | None:
     """An attempt that is being stopped: wait for its pods, then write down how it ended."""
     attempt = case.life.live_attempt
     if attempt is None or not attempt.stopping:
         return None
     pods = case.pods_of(attempt)
-    do: list[Instruction] = []
+    do: list[JobAction] = []
     workload = case.seen.workload
-    if attempt.stopping == Outcome.HELD and case.job.hold and workload is not None and workload.active:
+    if attempt.stopping == AttemptOutcome.HELD and case.job.hold and workload is not None and workload.active:
         do.append(SetActive(active=False))
     told = tuple(pod.name for pod in pods if not pod.deleting and not pod.is_over)
     if told:
         do.append(StopPods(names=told, message=attempt.message))
     if do or not all(pod.is_over for pod in pods):
-        return Plan(do=tuple(do))
+        return JobPlan(do=tuple(do))
     return _closed(case, attempt, *_how_it_ended(attempt, pods))
 
 
-def living(case: Case) -> Plan | None:
+def living(case: JobView) -> JobPlan | None:
     """An attempt that goes on, unless something speaks against it."""
     attempt = case.life.live_attempt
     if attempt is None:
@@ -62,46 +62,46 @@ def living(case: Case) -> Plan | None:
     if len(pods) < case.task.num_nodes:
         gone = [one.name for one in attempt.pods if one.name not in {pod.name for pod in pods}]
         # All of them ran: one that is not there any more must not be made again as if it had not.
-        return _stop(case, Outcome.LOST, f"pod {gone[0]} is gone") if gone else Plan(do=(StartPods(),))
+        return _stop(case, AttemptOutcome.LOST, f"pod {gone[0]} is gone") if gone else JobPlan(do=(StartPods(),))
     longest = _outlived(case)
-    if isinstance(longest, Plan):
+    if isinstance(longest, JobPlan):
         return longest
     return _shown(case, attempt, pods, longest)
 
 
-def _judged(case: Case, attempt: Attempt, pods: list[SeenPod]) -> Plan | None:
+def _judged(case: JobView, attempt: Attempt, pods: list[ObservedPod]) -> JobPlan | None:
     """What the pods themselves say of the attempt."""
     if case.job.unreadable:
-        return _stop(case, Outcome.UNREADABLE, case.job.unreadable)
+        return _stop(case, AttemptOutcome.UNREADABLE, case.job.unreadable)
     failed = [pod for pod in pods if pod.state is PodState.FAILED]
     lost = [pod for pod in pods if pod.state in {PodState.LOST, PodState.STOPPED} or (pod.deleting and not pod.is_over)]
     if lost:
-        return _stop(case, Outcome.LOST, _lost_message(lost[0]))
+        return _stop(case, AttemptOutcome.LOST, _lost_message(lost[0]))
     if failed:
         return _stop(case, *_failure(failed))
     if len(pods) == case.task.num_nodes and all(pod.state is PodState.SUCCEEDED for pod in pods):
-        return _closed(case, attempt, Outcome.SUCCEEDED, "", 0)
+        return _closed(case, attempt, AttemptOutcome.SUCCEEDED, "", 0)
     if case.seen.refused:
-        return _stop(case, Outcome.REFUSED, case.seen.refused)
+        return _stop(case, AttemptOutcome.REFUSED, case.seen.refused)
     return None
 
 
-def _taken_away(case: Case) -> Plan | None:
+def _taken_away(case: JobView) -> JobPlan | None:
     """Whether the attempt has lost what it runs on: quota, or its user's wish that it runs."""
     workload = case.seen.workload
     if case.job.hold:
-        return _stop(case, Outcome.HELD, "held by its user")
+        return _stop(case, AttemptOutcome.HELD, "held by its user")
     if workload is None or workload.finished or workload.deleting:
-        return _stop(case, Outcome.EVICTED, "its Workload is gone")
+        return _stop(case, AttemptOutcome.EVICTED, "its Workload is gone")
     if workload.evicted and workload.reserved:
-        outcome = Outcome.PREEMPTED if workload.evicted == PREEMPTED else Outcome.EVICTED
+        outcome = AttemptOutcome.PREEMPTED if workload.evicted == PREEMPTED else AttemptOutcome.EVICTED
         return _stop(case, outcome, workload.message or workload.evicted)
     if not workload.admitted:
-        return _stop(case, Outcome.EVICTED, "it is not admitted any more")
+        return _stop(case, AttemptOutcome.EVICTED, "it is not admitted any more")
     return None
 
 
-def _outlived(case: Case) -> Plan | float | None:
+def _outlived(case: JobView) -> JobPlan | float | None:
     """The end of an attempt that ran for too long, or how many seconds are left."""
     longest, since = case.task.max_duration_seconds, case.life.running_since
     if longest is None or since is None:
@@ -109,41 +109,41 @@ def _outlived(case: Case) -> Plan | float | None:
     left = longest - case.life.task_ran_seconds - (case.now - since).total_seconds()
     if left > 0:
         return left
-    return _stop(case, Outcome.EXCEEDED, f"ran for longer than max_duration, {longest} s")
+    return _stop(case, AttemptOutcome.EXCEEDED, f"ran for longer than max_duration, {longest} s")
 
 
-def _shown(case: Case, attempt: Attempt, pods: list[SeenPod], left: float | None) -> Plan:
+def _shown(case: JobView, attempt: Attempt, pods: list[ObservedPod], left: float | None) -> JobPlan:
     """What a healthy attempt says of itself; nothing where it has been said."""
-    life = case.life.having(priority=case.priority)
-    tell: tuple[Notice, ...] = ()
+    life = case.life.replace(priority=case.priority)
+    tell: tuple[JobEvent, ...] = ()
     up = all(pod.state in {PodState.RUNNING, PodState.SUCCEEDED} for pod in pods)
     if up and life.running_since is None:
-        life = life.moved(Phase.RUNNING).having(running_since=case.stamp)
+        life = life.moved(Phase.RUNNING).replace(running_since=case.stamp)
         life = life.with_attempt(pods=_references(pods))
         longest = case.task.max_duration_seconds
         left = None if longest is None else longest - life.task_ran_seconds
-        tell = (Notice(reason="Running", message=f"attempt {attempt.attempt} runs"),)
+        tell = (JobEvent(reason="Running", message=f"attempt {attempt.attempt} runs"),)
     elif not up and life.running_since is None:
         trouble = next((pod.message for pod in pods if pod.message), "")
-        life = life.having(message=trouble)
+        life = life.replace(message=trouble)
     again = None if left is None else later(case.now, left)
-    return Plan(life=None if life == case.life else life, do=case.set_priority(), tell=tell, again_at=again)
+    return JobPlan(life=None if life == case.life else life, do=case.set_priority(), tell=tell, again_at=again)
 
 
 # How an attempt stops and ends
 
 
-def _stop(case: Case, outcome: Outcome, message: str, exit_code: int | None = None) -> Plan:
+def _stop(case: JobView, outcome: AttemptOutcome, message: str, exit_code: int | None = None) -> JobPlan:
     """Say that the attempt is to stop, and why; where the job will come back, it is on its way from now on."""
     life = case.life.with_attempt(stopping=outcome.value, message=message, exit_code=exit_code)
-    if outcome is Outcome.HELD:
-        life = life.having(held=True)
+    if outcome is AttemptOutcome.HELD:
+        life = life.replace(held=True)
     if life.phase is not Phase.CANCELLING and recovery.comes_back(case.job, life, outcome, exit_code):
         life = life.moved(_phase_between(life.phase), outcome.value, message)
     elif life.phase is not Phase.CANCELLING:
-        life = life.having(reason=outcome.value, message=message)
-    told = Notice(reason=outcome.value, message=message, warning=outcome is not Outcome.HELD)
-    return Plan(life=life, tell=(told,))
+        life = life.replace(reason=outcome.value, message=message)
+    told = JobEvent(reason=outcome.value, message=message, warning=outcome is not AttemptOutcome.HELD)
+    return JobPlan(life=life, tell=(told,))
 
 
 def _phase_between(phase: Phase) -> Phase:
@@ -151,20 +151,20 @@ def _phase_between(phase: Phase) -> Phase:
     return Phase.RECOVERING if phase in {Phase.RUNNING, Phase.RECOVERING} else Phase.PENDING
 
 
-def _how_it_ended(attempt: Attempt, pods: list[SeenPod]) -> tuple[Outcome, str, int | None]:
+def _how_it_ended(attempt: Attempt, pods: list[ObservedPod]) -> tuple[AttemptOutcome, str, int | None]:
     """The outcome, a sentence and an exit code; what the task brought to its end by itself counts first.
 
     By itself means all of its pods: one that fails while others are stopped most often fails because they are.
     """
-    intended = Outcome(attempt.stopping)
+    intended = AttemptOutcome(attempt.stopping)
     by_itself = bool(pods) and all(pod.state in {PodState.SUCCEEDED, PodState.FAILED} for pod in pods)
     if by_itself and intended in recovery.COMES_BACK:
         failed = [pod for pod in pods if pod.state is PodState.FAILED]
-        return _failure(failed) if failed else (Outcome.SUCCEEDED, "", 0)
+        return _failure(failed) if failed else (AttemptOutcome.SUCCEEDED, "", 0)
     return intended, attempt.message, attempt.exit_code
 
 
-def _closed(case: Case, attempt: Attempt, outcome: Outcome, message: str, exit_code: int | None) -> Plan:
+def _closed(case: JobView, attempt: Attempt, outcome: AttemptOutcome, message: str, exit_code: int | None) -> JobPlan:
     """Nothing of the attempt runs any more: write down how it ended, and what comes next."""
     life, job = case.life, case.job
     pods = case.pods_of(attempt)
@@ -177,46 +177,48 @@ def _closed(case: Case, attempt: Attempt, outcome: Outcome, message: str, exit_c
         ended_at=case.stamp,
         pods=_references(pods) or attempt.pods,
     )
-    life = life.having(
+    life = life.replace(
         ran_seconds=life.ran_seconds + ran, task_ran_seconds=life.task_ran_seconds + ran, running_since=None
     )
     if life.phase is Phase.CANCELLING:
-        plan = ended(case, life, Phase.CANCELLED, Outcome.CANCELLED, "cancelled by its user")
-    elif outcome is Outcome.SUCCEEDED and life.task + 1 < len(job.tasks):
+        plan = ended(case, life, Phase.CANCELLED, AttemptOutcome.CANCELLED, "cancelled by its user")
+    elif outcome is AttemptOutcome.SUCCEEDED and life.task + 1 < len(job.tasks):
         plan = next_task(case, life)
     elif recovery.comes_back(job, life, outcome, exit_code):
         plan = _coming_back(case, life, outcome, message, exit_code)
     else:
         if outcome in recovery.COMES_BACK and not job.recover:
             message += _WAYS_BACK
-        reason = "" if outcome is Outcome.SUCCEEDED else outcome.value
+        reason = "" if outcome is AttemptOutcome.SUCCEEDED else outcome.value
         plan = ended(case, life, PHASE_AFTER.get(outcome, Phase.FAILED), reason, message)
     gone = LetGoOfPods(names=tuple(pod.name for pod in pods))
-    return Plan(life=plan.life, do=(*plan.do, gone) if pods else plan.do, tell=plan.tell)
+    return JobPlan(life=plan.life, do=(*plan.do, gone) if pods else plan.do, tell=plan.tell)
 
 
-def _coming_back(case: Case, life: Life, outcome: Outcome, message: str, exit_code: int | None) -> Plan:
+def _coming_back(
+    case: JobView, life: ManagedJobStatus, outcome: AttemptOutcome, message: str, exit_code: int | None
+) -> JobPlan:
     job = case.job
-    life = life.moved(_phase_between(life.phase), outcome.value, message).having(cause=CAUSE_AFTER[outcome].value)
+    life = life.moved(_phase_between(life.phase), outcome.value, message).replace(cause=CAUSE_AFTER[outcome].value)
     if outcome in _TAKEN_AWAY:
-        life = life.having(queued_at=case.stamp)
+        life = life.replace(queued_at=case.stamp)
     if recovery.counts_as_restart(job, life, outcome, exit_code):
-        life = life.having(restarts_on_errors=life.restarts_on_errors + 1)
-    elif outcome is not Outcome.HELD and outcome in recovery.COMES_BACK:
-        life = life.having(recoveries=life.recoveries + 1)
-    if outcome is Outcome.PREEMPTED:
-        life = life.having(preemptions=life.preemptions + 1)
+        life = life.replace(restarts_on_errors=life.restarts_on_errors + 1)
+    elif outcome is not AttemptOutcome.HELD and outcome in recovery.COMES_BACK:
+        life = life.replace(recoveries=life.recoveries + 1)
+    if outcome is AttemptOutcome.PREEMPTED:
+        life = life.replace(preemptions=life.preemptions + 1)
         if case.base_priority is not None:
-            life = life.having(priority=case.base_priority + case.earned_after(life.preemptions))
-    if outcome is Outcome.HELD:
-        life = life.having(reason=HELD)
-    return Plan(life=life, tell=(Notice(reason="Recovering", message=f"comes back: {message or outcome.value}"),))
+            life = life.replace(priority=case.base_priority + case.earned_after(life.preemptions))
+    if outcome is AttemptOutcome.HELD:
+        life = life.replace(reason=HELD)
+    return JobPlan(life=life, tell=(JobEvent(reason="Recovering", message=f"comes back: {message or outcome.value}"),))
 
 
-def next_task(case: Case, life: Life) -> Plan:
+def next_task(case: JobView, life: ManagedJobStatus) -> JobPlan:
     """A task of a pipeline is done: the next one queues."""
     old, index = life.workload, life.task + 1
-    life = life.moved(Phase.PENDING, QUEUED).having(
+    life = life.moved(Phase.PENDING, QUEUED).replace(
         task=index,
         attempt=life.last_attempt(index),
         candidate=0,
@@ -231,26 +233,26 @@ def next_task(case: Case, life: Life) -> Plan:
     )
     done = f"task {index} of {len(case.job.tasks)} is done"
     do = (FinishWorkload(name=old, succeeded=True, message=done),) if old and case.seen.workload else ()
-    return Plan(life=life, do=do, tell=(Notice(reason="TaskDone", message=done),))
+    return JobPlan(life=life, do=do, tell=(JobEvent(reason="TaskDone", message=done),))
 
 
-def _references(pods: list[SeenPod]) -> tuple[PodRef, ...]:
+def _references(pods: list[ObservedPod]) -> tuple[PodRef, ...]:
     return tuple(PodRef(name=pod.name, uid=pod.uid, rank=pod.rank) for pod in pods)
 
 
-def _failure(failed: list[SeenPod]) -> tuple[Outcome, str, int | None]:
+def _failure(failed: list[ObservedPod]) -> tuple[AttemptOutcome, str, int | None]:
     """The outcome, a sentence and an exit code: those of the pod that failed first."""
     pod = min(failed, key=lambda one: (one.ended_at is None, one.ended_at, one.rank))
-    return _OWN_FAILURES.get(pod.container, Outcome.FAILED), _failure_message(pod), pod.exit_code
+    return _OWN_FAILURES.get(pod.container, AttemptOutcome.FAILED), _failure_message(pod), pod.exit_code
 
 
-def _failure_message(pod: SeenPod) -> str:
+def _failure_message(pod: ObservedPod) -> str:
     what = {SETUP: "setup", FILES: "unpacking the files"}.get(pod.container, "the task")
     code = "" if pod.exit_code is None else f" with exit code {pod.exit_code}"
     return f"{what} failed on {pod.name}{code}{f': {pod.message}' if pod.message else ''}"
 
 
-def _lost_message(pod: SeenPod) -> str:
+def _lost_message(pod: ObservedPod) -> str:
     if pod.message:
         return f"pod {pod.name} was lost: {pod.message}"
     return f"pod {pod.name} was deleted by somebody" if pod.deleting else f"pod {pod.name} was lost"

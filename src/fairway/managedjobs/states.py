@@ -103,7 +103,7 @@ _BETWEEN: Final[dict[Phase, tuple[Phase, ...]]] = {
 }
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     """How an attempt ended; the words are also those of a job's `reason`."""
 
     SUCCEEDED = "Succeeded"
@@ -141,21 +141,21 @@ class Cause(StrEnum):
 
 
 CAUSE_AFTER: Final = {
-    Outcome.PREEMPTED: Cause.PREEMPTED,
-    Outcome.EVICTED: Cause.EVICTED,
-    Outcome.LOST: Cause.LOST,
-    Outcome.HELD: Cause.HELD,
-    Outcome.FAILED: Cause.ERROR,
-    Outcome.SETUP_FAILED: Cause.ERROR,
+    AttemptOutcome.PREEMPTED: Cause.PREEMPTED,
+    AttemptOutcome.EVICTED: Cause.EVICTED,
+    AttemptOutcome.LOST: Cause.LOST,
+    AttemptOutcome.HELD: Cause.HELD,
+    AttemptOutcome.FAILED: Cause.ERROR,
+    AttemptOutcome.SETUP_FAILED: Cause.ERROR,
 }
 """Why a job that comes back after such an end does."""
 
 PHASE_AFTER: Final = {
-    Outcome.SUCCEEDED: Phase.SUCCEEDED,
-    Outcome.CANCELLED: Phase.CANCELLED,
-    Outcome.SETUP_FAILED: Phase.FAILED_SETUP,
-    Outcome.FILES_FAILED: Phase.FAILED_PRECHECKS,
-    Outcome.REFUSED: Phase.FAILED_PRECHECKS,
-    Outcome.UNREADABLE: Phase.FAILED_CONTROLLER,
+    AttemptOutcome.SUCCEEDED: Phase.SUCCEEDED,
+    AttemptOutcome.CANCELLED: Phase.CANCELLED,
+    AttemptOutcome.SETUP_FAILED: Phase.FAILED_SETUP,
+    AttemptOutcome.FILES_FAILED: Phase.FAILED_PRECHECKS,
+    AttemptOutcome.REFUSED: Phase.FAILED_PRECHECKS,
+    AttemptOutcome.UNREADABLE: Phase.FAILED_CONTROLLER,
 }
 """How a job ends that does not come back; FAILED where nothing is said."""

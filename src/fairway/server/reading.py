@@ -21,7 +21,7 @@ from fairway.server.tables import Rows, included, list_metadata, partial_metadat
 from fairway.store.entries import Entry
 from fairway.store.selectors import Selection
 from fairway.store.verbs import Objects
-from fairway.store.verbs.listing import Page, Paging, check_not_too_new
+from fairway.store.verbs.listing import ListPage, Paging, check_not_too_new
 from fairway.store.verbs.reading import decoded
 
 Item = TypeVar("Item")
@@ -96,7 +96,7 @@ async def list_objects(objects: Objects, request: Request, route: Route, limits:
 
 
 def _reshaping(
-    objects: Objects, request: Request, route: Route, form: Accepted, page: Page
+    objects: Objects, request: Request, route: Route, form: Accepted, page: ListPage
 ) -> tuple[Manifest, Callable[[Entry], bytes]]:
     """A list as a Table, or of metadata alone: the document without its items, and how an item is written."""
     if form.shape != "Table":
@@ -194,5 +194,5 @@ def list_head(kind: Kind, version: str) -> dict[str, str]:
     return {"kind": kind.list_kind or f"{kind.kind}List", "apiVersion": kind.api_version(version)}
 
 
-def _head(page: Page) -> Head:
+def _head(page: ListPage) -> Head:
     return Head(str(page.revision), page.token, page.remaining)

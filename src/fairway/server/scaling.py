@@ -11,7 +11,7 @@ from fairway.server.requests import Request
 from fairway.server.routes import Route
 from fairway.store.patching.jsonpatch import json_patch
 from fairway.store.patching.merge import merge_patch
-from fairway.store.verbs import Objects, PatchType, Target, Written
+from fairway.store.verbs import Objects, PatchType, WriteTarget, Written
 from fairway.store.verbs.reading import decoded, not_found
 
 
@@ -55,7 +55,7 @@ def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Writ
     revision = (asked.get("metadata") or {}).get("resourceVersion") if isinstance(asked, dict) else None
     if revision:
         change = {**change, "metadata": {"resourceVersion": revision}}
-    target = Target(kind, kind.stored, key, bodies.write_options(request), "")
+    target = WriteTarget(kind, kind.stored, key, bodies.write_options(request), "")
     return objects.stage_patch(target, PatchType.MERGE, change)
 
 

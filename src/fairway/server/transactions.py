@@ -40,7 +40,7 @@ from fairway.server.routes import Place
 from fairway.store.entries import Entry
 from fairway.store.verbs import DeleteOptions, Objects, WriteOptions, Written
 from fairway.store.verbs.receipts import Once, Repeated
-from fairway.store.verbs.transacting import MOST_OPERATIONS, Create, Delete, Operation, Patch
+from fairway.store.verbs.transacting import MOST_OPERATIONS, CreateOperation, DeleteOperation, Operation, PatchOperation
 
 KIND: Final = "Transaction"
 _CODES: Final = {"create": 201, "patch": 200, "delete": 200}
@@ -195,14 +195,14 @@ class Transactions:
         key = (namespace, given.name)
         if isinstance(given, _Patch):
             patch = _with_preconditions(given)
-            return _Step("patch", kind, version, *key, Patch(kind, version, key, patch))
+            return _Step("patch", kind, version, *key, PatchOperation(kind, version, key, patch))
         options = DeleteOptions(
             uid=given.uid,
             resource_version=given.resource_version,
             propagation=given.propagation_policy,
             grace_seconds=given.grace_period_seconds,
         )
-        return _Step("delete", kind, version, *key, Delete(kind, key, options))
+        return _Step("delete", kind, version, *key, DeleteOperation(kind, key, options))
 
     def _creation(self, given: _Create, where: Place) -> _Step:
         manifest = given.manifest
@@ -214,7 +214,7 @@ class Transactions:
         if not isinstance(inside, str) or not isinstance(name, str):
             raise BadRequest("metadata.name and metadata.namespace must be strings")
         namespace = inside if kind.namespaced else ""
-        return _Step("create", kind, version, namespace, name, Create(kind, version, namespace, manifest))
+        return _Step("create", kind, version, namespace, name, CreateOperation(kind, version, namespace, manifest))
 
     def _kind(self, api_version: object, kind: object) -> tuple[Kind, str]:
         found = None

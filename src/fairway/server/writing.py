@@ -13,7 +13,7 @@ from fairway.server.reading import Streamed, joined, list_head, rendered, select
 from fairway.server.requests import OpenRequest, Request
 from fairway.server.responses import Response, encode, ok, success, warning_headers
 from fairway.server.routes import Route
-from fairway.store.verbs import Objects, PatchType, Target, WriteOptions, Written
+from fairway.store.verbs import Objects, PatchType, WriteOptions, WriteTarget, Written
 from fairway.store.verbs.reading import decoded
 
 
@@ -101,8 +101,8 @@ def _warnings(route: Route, written: Written) -> tuple[str, ...]:
     return (*written.warnings, *route.kind.warn(decoded(written.entry)))
 
 
-def _target(route: Route, options: WriteOptions) -> Target:
-    return Target(route.kind, route.version, (route.namespace, route.name), options, route.subresource)
+def _target(route: Route, options: WriteOptions) -> WriteTarget:
+    return WriteTarget(route.kind, route.version, (route.namespace, route.name), options, route.subresource)
 
 
 async def delete_collection(objects: Objects, request: OpenRequest, route: Route) -> Streamed:

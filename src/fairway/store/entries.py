@@ -61,7 +61,7 @@ def meta_of(metadata: dict[str, Any]) -> Meta:
 class Entry:
     """One object at one revision."""
 
-    __slots__ = ("_meta", "converted", "data", "fields", "key", "known", "resource", "revision", "shared")
+    __slots__ = ("_meta", "converted", "data", "fields", "key", "parts", "resource", "revision", "shared")
 
     def __init__(self, resource: str, key: Key, revision: int, data: bytes, meta: Meta | None = None) -> None:
         self.resource = resource
@@ -78,8 +78,8 @@ class Entry:
         self.fields: dict[str, str] | None = None
         """What field selectors see, once one has asked."""
 
-        self.known: Any = None
-        """What the write that made this state leaves to the next one (`objects.recent`), for a while."""
+        self.parts: Any = None
+        """The parts of this state, kept for the next write (`verbs.partscache`), for a while."""
 
     def succeeded_by(self, revision: int, data: bytes) -> "Entry":
         """The next state of the object, where its metadata stays what it is."""

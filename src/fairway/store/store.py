@@ -16,7 +16,7 @@ from fairway.store.collection import Collection
 from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key
 from fairway.store.feed import Watch
 from fairway.store.log import Log, Row, UnusableFileError
-from fairway.store.writer import Writer
+from fairway.store.writer import LogWriter
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Store:
         self._remembered_bytes = 0
         self._garbage: list[int] = []
         self._observers: list[Callable[[Change], None]] = []
-        self._writer: Writer | None = None
+        self._writer: LogWriter | None = None
         self._floor = log.floor()
         self.revision = log.last()
         """The newest revision that is durable and visible."""
@@ -70,7 +70,7 @@ class Store:
     async def start(self) -> None:
         """Begin to take writes."""
         self._loop = asyncio.get_running_loop()
-        self._writer = Writer(self._log, self._committed)
+        self._writer = LogWriter(self._log, self._committed)
         if self._garbage:
             self._writer.submit([], self._garbage, self._floor)
             self._garbage = []

@@ -30,7 +30,7 @@ class _Probe(NamedTuple):
     done: "asyncio.Future[None]"
 
 
-class Writer:
+class LogWriter:
     """Owns the log's writing side: one batch at a time, in the order of `submit`. Its methods belong to the event loop.
 
     `on_done(last_revision, error)` is called after each batch, with the revision up to which all is durable, or with

@@ -13,7 +13,7 @@ from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry, default_registry
 from fairway.errors import StorageFailed
 from fairway.store.entries import Change
-from fairway.store.gc import Collector, DefinitionKeeper, EventExpiry, NamespaceKeeper
+from fairway.store.gc import DefinitionKeeper, EventExpiry, GarbageCollector, NamespaceKeeper
 from fairway.store.log import Batch, Log, Row
 from fairway.store.memory import MemoryLog
 from fairway.store.sqlite import SqliteLog
@@ -160,7 +160,7 @@ async def local_api(
         await namespaces.make_defaults()
         tasks = []
         if keepers:
-            tidying = (definitions, Collector(objects), namespaces, EventExpiry(objects))
+            tidying = (definitions, GarbageCollector(objects), namespaces, EventExpiry(objects))
             tasks = [asyncio.create_task(one.run()) for one in tidying]
         try:
             yield LocalApi(objects, clock)

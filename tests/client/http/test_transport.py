@@ -10,7 +10,7 @@ from client.rest.scripted import HOLD, Scripted, answer, chunked
 from fairway.client.http.transport import Transport
 from fairway.client.rest.access import Access
 from fairway.client.rest.errors import Garbled, Unreachable
-from fairway.client.rest.kubeconfig import Context, Endpoint
+from fairway.client.rest.kubeconfig import Endpoint, KubeContext
 from fairway.errors import ApiError, Conflict, Expired, NotFound, TooManyRequests, Unavailable
 from fairway.runtime.clock import SystemClock
 
@@ -32,7 +32,7 @@ class Waits(SystemClock):
 
 def transport_to(port: int, clock: SystemClock, **options: Any) -> Transport:
     endpoint = Endpoint(f"http://127.0.0.1:{port}", https=False, host="127.0.0.1", port=port)
-    return Transport(Access(Context("scripted", "default", endpoint, {}, "tester", "kubeconfig")), clock, **options)
+    return Transport(Access(KubeContext("scripted", "default", endpoint, {}, "tester", "kubeconfig")), clock, **options)
 
 
 def play(

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from fairway.client.rest.access import Access
 from fairway.client.rest.api import Rest
-from fairway.client.rest.http import Address, Connection
-from fairway.client.rest.kubeconfig import Context, Endpoint
+from fairway.client.rest.http import Address, SyncConnection
+from fairway.client.rest.kubeconfig import Endpoint, KubeContext
 
 HOLD = b"<hold>"
 """In place of an answer: say nothing, and wait until the other side hangs up."""
@@ -44,7 +44,7 @@ class Scripted:
         """How long the client chose to wait before it asked again."""
 
         self.connected = 0
-        self._opened: list[Rest | Connection] = []
+        self._opened: list[Rest | SyncConnection] = []
 
     @property
     def port(self) -> int:
@@ -53,13 +53,13 @@ class Scripted:
     def rest(self, user: dict[str, Any] | None = None, *, now: Callable[[], float] = lambda: 0.0) -> Rest:
         """A client that does not really wait."""
         endpoint = Endpoint(f"http://127.0.0.1:{self.port}", https=False, host="127.0.0.1", port=self.port)
-        context = Context("scripted", "default", endpoint, user or {}, "tester", "kubeconfig")
+        context = KubeContext("scripted", "default", endpoint, user or {}, "tester", "kubeconfig")
         rest = Rest(Access(context, now), self.waited.append)
         self._opened.append(rest)
         return rest
 
-    def connection(self) -> Connection:
-        connection = Connection(Address("127.0.0.1", self.port))
+    def connection(self) -> SyncConnection:
+        connection = SyncConnection(Address("127.0.0.1", self.port))
         self._opened.append(connection)
         return connection
 

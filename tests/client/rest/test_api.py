@@ -363,14 +363,14 @@ def test_an_interrupt_in_the_middle_of_a_request_leaves_no_answer_for_the_next(
 ) -> None:
     with Scripted([answer(b'{"first": 1}')], [answer(b'{"second": 1}')]) as server:
         rest = server.rest()
-        from fairway.client.rest.http import Connection  # noqa: PLC0415 - the place of the interrupt
+        from fairway.client.rest.http import SyncConnection  # noqa: PLC0415 - the place of the interrupt
 
         with monkeypatch.context() as patched:
 
             def interrupted(*_: object) -> None:
                 raise _InterruptedError
 
-            patched.setattr(Connection, "_head", interrupted)
+            patched.setattr(SyncConnection, "_head", interrupted)
             with pytest.raises(_InterruptedError):
                 rest.get("/x")
 

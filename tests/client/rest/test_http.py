@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from client.rest.scripted import HOLD, Scripted, answer, chunked
 from fairway.client.rest.errors import Garbled, Unreachable
-from fairway.client.rest.http import Address, Connection, Dropped
+from fairway.client.rest.http import Address, Dropped, SyncConnection
 
 _EVERY = 5.0
 _OK = b"HTTP/1.1 200 OK\r\n"
 _CHUNKS = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
-def ask(connection: Connection, method: str = "GET", seconds: float = _EVERY) -> bytes:
+def ask(connection: SyncConnection, method: str = "GET", seconds: float = _EVERY) -> bytes:
     return connection.request(method, "/api", [], None, seconds).read()
 
 
@@ -232,12 +232,12 @@ def test_nobody_listening_says_so() -> None:
         port = server.port
 
     with pytest.raises(Unreachable, match=rf"http://127\.0\.0\.1:{port} does not answer: connection refused"):
-        ask(Connection(Address("127.0.0.1", port, host_header=f"127.0.0.1:{port}")))
+        ask(SyncConnection(Address("127.0.0.1", port, host_header=f"127.0.0.1:{port}")))
 
 
 def test_a_name_that_nobody_has_says_so() -> None:
     with pytest.raises(Unreachable, match=r"http://nobody\.invalid does not answer: "):
-        ask(Connection(Address("nobody.invalid", 80)))
+        ask(SyncConnection(Address("nobody.invalid", 80)))
 
 
 def test_a_refusal_before_the_body_was_sent_is_heard() -> None:

@@ -11,7 +11,7 @@ from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
 from fairway.controllers.batchjob import JobController, verdicts
 from fairway.store.entries import Change
-from fairway.store.verbs import PatchType, Target, WriteOptions, when_durable
+from fairway.store.verbs import PatchType, WriteOptions, WriteTarget, when_durable
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 from fairway.testing.stores import LocalApi, OpenLog
 
@@ -74,7 +74,7 @@ class World:
     def stage_end(self, name: str) -> Awaitable[object]:
         """The process of a pod ends well: decided, and not told to anybody before this goes on to wait."""
         kind = self.api.kind("pods")
-        target = Target(kind, kind.stored, ("default", name), WriteOptions(), "status")
+        target = WriteTarget(kind, kind.stored, ("default", name), WriteOptions(), "status")
         written = self.api.objects.stage_patch(target, PatchType.MERGE, {"status": self._ended(0)})
         return when_durable(written)
 

@@ -26,7 +26,7 @@ def plain(indexes: Indexes) -> set[int]:
     ],
 )
 def test_sets_are_written_as_kubernetes_writes_them(indexes: list[int], text: str) -> None:
-    assert str(Indexes().having(indexes)) == text
+    assert str(Indexes().with_indexes(indexes)) == text
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,10 @@ def test_what_a_job_does_not_have_is_not_read(text: str, want: set[int]) -> None
 
 @given(SETS, SETS)
 def test_sets_behave_as_sets(one: set[int], other: set[int]) -> None:
-    left, right = Indexes().having(one), Indexes().having(other)
+    left, right = Indexes().with_indexes(one), Indexes().with_indexes(other)
 
     assert plain(left.joined(right)) == one | other
-    assert plain(left.having(other)) == one | other
+    assert plain(left.with_indexes(other)) == one | other
     assert left.shared_with(right) == len(one & other)
     assert len(left) == len(one)
     assert all((index in left) == (index in one) for index in range(-1, COMPLETIONS + 1))
@@ -58,7 +58,7 @@ def test_sets_behave_as_sets(one: set[int], other: set[int]) -> None:
 
 @given(SETS)
 def test_what_is_written_is_read_again_here_and_by_the_server(indexes: set[int]) -> None:
-    text = str(Indexes().having(indexes))
+    text = str(Indexes().with_indexes(indexes))
 
     assert plain(Indexes.read(text, COMPLETIONS)) == indexes
     assert plain(Indexes(tuple(read_indexes(text, COMPLETIONS)))) == indexes

@@ -28,13 +28,13 @@ from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
 from fairway.errors import NotFound
 from fairway.integrations import conditions
-from fairway.managedjobs.pods import Places
+from fairway.managedjobs.pods import HostDirectories
 from fairway.testing.clock import VirtualClock
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 from fairway.testing.stores import LocalApi
 
 JOBS = "managedjobs"
-PLACES = Places(archives="/state/archives", checkpoints="/state/checkpoints")
+PLACES = HostDirectories(archives="/state/archives", checkpoints="/state/checkpoints")
 PREEMPTING: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 _STEP_SECONDS = 0.05
 

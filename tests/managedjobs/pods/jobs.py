@@ -4,10 +4,10 @@ from typing import Any
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations.injection import PodSetInfo
-from fairway.managedjobs.pods import Places, attempt_pods, pod_template
+from fairway.managedjobs.pods import HostDirectories, attempt_pods, pod_template
 from fairway.managedjobs.tasks.task import Candidate, Task
 
-PLACES = Places(archives="/state/archives", checkpoints="/state/checkpoints")
+PLACES = HostDirectories(archives="/state/archives", checkpoints="/state/checkpoints")
 UID = "0c9e6a3e-6f0e-4f0a-9d0a-000000000007"
 DIGEST = "ab" * 32
 
@@ -40,7 +40,7 @@ def pods_of(
     attempt: int = 1,
     cause: str = "",
     info: PodSetInfo | None = None,
-    places: Places = PLACES,
+    places: HostDirectories = PLACES,
 ) -> list[Manifest]:
     """The pods of an attempt at a task with its first candidate."""
     job, task = job or managed_job(), task or Task()

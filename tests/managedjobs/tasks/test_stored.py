@@ -11,7 +11,7 @@ from fairway.managedjobs.tasks import parse, writing
 from fairway.managedjobs.tasks.documents import Document, TaskFile
 from fairway.managedjobs.tasks.envs import envs
 from fairway.managedjobs.tasks.errors import TaskError
-from fairway.managedjobs.tasks.places import Source, Where
+from fairway.managedjobs.tasks.places import SourceMap, Where
 from fairway.managedjobs.tasks.task import Candidate, Files, Recovery, Task
 
 FULL = Task(
@@ -259,7 +259,7 @@ _VALUES = st.recursive(
 def as_file(mapping: dict[str, Any]) -> Task | str:
     """The task that a file with these fields gives, or what is said about it."""
     try:
-        found = parse.tasks_of(TaskFile(file="task.yaml", tasks=(Document(mapping, Source("task.yaml")),)))
+        found = parse.tasks_of(TaskFile(file="task.yaml", tasks=(Document(mapping, SourceMap("task.yaml")),)))
     except TaskError as error:
         return str(error)
     return found.tasks[0].task
@@ -276,7 +276,7 @@ def test_nothing_that_is_stored_or_read_crashes_the_reader(value: Any, tasks: di
             assert parse.stored_tasks(job(writing.mapping_of(task))) == (task,)
         read = as_file(one) if type(one) is dict else ""
         if isinstance(read, Task):
-            assert parse.task_of(writing.mapping_of(read), Where(Source())) == read
+            assert parse.task_of(writing.mapping_of(read), Where(SourceMap())) == read
         else:
             assert read.isprintable()
 
@@ -323,7 +323,7 @@ def test_every_task_survives_being_stored(task: Task) -> None:
 
 
 def test_a_variable_that_no_process_can_be_given_is_refused_and_one_byte_less_is_not() -> None:
-    where = Where(Source())
+    where = Where(SourceMap())
     assert envs({"A": "x" * (128 * 1024 - 3)}, where)
     with pytest.raises(TaskError, match="no process can be given"):
         envs({"A": "x" * (128 * 1024 - 2)}, where)

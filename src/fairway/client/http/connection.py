@@ -24,7 +24,7 @@ _MOST_BUFFERED: Final = 1 << 20
 """Bytes of a body that wait to be read before reading from the socket pauses."""
 
 
-class Response:
+class ClientResponse:
     """A response whose head has arrived; the body may still be on its way."""
 
     def __init__(self, connection: "Connection", status: int, headers: dict[str, str]) -> None:
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
 
     async def request(
         self, method: str, target: str, headers: Headers, body: bytes | AsyncIterable[bytes], seconds: float | None
-    ) -> Response:
+    ) -> ClientResponse:
         """Send a request and return when the head of the response has arrived.
 
         `Dropped` if the server closed a kept connection before it sent anything: nothing was processed.
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
             self.close()
             raise
         self._answered += 1
-        return Response(self, self._status, self._headers)
+        return ClientResponse(self, self._status, self._headers)
 
     async def piece(self, seconds: float | None) -> bytes:
         """The next part of the body; empty at its end."""

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final, Self
 import msgspec
 
 from fairway import __version__
-from fairway.client.http.connection import Response
+from fairway.client.http.connection import ClientResponse
 from fairway.client.http.pool import MOST_CONNECTIONS, Pool
 from fairway.client.rest import refusals
 from fairway.client.rest.access import Access
@@ -155,7 +155,7 @@ class Transport:
         body: bytes | AsyncIterable[bytes],
         *,
         lasting: bool = False,
-    ) -> Response:
+    ) -> ClientResponse:
         """A response that says yes; its connection is to be given back."""
         waited, failures, renewed = 0.0, 0, False
         while True:
@@ -190,7 +190,7 @@ class Transport:
         body: bytes | AsyncIterable[bytes],
         *,
         lasting: bool,
-    ) -> Response:
+    ) -> ClientResponse:
         connection = await self._pool.take(lasting=lasting)
         try:
             access = self._access
@@ -203,7 +203,7 @@ class Transport:
             self._pool.give_back(connection, lasting=lasting)
             raise
 
-    async def _refusal(self, method: str, target: str, response: Response, *, lasting: bool) -> ApiError:
+    async def _refusal(self, method: str, target: str, response: ClientResponse, *, lasting: bool) -> ApiError:
         try:
             if 300 <= response.status < 400:
                 to = response.headers.get("location", "elsewhere")[:200]

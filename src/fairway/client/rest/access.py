@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairway.client.rest.errors import KubeconfigError
 from fairway.client.rest.http import Address
-from fairway.client.rest.kubeconfig import Context, data_or_file, file_bytes
+from fairway.client.rest.kubeconfig import KubeContext, data_or_file, file_bytes
 
 if TYPE_CHECKING:
     import ssl
@@ -27,9 +27,9 @@ class Access:
 
     def __init__(
         self,
-        context: Context,
+        context: KubeContext,
         now: Callable[[], float] = time.time,
-        reread: Callable[[], Context] | None = None,
+        reread: Callable[[], KubeContext] | None = None,
     ) -> None:
         """`reread` gives the context as its file has it by now: a server that is started anew may listen elsewhere."""
         self.context = context

@@ -12,7 +12,7 @@ from fairway import __version__
 from fairway.client.rest import paths, refusals
 from fairway.client.rest.access import Access
 from fairway.client.rest.errors import AnswerLost, Garbled, Unreachable, Unreadable
-from fairway.client.rest.http import Connection, Dropped, Response
+from fairway.client.rest.http import Dropped, SyncConnection, SyncResponse
 from fairway.client.rest.kubeconfig import Endpoint, load
 from fairway.client.rest.wire import (
     JSON,
@@ -52,8 +52,8 @@ class Rest:
     def __init__(self, access: Access, sleep: Callable[[float], None] = time.sleep) -> None:
         self._access = access
         self._sleep = sleep
-        self._idle: Connection | None = None
-        self._connections: set[Connection] = set()
+        self._idle: SyncConnection | None = None
+        self._connections: set[SyncConnection] = set()
         self._aborted = False
         self.context = access.context.name
         self.namespace = access.context.namespace
@@ -226,7 +226,7 @@ class Rest:
         *,
         accept: str = JSON,
         lasting: bool = False,
-    ) -> Response:
+    ) -> SyncResponse:
         """Send a request until it is answered with yes, or with a no that waiting does not change."""
         target = f"{path}{query_string(query, path)}"
         sent = [("User-Agent", f"fairway/{__version__}"), ("Accept", accept), *headers]
@@ -253,7 +253,7 @@ class Rest:
 
     def _sent(
         self, method: str, target: str, headers: Sequence[tuple[str, str]], body: Body, seconds: float | None
-    ) -> Response:
+    ) -> SyncResponse:
         repeatable = method in {"GET", "HEAD"}
         for attempt in range(3):
             connection = self._taken()
@@ -270,14 +270,14 @@ class Rest:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _taken(self) -> Connection:
+    def _taken(self) -> SyncConnection:
         connection, self._idle = self._idle, None
         if connection is not None and (connection.is_stale() or connection.address is not self._access.address()):
             connection.close()
             self._connections.discard(connection)
             connection = None
         if connection is None:
-            connection = Connection(self._access.address())
+            connection = SyncConnection(self._access.address())
             self._connections.add(connection)
         if self._aborted:
             connection.close()
@@ -286,10 +286,10 @@ class Rest:
 
     # Reading
 
-    def _read(self, response: Response) -> bytes:
+    def _read(self, response: SyncResponse) -> bytes:
         return b"".join(self._streamed(response))
 
-    def _streamed(self, response: Response) -> Generator[bytes, None, None]:
+    def _streamed(self, response: SyncResponse) -> Generator[bytes, None, None]:
         connection = response.connection
         try:
             yield from response.stream()
@@ -300,7 +300,7 @@ class Rest:
                 connection.close()
                 self._connections.discard(connection)
 
-    def _events(self, response: Response) -> Generator[dict[str, Any], None, None]:
+    def _events(self, response: SyncResponse) -> Generator[dict[str, Any], None, None]:
         held = b""
         for piece in self._streamed(response):
             *lines, held = (held + piece).split(b"\n")
@@ -310,7 +310,7 @@ class Rest:
                 if line.strip():
                     yield decode_event(line, self.server)
 
-    def _not_the_api(self, response: Response) -> Garbled:
+    def _not_the_api(self, response: SyncResponse) -> Garbled:
         to = response.headers.get("location", "elsewhere")[:200]
         response.connection.close()
         return Garbled(f"{self.server} sends one on to {to!r}; give the address of the API server itself")

@@ -48,7 +48,7 @@ class Dropped(AnswerLost):
     """The other side hung up on a connection that had been used before, and answered nothing to this request."""
 
 
-class Connection:
+class SyncConnection:
     """One connection to a server, opened with the first request and broken for good by the first thing that fails."""
 
     def __init__(self, address: Address) -> None:
@@ -64,7 +64,7 @@ class Connection:
 
     def request(
         self, method: str, target: str, headers: Headers, body: bytes | Iterable[bytes] | None, seconds: float | None
-    ) -> "Response":
+    ) -> "SyncResponse":
         """Send a request and return when the head of the answer is here.
 
         `seconds` is how long the other side may be silent, now and while the body is read; `None` is for ever.
@@ -157,7 +157,7 @@ class Connection:
 
     # Reading
 
-    def _head(self, method: str) -> "Response":
+    def _head(self, method: str) -> "SyncResponse":
         for _ in range(_MOST_HINTS):
             try:
                 first = self._line()
@@ -167,7 +167,7 @@ class Connection:
             headers = self._headers()
             if status >= 200:
                 keeps = version == b"HTTP/1.1" and "close" not in headers.get("connection", "").lower()
-                return Response(self, status, headers, method=method, keeps=keeps)
+                return SyncResponse(self, status, headers, method=method, keeps=keeps)
         raise self._garbled("one 1xx answer after the other")
 
     def _status(self, line: bytes) -> tuple[bytes, int]:
@@ -263,11 +263,11 @@ class Connection:
         return Garbled(f"{self.address} does not speak HTTP as a server of the API does: {what}")
 
 
-class Response:
+class SyncResponse:
     """An answer, of which the body may still be on its way."""
 
     def __init__(
-        self, connection: Connection, status: int, headers: dict[str, str], *, method: str, keeps: bool
+        self, connection: SyncConnection, status: int, headers: dict[str, str], *, method: str, keeps: bool
     ) -> None:
         self.status = status
         self.headers = headers

@@ -48,7 +48,7 @@ class Endpoint(NamedTuple):
         return f"{host}:{self.port}"
 
 
-class Context(NamedTuple):
+class KubeContext(NamedTuple):
     """A context and what it stands for."""
 
     name: str
@@ -82,7 +82,7 @@ class Kubeconfig:
         """All contexts, in the order of the files."""
         return list(self._sections["contexts"])
 
-    def context(self, name: str = "") -> Context:
+    def context(self, name: str = "") -> KubeContext:
         """A context by its name, the current one for an empty name; `KubeconfigError` if it cannot be used."""
         wanted = name or self.current
         if not wanted:
@@ -93,7 +93,7 @@ class Kubeconfig:
         user: dict[str, Any] = {}
         if user_name:
             user, _ = self._entry("users", user_name, f"context {wanted!r}: user {user_name!r}")
-        return Context(
+        return KubeContext(
             name=wanted,
             namespace=_text(context, "namespace", path) or "default",
             endpoint=_endpoint(cluster, f"{cluster_path}: cluster {cluster_name!r}"),

@@ -134,10 +134,10 @@ def _indexes(
         return Indexes(), Indexes()
     given_up = spec.read_indexes(status.get("failedIndexes"))
     new = [index for index in map(facts.index, successes) if index is not None and index not in given_up]
-    done = spec.read_indexes(status.get("completedIndexes")).having(new)
+    done = spec.read_indexes(status.get("completedIndexes")).with_indexes(new)
     if spec.index_backoff_limit is not None:
         fatal = [facts.index(one.pod) for one in failures if _is_fatal(one, spec.index_backoff_limit)]
-        given_up = given_up.having(index for index in fatal if index is not None and index not in done)
+        given_up = given_up.with_indexes(index for index in fatal if index is not None and index not in done)
     return done, given_up
 
 

@@ -201,7 +201,7 @@ def _surplus(spec: JobSpec, count: Count, excess: int) -> list[Manifest]:
 def _open_indexes(spec: JobSpec, count: Count, most: int) -> list[int]:
     """The first indexes that nobody works on and that are not settled."""
     busy = [facts.index(pod) for pod in (*count.active, *_awaited(spec, count))]
-    settled = count.done.joined(count.given_up).having(index for index in busy if index is not None)
+    settled = count.done.joined(count.given_up).with_indexes(index for index in busy if index is not None)
     return list(islice(settled.missing(spec.completions or 0), most))
 
 

@@ -40,7 +40,7 @@ class Indexes(Struct, frozen=True):
         at = bisect_left(self.intervals, index, key=lambda interval: interval[1])
         return at < len(self.intervals) and self.intervals[at][0] <= index
 
-    def having(self, indexes: Iterable[int]) -> "Indexes":
+    def with_indexes(self, indexes: Iterable[int]) -> "Indexes":
         """These and those."""
         more = [(index, index) for index in indexes]
         return Indexes(_joined([*self.intervals, *more])) if more else self

@@ -5,7 +5,7 @@ from typing import Final
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.jobframework.tools import Tools
 from fairway.integrations.conditions import shortened
-from fairway.integrations.framework import Framework, Stage
+from fairway.integrations.framework import Framework, StopProgress
 
 LONGEST_EVENT: Final = 1024
 _MOST_STEPS: Final = 8
@@ -17,8 +17,8 @@ async def stop(tools: Tools, framework: Framework, job: Manifest, workload: Mani
     pod_sets = None if workload is None else workload["spec"]["podSets"]
     for _ in range(_MOST_STEPS):
         step = framework.stop(job, pod_sets)
-        if isinstance(step, Stage):
-            return step is Stage.STOPPED
+        if isinstance(step, StopProgress):
+            return step is StopProgress.STOPPED
         job = await tools.writer.patch(framework.resource, job, step.patch, subresource=step.subresource, locked=True)
         if step.stops:
             tools.recorder.normal(job, "Stopped", shortened(why, LONGEST_EVENT))

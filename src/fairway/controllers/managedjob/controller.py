@@ -35,11 +35,11 @@ from fairway.controllers.managedjob.secrets import LaunchSecrets
 from fairway.integrations import conditions, names
 from fairway.integrations.conditions import shortened
 from fairway.integrations.injection import FlavorMissing
-from fairway.managedjobs import asking, life, observing
+from fairway.managedjobs import asking, observing, status
 from fairway.managedjobs.deciding import step
-from fairway.managedjobs.instructions import Plan
-from fairway.managedjobs.pods import Places
-from fairway.managedjobs.seeing import PodState
+from fairway.managedjobs.instructions import JobPlan
+from fairway.managedjobs.observation import PodState
+from fairway.managedjobs.pods import HostDirectories
 from fairway.managedjobs.states import FINAL
 from fairway.runtime.worker import Worker
 
@@ -67,7 +67,7 @@ class ManagedJobController:
         configuration: ConfigurationSource,
         recorder: Recorder,
         decider: Decider,
-        places: Places,
+        places: HostDirectories,
         remotes: Remotes | None = None,
     ) -> None:
         """`remotes` are other servers; without them, jobs run here or not at all."""
@@ -193,9 +193,9 @@ class ManagedJobController:
         refused = "" if job is None else self._refused.get(job["metadata"]["uid"], "")
         return self._observer.look(key, refused)
 
-    async def _carry_out(self, look: Look, plan: Plan) -> None:
+    async def _carry_out(self, look: Look, plan: JobPlan) -> None:
         if plan.life is not None:
-            change = life.status_patch(look.manifest.get("status") or {}, plan.life)
+            change = status.status_patch(look.manifest.get("status") or {}, plan.life)
             manifest = await self._writer.patch(
                 JOBS, look.manifest, {"status": change}, subresource="status", locked=True
             )
@@ -227,7 +227,7 @@ class ManagedJobController:
         """Take back what is elsewhere and no longer wanted there; whether the servers could be told."""
         left = [one for one in look.life.withdrawing if not await self._effects.withdraw(one.infra, one.name)]
         if len(left) < len(look.life.withdrawing):
-            change = life.status_patch(look.manifest.get("status") or {}, look.life.having(withdrawing=tuple(left)))
+            change = status.status_patch(look.manifest.get("status") or {}, look.life.replace(withdrawing=tuple(left)))
             await self._writer.patch(JOBS, look.manifest, {"status": change}, subresource="status", locked=True)
         return not left
 
@@ -278,7 +278,7 @@ class ManagedJobController:
         if pod is not None and _is_forsaken(pod):
             await self._effects.unbind(pod)
 
-    def _earliest(self, plan: Plan, readiness: float | None) -> float | None:
+    def _earliest(self, plan: JobPlan, readiness: float | None) -> float | None:
         seconds = [] if readiness is None else [readiness]
         if plan.again_at is not None:
             seconds.append((plan.again_at - self._clock.now()).total_seconds())

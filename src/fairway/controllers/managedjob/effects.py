@@ -19,7 +19,7 @@ from fairway.integrations.workloads import MAIN, controller_of
 from fairway.managedjobs import asking, pods
 from fairway.managedjobs import instructions as told
 from fairway.managedjobs.observing import FINALIZER
-from fairway.managedjobs.pods import Places
+from fairway.managedjobs.pods import HostDirectories
 
 ELSEWHERE: Final = "fairway.dev/elsewhere"
 """Keeps a job from going before it is gone from other servers, too."""
@@ -37,7 +37,7 @@ class Refused(FairwayError):
 class Effects:
     """Writes for the controller."""
 
-    def __init__(self, cluster: Cluster, places: Places, remotes: Remotes | None) -> None:
+    def __init__(self, cluster: Cluster, places: HostDirectories, remotes: Remotes | None) -> None:
         self._clock = cluster.clock
         self._places = places
         self._remotes = remotes
@@ -47,7 +47,7 @@ class Effects:
         self._flavors = cluster.cache("resourceflavors.kueue.x-k8s.io")
         self._secrets = cluster.cache("secrets")
 
-    async def carry_out(self, look: Look, instruction: told.Instruction) -> None:
+    async def carry_out(self, look: Look, instruction: told.JobAction) -> None:
         """Do what is said; `Refused` if it cannot be done."""
         match instruction:
             case told.MakeWorkload():

@@ -5,14 +5,14 @@ import msgspec
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.managedjob.remoting import ORIGIN_NAME, ORIGIN_NAMESPACE, ORIGIN_UID
 from fairway.managedjobs.asking import Base
-from fairway.managedjobs.life import Life
-from fairway.managedjobs.seeing import FOR_EVER, Job
+from fairway.managedjobs.observation import FOR_EVER, ManagedJobSpec
+from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.writing import mapping_of
 
 _SAME = ("name", "recover", "queue", "aging", "secretName", "podConfig", "rank", "numJobs", "array")
 
 
-def remote_manifest(manifest: Manifest, job: Job, life: Life, base: Base) -> Manifest:
+def remote_manifest(manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus, base: Base) -> Manifest:
     """What to submit; classes of this cluster may be unknown there, so the priority is a number."""
     if life.remote is None:
         raise ValueError("only a job that is handed over is made elsewhere")

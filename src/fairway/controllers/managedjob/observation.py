@@ -14,10 +14,10 @@ from fairway.controllers.managedjob.preempting import Preemptors
 from fairway.controllers.managedjob.remoting import Remotes
 from fairway.integrations import conditions
 from fairway.integrations.workloads import controller_of, namespaced_name
-from fairway.managedjobs import asking, life, observing
+from fairway.managedjobs import asking, observing, status
 from fairway.managedjobs.asking import Base
-from fairway.managedjobs.life import Life
-from fairway.managedjobs.seeing import Job, Seen, SeenRemote
+from fairway.managedjobs.observation import JobObservation, ManagedJobSpec, ObservedRemote
+from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.waiting import GROUP, KIND
 
 JOBS = "managedjobs.fairway.dev"
@@ -31,9 +31,9 @@ class Look(NamedTuple):
     """A job and all that was seen of it, with the manifests that it was seen in."""
 
     manifest: Manifest
-    job: Job
-    life: Life
-    seen: Seen
+    job: ManagedJobSpec
+    life: ManagedJobStatus
+    seen: JobObservation
     base: Base
     workload: Manifest | None
     workloads: dict[str, Manifest]
@@ -68,7 +68,7 @@ class Observer:
         workloads = {one["metadata"]["name"]: one for one in self.workloads.of(key) if controller_uid(one) == uid}
         workload = workloads.get(past.workload)
         base = asking.base_priority(manifest, job, past, self._workload_classes, self._priority_classes)
-        seen = Seen(
+        seen = JobObservation(
             workload=None if workload is None else observing.workload_of(workload, self._preemptors.said_of(workload)),
             others=_strays(workloads, past),
             pods=tuple(observing.pod_of(one) for one in pods.values()),
@@ -89,7 +89,7 @@ class Observer:
             return self.pods.of(key)
         return [pod for pod in self.pods.of(key) if controller_uid(pod) != job["metadata"]["uid"]]
 
-    def _can_ever_run(self, job: Job, past: Life, workload: Manifest | None) -> bool | None:
+    def _can_ever_run(self, job: ManagedJobSpec, past: ManagedJobStatus, workload: Manifest | None) -> bool | None:
         """What the queue thinks of it; asked only where the job has somewhere else to go, once it was tried."""
         if workload is None or len(job.task(past.task).candidates) == 1:
             return None
@@ -98,18 +98,18 @@ class Observer:
             return None
         return self._decider.can_ever_fit(namespaced_name(workload))
 
-    def _remote(self, past: Life) -> SeenRemote | None:
+    def _remote(self, past: ManagedJobStatus) -> ObservedRemote | None:
         if not past.infra or self._remotes is None:
             return None
         if not self._remotes.knows(past.infra):
-            return SeenRemote(context_known=False)
+            return ObservedRemote(context_known=False)
         if past.remote is None:
-            return SeenRemote()
+            return ObservedRemote()
         known, found = self._remotes.sighting(past.infra, past.remote.name)
         if found is None:
-            return SeenRemote(known=known)
+            return ObservedRemote(known=known)
         spec = found["spec"]
-        return SeenRemote(
+        return ObservedRemote(
             known=known,
             uid=found["metadata"]["uid"],
             status=found.get("status") or {},
@@ -119,15 +119,15 @@ class Observer:
         )
 
 
-def _past(manifest: Manifest) -> tuple[Life, str]:
+def _past(manifest: Manifest) -> tuple[ManagedJobStatus, str]:
     """What is remembered of a job; if not all of it can be read, also why: somebody else wrote into its status."""
     try:
-        return life.read(manifest), ""
+        return status.read(manifest), ""
     except msgspec.ValidationError as error:
-        return life.salvaged(manifest), f"its status cannot be read: {error}"
+        return status.salvaged(manifest), f"its status cannot be read: {error}"
 
 
-def _strays(workloads: dict[str, Manifest], past: Life) -> tuple[str, ...]:
+def _strays(workloads: dict[str, Manifest], past: ManagedJobStatus) -> tuple[str, ...]:
     return tuple(
         name
         for name, one in workloads.items()

@@ -9,8 +9,8 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.managedjob.ids import Ids
 from fairway.controllers.managedjob.observation import JOBS
 from fairway.errors import FieldError
+from fairway.managedjobs.observation import DEFAULT_CAP, DEFAULT_STEP
 from fairway.managedjobs.podconfig import wrong_part
-from fairway.managedjobs.seeing import DEFAULT_CAP, DEFAULT_STEP
 from fairway.managedjobs.tasks.parse import stored_tasks, wrong_tasks
 
 _LONGEST_NAME: Final = 63

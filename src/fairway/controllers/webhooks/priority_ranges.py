@@ -12,7 +12,7 @@ from fairway.errors import FieldError
 from fairway.integrations import names, priority_ranges
 from fairway.integrations.priority_ranges import ANNOTATION, SYSTEM_PREFIX, PriorityRange
 from fairway.integrations.webhooks import annotations_of, labels_of
-from fairway.managedjobs.seeing import DEFAULT_CAP
+from fairway.managedjobs.observation import DEFAULT_CAP
 from fairway.managedjobs.tasks.parse import stored_tasks, wrong_tasks
 
 _OURS: Final = (EARNED_PRIORITY, FIRST_SUBMITTED)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from fairway.errors import BadRequest
 from fairway.managedjobs.tasks.errors import TaskError
-from fairway.managedjobs.tasks.places import Source, Where
+from fairway.managedjobs.tasks.places import SourceMap, Where
 from fairway.managedjobs.tasks.values import shown, sort_of
 
 LARGEST: Final = 1_000_000
@@ -26,7 +26,7 @@ class Document(Struct, frozen=True):
     """One map of a file, with where its parts were written."""
 
     value: dict[str, Any]
-    source: Source
+    source: SourceMap
 
     @property
     def where(self) -> Where:
@@ -55,7 +55,7 @@ def read(text: str | bytes, file: str) -> TaskFile:
 
 def of_command(command: str, *, workdir: str = "") -> TaskFile:
     """The task that a command stands for: its `run`, and the directory that it runs in a copy of."""
-    source = Source()
+    source = SourceMap()
     source.flags |= {("run",): "the command", ("workdir",): "the current directory"}
     return TaskFile(tasks=(Document({"run": command, **({"workdir": workdir} if workdir else {})}, source),))
 
@@ -64,7 +64,7 @@ def read_map(text: str | bytes, file: str, what: str) -> Document:
     """The one map of a text that may as well be empty, such as a configuration file."""
     found = list(_documents(text, file, what))
     if not found:
-        return Document({}, Source(file))
+        return Document({}, SourceMap(file))
     if len(found) > 1:
         raise Where(found[1][1]).error(f"{what} is one document; remove the second one, and the `---` above it")
     value, source = found[0]
@@ -115,7 +115,7 @@ def _emptiness(text: str) -> str:
     return "holds nothing but comments" if all(line.startswith("#") for line in lines) else "holds no fields"
 
 
-def _documents(text: str | bytes, file: str, what: str) -> list[tuple[Any, Source]]:
+def _documents(text: str | bytes, file: str, what: str) -> list[tuple[Any, SourceMap]]:
     characters = decoded(text, file)
     if not characters.strip():
         return []
@@ -124,7 +124,7 @@ def _documents(text: str | bytes, file: str, what: str) -> list[tuple[Any, Sourc
     return yaml_reading.documents(characters, file, what)
 
 
-def _checked(value: Any, source: Source) -> Document:
+def _checked(value: Any, source: SourceMap) -> Document:
     where = Where(source)
     if type(value) is not dict:
         raise where.error(f"{_EXAMPLE}, but this is {sort_of(value)}" + ("" if value is None else f": {shown(value)}"))

@@ -20,7 +20,7 @@ _CONTEXT: Final = re.compile(r"[^\s\x00-\x1f\x7f]{1,253}")
 _WAY_OUT: Final = "write `infra: k8s` for here, `infra: k8s/CONTEXT` for another Fairway server, or leave it out"
 
 
-class Place(NamedTuple):
+class Infra(NamedTuple):
     context: str = ""
     """Empty for here."""
 
@@ -28,13 +28,13 @@ class Place(NamedTuple):
     """The cloud, where it is one that Fairway does not run jobs on."""
 
 
-def of_infra(value: Any, where: Where) -> Place:
+def of_infra(value: Any, where: Where) -> Infra:
     """The place that `infra` names: `k8s`, `k8s/my-context`, `aws/us-east-1`."""
     cloud, slash, rest = text(value, where, "k8s").strip().partition("/")
     return _place(cloud, rest.strip() if slash else "", value, where)
 
 
-def of_cloud(value: Any, region: Any, where: Where) -> Place:
+def of_cloud(value: Any, region: Any, where: Where) -> Infra:
     """The same in the older form, where the region of Kubernetes is the context."""
     cloud = text(value, where, "kubernetes").strip()
     known_region = region if type(region) is str else ""
@@ -46,17 +46,17 @@ def elsewhere_only(cloud: str) -> str:
     return f"Fairway runs no jobs on {cloud}; {_WAY_OUT}"
 
 
-def _place(cloud: str, rest: str, value: Any, where: Where) -> Place:
+def _place(cloud: str, rest: str, value: Any, where: Where) -> Infra:
     name = cloud.lower()
     if name in _HERE and not rest.strip("*/"):
-        return Place()
+        return Infra()
     if name in WITH_CONTEXT:
         if rest in {"", "*"}:
-            return Place()
+            return Infra()
         if not _CONTEXT.fullmatch(rest):
             raise where.error(f"{shown(rest)} is not the name of a context; {_WAY_OUT}", value)
-        return Place(context=rest)
+        return Infra(context=rest)
     if name in _ELSEWHERE:
-        return Place(elsewhere=name)
+        return Infra(elsewhere=name)
     near = nearest(name, WITH_CONTEXT | _ELSEWHERE | {"local"})
     raise where.error(f"{shown(value)} is not known; {f'did you mean {near}?' if near else _WAY_OUT}", value)

@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 from fairway.managedjobs.tasks.documents import Document
 from fairway.managedjobs.tasks.envs import checked_name
 from fairway.managedjobs.tasks.errors import TaskError
-from fairway.managedjobs.tasks.places import Mark, Path, Source, Where
+from fairway.managedjobs.tasks.places import Mark, Path, SourceMap, Where
 
 NOTHING: Final = "none"
 
@@ -176,12 +176,12 @@ def _unquoted(text: str, file: str, line: int) -> str:
 
 
 def _flag(flag: str) -> Where:
-    source = Source()
+    source = SourceMap()
     source.flags[("",)] = flag
     return Where(source, ("",))
 
 
 def _at_line(file: str, line: int) -> Where:
-    source = Source(file)
+    source = SourceMap(file)
     source.values[()] = Mark(line, 1)
     return Where(source)

@@ -18,7 +18,7 @@ from fairway.managedjobs.tasks.errors import TaskError
 from fairway.managedjobs.tasks.files import Mount, file_mounts, stored_files, workdir
 from fairway.managedjobs.tasks.kubernetes import kubernetes
 from fairway.managedjobs.tasks.overrides import Overrides, laid_over
-from fairway.managedjobs.tasks.places import Source, Where
+from fairway.managedjobs.tasks.places import SourceMap, Where
 from fairway.managedjobs.tasks.resources import KNOWN as RESOURCE_FIELDS
 from fairway.managedjobs.tasks.resources import Needs, needs
 from fairway.managedjobs.tasks.task import Task
@@ -91,11 +91,11 @@ def tasks_of(file: TaskFile, overrides: Overrides | None = None) -> ParsedFile:
 def stored_tasks(job: dict[str, Any]) -> tuple[Task, ...]:
     """The tasks of a ManagedJob."""
     found = (job.get("spec") or {}).get("tasks")
-    where = Where(Source(prefix="spec.tasks"))
+    where = Where(SourceMap(prefix="spec.tasks"))
     if type(found) is not list or not found:
         raise where.error("must be a list of at least one task", found)
     _check_number(found, where)
-    return tuple(task_of(one, Where(Source(prefix=f"spec.tasks[{place}]"))) for place, one in enumerate(found))
+    return tuple(task_of(one, Where(SourceMap(prefix=f"spec.tasks[{place}]"))) for place, one in enumerate(found))
 
 
 def wrong_tasks(job: dict[str, Any]) -> list[FieldError]:
@@ -103,12 +103,12 @@ def wrong_tasks(job: dict[str, Any]) -> list[FieldError]:
     found = (job.get("spec") or {}).get("tasks")
     errors = []
     try:
-        _check_number(found if type(found) is list else [], Where(Source(prefix="spec.tasks")))
+        _check_number(found if type(found) is list else [], Where(SourceMap(prefix="spec.tasks")))
     except TaskError as error:
         return [FieldError(error.field, error.value, error.rule, error.message)]
     for place, one in enumerate(found if type(found) is list else ()):
         try:
-            task_of(one, Where(Source(prefix=f"spec.tasks[{place}]")))
+            task_of(one, Where(SourceMap(prefix=f"spec.tasks[{place}]")))
         except TaskError as error:
             errors.append(FieldError(error.field, error.value, error.rule, error.message))
     return errors

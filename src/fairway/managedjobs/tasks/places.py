@@ -21,7 +21,7 @@ class Mark(NamedTuple):
     column: int
 
 
-class Source:
+class SourceMap:
     """What is known about where the parts of one document came from; empty for an object of the API."""
 
     __slots__ = ("file", "flags", "keys", "prefix", "values", "written")
@@ -39,9 +39,9 @@ class Source:
         self.flags: dict[Path, str] = {}
         """The fields that the command line says, by the flag."""
 
-    def with_flags(self, flags: dict[Path, str]) -> "Source":
+    def with_flags(self, flags: dict[Path, str]) -> "SourceMap":
         """The same document with fields that the command line says."""
-        other = Source(self.file, self.prefix)
+        other = SourceMap(self.file, self.prefix)
         other.keys, other.values, other.written = self.keys, self.values, self.written
         other.flags = {**self.flags, **flags}
         return other
@@ -52,7 +52,7 @@ class Where:
 
     __slots__ = ("path", "source")
 
-    def __init__(self, source: Source, path: Path = ()) -> None:
+    def __init__(self, source: SourceMap, path: Path = ()) -> None:
         self.source = source
         self.path = path
 

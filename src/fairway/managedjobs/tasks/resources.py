@@ -142,14 +142,14 @@ def _candidates(block: dict[str, Any], where: Where, ignored: list[Where]) -> It
         yield _Layers((candidate, at), (block, where))
 
 
-def _place(layers: _Layers, ignored: list[Where]) -> tuple[infra.Place, _Given | None]:
+def _place(layers: _Layers, ignored: list[Where]) -> tuple[infra.Infra, _Given | None]:
     named, cloud, region = layers.get("infra"), layers.get("cloud"), layers.get("region")
     if named is not None and cloud is not None:
         raise cloud.where.error("infra says the same and more; remove cloud", cloud.value, of_key=True)
     if named is not None:
         return infra.of_infra(named.value, named.where), named
     if cloud is None:
-        return infra.Place(), None
+        return infra.Infra(), None
     place = infra.of_cloud(cloud.value, region.value if region is not None else None, cloud.where)
     if region is not None and place.context != region.value:
         ignored.append(region.where)

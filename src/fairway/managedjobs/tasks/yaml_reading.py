@@ -12,7 +12,7 @@ import yaml
 from fairway.apis.machinery.yaml_values import plain as _plain
 from fairway.errors import BadRequest
 from fairway.managedjobs.tasks.errors import TaskError
-from fairway.managedjobs.tasks.places import Mark, Path, Source
+from fairway.managedjobs.tasks.places import Mark, Path, SourceMap
 from fairway.managedjobs.tasks.values import shown
 from fairway.managedjobs.tasks.yaml_wording import in_plain_words
 
@@ -30,7 +30,7 @@ _LETTERS: Final = frozenset({"y", "Y", "n", "N"})
 """Booleans to Kubernetes, but text to SkyPilot, whose files these are."""
 
 
-def documents(text: str, file: str, what: str) -> list[tuple[Any, Source]]:
+def documents(text: str, file: str, what: str) -> list[tuple[Any, SourceMap]]:
     """The documents of a text that hold anything at all."""
     bad = _NO_CHARACTER.search(text)
     if bad:
@@ -81,14 +81,14 @@ class _Builder:
     """Makes documents from events."""
 
     def __init__(self, file: str) -> None:
-        self.done: list[tuple[Any, Source]] = []
+        self.done: list[tuple[Any, SourceMap]] = []
         self._file = file
         self._open: list[_Part] = []
         self._anchored: dict[str, tuple[Any, int, int]] = {}
         """A value, how many values it is made of, and how high it is."""
 
         self._count = 0
-        self._source = Source(file)
+        self._source = SourceMap(file)
         self._root: Any = None
 
     def take(self, event: yaml.Event) -> None:
@@ -103,7 +103,7 @@ class _Builder:
         elif isinstance(event, yaml.AliasEvent):
             self._alias(event)
         elif isinstance(event, yaml.DocumentStartEvent):
-            self._source, self._root, self._anchored = Source(self._file), None, {}
+            self._source, self._root, self._anchored = SourceMap(self._file), None, {}
             self._source.values[()] = _mark(event.end_mark)
         elif isinstance(event, yaml.DocumentEndEvent):
             self.done.append((self._root, self._source))

@@ -26,7 +26,7 @@ _MERGE = PatchType.MERGE
 _AT_ONCE = 100
 
 
-class Collector:
+class GarbageCollector:
     """Knows who depends on whom, and acts when an owner goes."""
 
     def __init__(self, objects: Objects) -> None:

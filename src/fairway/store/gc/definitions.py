@@ -18,7 +18,7 @@ from fairway.store.gc.chores import Chores
 from fairway.store.selectors import Selection
 from fairway.store.verbs import Objects, PatchType
 from fairway.store.verbs.objects import when_durable
-from fairway.store.verbs.options import Target, WriteOptions, Written
+from fairway.store.verbs.options import WriteOptions, WriteTarget, Written
 from fairway.store.verbs.reading import decoded
 
 _log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class DefinitionKeeper:
                 staged.append(self._objects.stage_delete(DEFINITIONS, key))
             elif decoded(entry).get("spec") != manifest["spec"]:
                 manifest["metadata"]["resourceVersion"] = str(entry.revision)
-                staged.append(self._objects.stage_update(Target(DEFINITIONS, "v1", key, _OPTIONS, ""), manifest))
+                staged.append(self._objects.stage_update(WriteTarget(DEFINITIONS, "v1", key, _OPTIONS, ""), manifest))
         staged += [
             self._objects.stage_create(DEFINITIONS, "v1", "", manifest, _OPTIONS) for manifest in served.values()
         ]

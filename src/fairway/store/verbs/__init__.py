@@ -5,6 +5,6 @@ to the same room. What is HTTP (paths, content types, tables) belongs to `server
 """
 
 from fairway.store.verbs.objects import Objects, when_durable
-from fairway.store.verbs.options import DeleteOptions, PatchType, Target, WriteOptions, Written
+from fairway.store.verbs.options import DeleteOptions, PatchType, WriteOptions, WriteTarget, Written
 
-__all__ = ["DeleteOptions", "Objects", "PatchType", "Target", "WriteOptions", "Written", "when_durable"]
+__all__ = ["DeleteOptions", "Objects", "PatchType", "WriteOptions", "WriteTarget", "Written", "when_durable"]

@@ -5,10 +5,10 @@ from fairway.errors import Conflict, Forbidden
 from fairway.store.entries import Key
 from fairway.store.verbs.options import WriteOptions, Written
 from fairway.store.verbs.reading import decoded
-from fairway.store.verbs.writing import Context, drafted, owned, put
+from fairway.store.verbs.writing import WriteContext, drafted, owned, put
 
 
-def bind(context: Context, kind: Kind, key: Key, node: str, options: WriteOptions) -> Written:
+def bind(context: WriteContext, kind: Kind, key: Key, node: str, options: WriteOptions) -> Written:
     """Give a pod to a node; `Conflict` if it has one, `Forbidden` while it is gated or being deleted."""
     entry = context.head(kind, key)
     old = decoded(entry)

@@ -17,10 +17,10 @@ from fairway.store.patching.strategic import strategic_merge
 from fairway.store.verbs import creating, statuses
 from fairway.store.verbs.deleting import is_finished
 from fairway.store.verbs.intake import Checked, check_place, checked, checked_status, identified, name_of, refused
-from fairway.store.verbs.options import PatchType, Target, Written
+from fairway.store.verbs.options import PatchType, WriteTarget, Written
 from fairway.store.verbs.reading import decoded, not_found
 from fairway.store.verbs.writing import (
-    Context,
+    WriteContext,
     check_preconditions,
     drafted,
     owned,
@@ -42,7 +42,7 @@ _KEPT: Final = (
 """Metadata that a write cannot change."""
 
 
-def update(context: Context, target: Target, body: object) -> Written:
+def update(context: WriteContext, target: WriteTarget, body: object) -> Written:
     """Replace an object, or its status."""
     kind, version, key, *_ = target
     entry = context.head(kind, key)
@@ -59,7 +59,7 @@ def update(context: Context, target: Target, body: object) -> Written:
     return _replace(context, target, Before(entry, old), new, found)
 
 
-def patch(context: Context, target: Target, patch_type: PatchType, body: Any) -> Written:
+def patch(context: WriteContext, target: WriteTarget, patch_type: PatchType, body: Any) -> Written:
     """Change an object, or its status, as a patch describes it."""
     if patch_type is PatchType.APPLY:
         return _apply(context, target, body)
@@ -108,7 +108,7 @@ class Before(NamedTuple):
     manifest: Manifest
 
 
-def _replace(context: Context, target: Target, before: Before, new: Manifest, found: Checked) -> Written:
+def _replace(context: WriteContext, target: WriteTarget, before: Before, new: Manifest, found: Checked) -> Written:
     """The common end of updates and patches: ownership, rules, then the store."""
     kind, old = target.kind, before.manifest
     kind.rules.default(new)
@@ -130,7 +130,7 @@ def _record(old: Manifest, new: Manifest, managed: list[dict[str, Any]]) -> None
         new["metadata"].pop("managedFields", None)
 
 
-def _admit(context: Context, target: Target, old: Manifest, new: Manifest) -> AdmissionResponse:
+def _admit(context: WriteContext, target: WriteTarget, old: Manifest, new: Manifest) -> AdmissionResponse:
     if target.subresource:
         return ALLOWED
     options = target.options
@@ -145,7 +145,9 @@ def _obey_rules(kind: Kind, version: str, old: Manifest, new: Manifest, missed: 
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def _store(context: Context, target: Target, before: Before, new: Manifest, warnings: tuple[str, ...]) -> Written:
+def _store(
+    context: WriteContext, target: WriteTarget, before: Before, new: Manifest, warnings: tuple[str, ...]
+) -> Written:
     kind, dry_run, entry = target.kind, target.options.dry_run, before.entry
     if new == before.manifest:
         return unchanged(context, entry, warnings, dry_run=dry_run)
@@ -156,7 +158,7 @@ def _store(context: Context, target: Target, before: Before, new: Manifest, warn
     return put(context, kind, entry.key, new, entry, warnings)
 
 
-def _checked(target: Target, manifest: Manifest, old: Manifest) -> Checked:
+def _checked(target: WriteTarget, manifest: Manifest, old: Manifest) -> Checked:
     """Hold a change against the schema; the record of ownership, where it just comes back, is not looked at again."""
     kind, version, options = target.kind, target.version, target.options
     with_status = not kind.status or bool(target.subresource)
@@ -171,7 +173,7 @@ def _checked(target: Target, manifest: Manifest, old: Manifest) -> Checked:
     return found
 
 
-def _replacement(target: Target, old: Manifest, given: Manifest) -> Manifest:
+def _replacement(target: WriteTarget, old: Manifest, given: Manifest) -> Manifest:
     """What a request may change taken from it, all the rest from what is there."""
     return _with_status(old, given) if target.subresource == "status" else _without_status(target.kind, old, given)
 
@@ -219,7 +221,7 @@ def _late_finalizers(old: Manifest, new: Manifest) -> list[FieldError]:
     return [FieldError("metadata.finalizers", added, "FieldValueForbidden", message)]
 
 
-def _apply(context: Context, target: Target, body: Any) -> Written:
+def _apply(context: WriteContext, target: WriteTarget, body: Any) -> Written:
     """Server-side apply; ownership is always recorded in the stored version."""
     kind, version, key, options, subresource = target
     applied = identified(kind, version, body)
@@ -270,7 +272,7 @@ def _timeless(owners: Sequence[dict[str, Any]]) -> dict[tuple[str, ...], dict[st
     return {identity(owner): {**owner, "time": None} for owner in owners}
 
 
-def _apply_first(context: Context, target: Target, applied: Manifest) -> Written:
+def _apply_first(context: WriteContext, target: WriteTarget, applied: Manifest) -> Written:
     kind, version, key, options, _ = target
     if applied["metadata"].pop("uid", None):  # asks for an object that is there
         raise not_found(kind, key[1])
@@ -286,7 +288,7 @@ def _apply_first(context: Context, target: Target, applied: Manifest) -> Written
     return put(context, kind, key, merged, None, warnings)
 
 
-def _merged(context: Context, target: Target, live: Manifest | None, applied: Manifest) -> Manifest:
+def _merged(context: WriteContext, target: WriteTarget, live: Manifest | None, applied: Manifest) -> Manifest:
     kind = target.kind
     merged: Manifest = apply(
         live,

@@ -12,7 +12,7 @@ from fairway.store.entries import Key
 from fairway.store.verbs.intake import Checked, check_place, checked, identified
 from fairway.store.verbs.options import WriteOptions, Written
 from fairway.store.verbs.reading import details_of
-from fairway.store.verbs.writing import Context, drafted, owned, put, refuse_invalid
+from fairway.store.verbs.writing import WriteContext, drafted, owned, put, refuse_invalid
 
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Without vowels and look-alikes, so that no word comes out."""
@@ -48,7 +48,9 @@ def _draw() -> None:
         _drawn.append(_PAIRS[first] + _PAIRS[second] + _SUFFIX_LETTERS[last])
 
 
-def create(context: Context, kind: Kind, version: str, namespace: str, body: object, options: WriteOptions) -> Written:
+def create(
+    context: WriteContext, kind: Kind, version: str, namespace: str, body: object, options: WriteOptions
+) -> Written:
     """Store a new object."""
     manifest = identified(kind, version, body)
     check_place(kind, manifest, namespace, "")
@@ -69,7 +71,7 @@ def create(context: Context, kind: Kind, version: str, namespace: str, body: obj
     return put(context, kind, key, manifest, None, warnings)
 
 
-def identify(context: Context, manifest: Manifest, kind: Kind) -> None:
+def identify(context: WriteContext, manifest: Manifest, kind: Kind) -> None:
     """Give a new object its identity; what only the server may set is not taken from the request."""
     metadata = manifest["metadata"]
     if not metadata.get("name") and not metadata.get("generateName"):
@@ -88,7 +90,7 @@ def identify(context: Context, manifest: Manifest, kind: Kind) -> None:
 
 
 def finish(
-    context: Context,
+    context: WriteContext,
     kind: Kind,
     version: str,
     manifest: Manifest,
@@ -120,7 +122,7 @@ def _asked_for(kind: Kind, manifest: Manifest) -> Manifest:
     return {name: part for name, part in manifest.items() if name != "status"}
 
 
-def exists_already(context: Context, kind: Kind, key: Key) -> None:
+def exists_already(context: WriteContext, kind: Kind, key: Key) -> None:
     """Raise `AlreadyExists` if there is such an object."""
     if context.store.head(kind.resource, key) is not None:
         raise AlreadyExists(
@@ -129,7 +131,7 @@ def exists_already(context: Context, kind: Kind, key: Key) -> None:
         )
 
 
-def check_namespace(context: Context, kind: Kind, namespace: str) -> None:
+def check_namespace(context: WriteContext, kind: Kind, namespace: str) -> None:
     """Whether objects may be created in a namespace: it exists and is not on its way out."""
     if not kind.namespaced:
         return
@@ -148,7 +150,7 @@ def check_namespace(context: Context, kind: Kind, namespace: str) -> None:
         )
 
 
-def generate_name(context: Context, kind: Kind, metadata: dict[str, Any]) -> None:
+def generate_name(context: WriteContext, kind: Kind, metadata: dict[str, Any]) -> None:
     """Name an object by its `generateName`; a name that it was given meanwhile is kept unless it is taken."""
     namespace, name = metadata.get("namespace", ""), metadata.get("name")
     if name and context.store.head(kind.resource, (namespace, name)) is None:

@@ -12,7 +12,7 @@ from fairway.store.store import Store
 from fairway.store.verbs.listing import EVERYTHING, page_in_slices
 from fairway.store.verbs.options import DeleteOptions, Written
 from fairway.store.verbs.reading import decoded
-from fairway.store.verbs.writing import Context, check_preconditions, drafted, put, remove, unchanged
+from fairway.store.verbs.writing import WriteContext, check_preconditions, drafted, put, remove, unchanged
 
 LASTING_NAMESPACES: Final = frozenset({"default", "kube-public", "kube-system"})
 FOREGROUND: Final = "foregroundDeletion"
@@ -43,7 +43,7 @@ def _is_held(manifest: Manifest) -> bool:
     return manifest["kind"] == "Namespace" and bool((manifest.get("spec") or {}).get("finalizers"))
 
 
-def delete(context: Context, kind: Kind, key: Key, options: DeleteOptions) -> Written:
+def delete(context: WriteContext, kind: Kind, key: Key, options: DeleteOptions) -> Written:
     """Delete an object, or mark it for deletion."""
     if options.propagation not in _PROPAGATIONS:
         known = ", ".join(one for one in _PROPAGATIONS if one)
@@ -73,7 +73,7 @@ def delete(context: Context, kind: Kind, key: Key, options: DeleteOptions) -> Wr
     return put(context, kind, key, manifest, entry)
 
 
-def let_go(context: Context, kind: Kind, key: Key) -> Written:
+def let_go(context: WriteContext, kind: Kind, key: Key) -> Written:
     """Take away what holds a namespace until it is empty, `spec.finalizers`, which no update or patch can."""
     entry = context.head(kind, key)
     before = decoded(entry)
@@ -87,7 +87,7 @@ def let_go(context: Context, kind: Kind, key: Key) -> Written:
 
 
 async def delete_collection(
-    context: Context, store: Store, selection: Selection, options: DeleteOptions, work: Slice
+    context: WriteContext, store: Store, selection: Selection, options: DeleteOptions, work: Slice
 ) -> list[Written]:
     """Delete all objects that match `selection` now; done when the deletions are durable.
 
@@ -139,7 +139,7 @@ def _grace(kind: Kind, manifest: Manifest, asked: int | None) -> int:
     return asked if running is None else min(asked, running)
 
 
-def _mark(context: Context, manifest: Manifest, grace: int) -> None:
+def _mark(context: WriteContext, manifest: Manifest, grace: int) -> None:
     metadata = manifest["metadata"]
     if metadata.get("deletionTimestamp") and metadata.get("deletionGracePeriodSeconds", 0) <= grace:
         return

@@ -43,7 +43,7 @@ EVERYTHING: Final = Paging()
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """A list, or a part of one."""
 
     entries: list[Entry]
@@ -70,7 +70,7 @@ def check_not_too_new(store: Store, revision: int) -> None:
         )
 
 
-def page(store: Store, selection: Selection, paging: Paging) -> Page:
+def page(store: Store, selection: Selection, paging: Paging) -> ListPage:
     """The objects that match, in the order of namespace and name."""
     found = _candidates(store, selection, paging)
     if not selection.filters:
@@ -78,7 +78,7 @@ def page(store: Store, selection: Selection, paging: Paging) -> Page:
     return _cut(found, [entry for entry in found.entries if selection.matches(entry)], paging)
 
 
-async def page_in_slices(store: Store, selection: Selection, paging: Paging, work: Slice) -> Page:
+async def page_in_slices(store: Store, selection: Selection, paging: Paging, work: Slice) -> ListPage:
     """The same, as of the moment of the call; matching many objects takes several slices."""
     found = _candidates(store, selection, paging)
     if not selection.filters:
@@ -94,7 +94,7 @@ async def page_in_slices(store: Store, selection: Selection, paging: Paging, wor
     return _cut(found, matching, paging)
 
 
-def _candidates(store: Store, selection: Selection, paging: Paging) -> Page:
+def _candidates(store: Store, selection: Selection, paging: Paging) -> ListPage:
     """The objects of the namespace (or with the name) that are asked for; cut to a page unless a selector filters."""
     collection = store.collection(selection.kind.resource)
     revision, after, at = store.revision, None, None
@@ -111,23 +111,23 @@ def _candidates(store: Store, selection: Selection, paging: Paging) -> Page:
     get = at.get if at is not None else collection.entries.get
     if selection.name and selection.namespace and after is None:
         entry = get((selection.namespace, selection.name))
-        return Page([entry] if entry is not None else [], revision)
+        return ListPage([entry] if entry is not None else [], revision)
     keys = (at or collection).keys(selection.namespace, after)
     found = (entry for key in keys if (entry := get(key)) is not None)
     if selection.filters or not paging.limit:
-        return Page(list(found), revision)
+        return ListPage(list(found), revision)
     entries = list(islice(found, paging.limit))
     if next(found, None) is None:
-        return Page(entries, revision)
-    return Page(entries, revision, _written_token(revision, entries[-1].key), len(keys) - len(entries))
+        return ListPage(entries, revision)
+    return ListPage(entries, revision, _written_token(revision, entries[-1].key), len(keys) - len(entries))
 
 
-def _cut(found: Page, matching: list[Entry], paging: Paging) -> Page:
+def _cut(found: ListPage, matching: list[Entry], paging: Paging) -> ListPage:
     """A page of what matches; how many come after it is unknown."""
     if not paging.limit or len(matching) <= paging.limit:
-        return Page(matching, found.revision)
+        return ListPage(matching, found.revision)
     entries = matching[: paging.limit]
-    return Page(entries, found.revision, _written_token(found.revision, entries[-1].key))
+    return ListPage(entries, found.revision, _written_token(found.revision, entries[-1].key))
 
 
 def _as_of(collection: Collection, revision: int) -> Snapshot:

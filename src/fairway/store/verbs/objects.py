@@ -17,12 +17,20 @@ from fairway.store.entries import Entry, Key
 from fairway.store.selectors import Selection
 from fairway.store.store import Store
 from fairway.store.verbs import binding, changing, creating, deleting, listing, transacting, watching
-from fairway.store.verbs.alike import Alike, parts_of
-from fairway.store.verbs.options import PLAIN, PLAIN_DELETE, DeleteOptions, PatchType, Target, WriteOptions, Written
+from fairway.store.verbs.options import (
+    PLAIN,
+    PLAIN_DELETE,
+    DeleteOptions,
+    PatchType,
+    WriteOptions,
+    WriteTarget,
+    Written,
+)
 from fairway.store.verbs.reading import decoded, not_found
 from fairway.store.verbs.receipts import Once, Receipts
+from fairway.store.verbs.speccache import SpecCache, request_parts
 from fairway.store.verbs.transacting import Operation
-from fairway.store.verbs.writing import Context
+from fairway.store.verbs.writing import WriteContext
 
 
 def _uid_source() -> Callable[[], str]:
@@ -58,11 +66,13 @@ class Objects:
         self.slices = Slices()
         """Turns for whatever takes long, shared by all requests and chores on this store."""
 
-        self._alike = Alike()
+        self._specs = SpecCache()
         self.receipts = Receipts(store, now)
         self.watched_here: set[str] = set()
         """Resources that somebody in this process follows: their newest states stay decoded, whoever wrote them."""
-        self._context = Context(store, registry, now, new_uid or _uid_source(), new_suffix or creating.random_suffix)
+        self._context = WriteContext(
+            store, registry, now, new_uid or _uid_source(), new_suffix or creating.random_suffix
+        )
 
     def use_admission(
         self, plugin: AdmissionPlugin, before_apply: Callable[[Kind, Manifest, Manifest], None] | None = None
@@ -82,11 +92,11 @@ class Objects:
             raise not_found(kind, name)
         return entry
 
-    def page(self, selection: Selection, paging: listing.Paging = listing.EVERYTHING) -> listing.Page:
+    def page(self, selection: Selection, paging: listing.Paging = listing.EVERYTHING) -> listing.ListPage:
         """The objects that match, in the order of namespace and name."""
         return listing.page(self.store, selection, paging)
 
-    async def page_in_slices(self, selection: Selection, paging: listing.Paging, work: Slice) -> listing.Page:
+    async def page_in_slices(self, selection: Selection, paging: listing.Paging, work: Slice) -> listing.ListPage:
         """The same, as of the moment of the call, with pauses where matching takes long."""
         return await listing.page_in_slices(self.store, selection, paging, work)
 
@@ -117,19 +127,19 @@ class Objects:
         self, kind: Kind, version: str, namespace: str, data: bytes, options: WriteOptions = PLAIN
     ) -> Written:
         """A new object from its JSON; cheaper than `stage_create` where its spec is one that came before."""
-        parts = parts_of(kind, version, data)
-        written = self._alike.create(self._context, kind, namespace, parts, options) if parts is not None else None
+        parts = request_parts(kind, version, data)
+        written = self._specs.create(self._context, kind, namespace, parts, options) if parts is not None else None
         if written is None:
             written = creating.create(self._context, kind, version, namespace, from_json(data), options)
             if parts is not None:
-                self._alike.remember(kind, bytes(parts.spec), options, written)
+                self._specs.remember(kind, bytes(parts.spec), options, written)
         return self._staged(written, options)
 
-    def stage_update(self, target: Target, manifest: object) -> Written:
+    def stage_update(self, target: WriteTarget, manifest: object) -> Written:
         """An object, or its status, replaced. The manifest is changed."""
         return self._staged(changing.update(self._context, target, manifest), target.options)
 
-    def stage_patch(self, target: Target, patch_type: PatchType, patch: Any) -> Written:
+    def stage_patch(self, target: WriteTarget, patch_type: PatchType, patch: Any) -> Written:
         """An object, or its status, changed as a patch describes it."""
         return self._staged(changing.patch(self._context, target, patch_type, patch), target.options)
 
@@ -169,7 +179,7 @@ class Objects:
         subresource: str = "",
     ) -> Written:
         """Replace an object, or its status. The manifest is changed."""
-        written = self.stage_update(Target(kind, version, key, options, subresource), manifest)
+        written = self.stage_update(WriteTarget(kind, version, key, options, subresource), manifest)
         del manifest
         return await when_durable(written)
 
@@ -184,7 +194,7 @@ class Objects:
         subresource: str = "",
     ) -> Written:
         """Change an object, or its status, as a patch describes it."""
-        written = self.stage_patch(Target(kind, version, key, options, subresource), patch_type, patch)
+        written = self.stage_patch(WriteTarget(kind, version, key, options, subresource), patch_type, patch)
         del patch
         return await when_durable(written)
 

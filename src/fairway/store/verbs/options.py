@@ -69,7 +69,7 @@ PLAIN: Final = WriteOptions()
 PLAIN_DELETE: Final = DeleteOptions()
 
 
-class Target(NamedTuple):
+class WriteTarget(NamedTuple):
     """What a change is aimed at, and how."""
 
     kind: Kind

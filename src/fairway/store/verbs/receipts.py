@@ -60,7 +60,7 @@ class _Kept(NamedTuple):
     size: int
 
 
-class Limits(NamedTuple):
+class ReceiptLimits(NamedTuple):
     """How much is kept."""
 
     seconds: float = LIFETIME_SECONDS
@@ -74,10 +74,10 @@ _decode: Final = msgspec.json.Decoder(_Receipt).decode
 class Receipts:
     """All receipts of a store."""
 
-    def __init__(self, store: Store, now: Callable[[], datetime], limits: Limits | None = None) -> None:
+    def __init__(self, store: Store, now: Callable[[], datetime], limits: ReceiptLimits | None = None) -> None:
         self._store = store
         self._now = now
-        self._limits = limits or Limits()
+        self._limits = limits or ReceiptLimits()
         self._kept: deque[_Kept] = deque()
         self._bytes = 0
         for entry in sorted(store.collection(RESOURCE).entries.values(), key=lambda one: one.revision):

@@ -20,23 +20,23 @@ from fairway.store.entries import MODIFIED, Change, Entry
 from fairway.store.patching.claims import Claims, StatusWrite, after_status_write
 from fairway.store.patching.merge import merge_patch
 from fairway.store.verbs.intake import judged
-from fairway.store.verbs.options import PatchType, Target, WriteOptions, Written
-from fairway.store.verbs.recent import Known, known_of
-from fairway.store.verbs.writing import Context, check_preconditions, is_surely_small, refuse_invalid, unchanged
+from fairway.store.verbs.options import PatchType, WriteOptions, WriteTarget, Written
+from fairway.store.verbs.partscache import ObjectParts, object_parts
+from fairway.store.verbs.writing import WriteContext, check_preconditions, is_surely_small, refuse_invalid, unchanged
 
 _PARTS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 _WHICH: Final = frozenset({"name", "namespace", "uid", "resourceVersion"})
 
 _News: TypeAlias = list[tuple[Any, Any]]
 
-_MOST_FAMILIAR: Final = 1024
-_LARGEST_FAMILIAR: Final = 1024
+_MOST_CHECKED: Final = 1024
+_LARGEST_CHECKED: Final = 1024
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-def is_simple(target: Target, patch_type: PatchType, body: Any) -> bool:
+def is_simple(target: WriteTarget, patch_type: PatchType, body: Any) -> bool:
     """Whether a patch is about the status alone."""
     kind, version, key, options, subresource = target
     if (
@@ -71,10 +71,10 @@ def _only_says_which(metadata: Any, key: tuple[str, str]) -> bool:
     )
 
 
-def patch(context: Context, target: Target, entry: Entry, body: Any) -> Written | None:
+def patch(context: WriteContext, target: WriteTarget, entry: Entry, body: Any) -> Written | None:
     """Lay a patch that is simple over a status; `None` if it has to go the long way, with nothing done."""
     kind, options = target.kind, target.options
-    before = known_of(kind, entry)
+    before = object_parts(kind, entry)
     if before is None or "deletionTimestamp" in before.metadata:
         return None
     metadata = body.get("metadata")
@@ -104,7 +104,9 @@ def patch(context: Context, target: Target, entry: Entry, body: Any) -> Written 
     return _put(context, entry, after, warnings)
 
 
-def _owners(context: Context, target: Target, before: Known, after: Known, news: _News | None) -> Claims | None:
+def _owners(
+    context: WriteContext, target: WriteTarget, before: ObjectParts, after: ObjectParts, news: _News | None
+) -> Claims | None:
     """Who owns which field afterwards; `None` if that is for the long way to say."""
     kind = target.kind
     try:
@@ -131,13 +133,13 @@ def _news(old: Any, new: Any) -> _News | None:
     return news
 
 
-def _checked(target: Target, before: Known, after: Known, news: _News | None) -> tuple[str, ...]:
+def _checked(target: WriteTarget, before: ObjectParts, after: ObjectParts, news: _News | None) -> tuple[str, ...]:
     """Hold a new status against the schema and the rules, and raise what is wrong with it; what to warn of."""
     kind = target.kind
     warnings: tuple[str, ...] = ()
     missed: list[FieldError] = []
     schema = kind.schemas[kind.stored]().properties["status"]
-    if news is not None and _are_familiar(schema, news, after.status["conditions"]):
+    if news is not None and _are_checked(schema, news, after.status["conditions"]):
         after.is_right = True
         new = _manifest(kind, after)
     else:
@@ -151,7 +153,7 @@ def _checked(target: Target, before: Known, after: Known, news: _News | None) ->
     return warnings
 
 
-def _inspected(schema: Schema, before: Known, after: Known) -> Findings:
+def _inspected(schema: Schema, before: ObjectParts, after: ObjectParts) -> Findings:
     """What the schema says about a new status, which is completed; `after` knows whether it is right."""
     if after.status is None:
         findings = Findings()
@@ -167,7 +169,7 @@ def _inspected(schema: Schema, before: Known, after: Known) -> Findings:
     return findings
 
 
-_familiar: set[tuple[Schema, bytes]] = set()
+_checked_conditions: set[tuple[Schema, bytes]] = set()
 """Conditions that were right as they are, with the schemas of their lists; emptied when there are too many."""
 
 
@@ -178,19 +180,19 @@ def _remember_conditions(schema: Schema, old: Any, new: dict[str, Any]) -> None:
     before = (old or {}).get("conditions") or ()
     for at, condition in enumerate(new.get("conditions") or ()):
         text = b"" if at < len(before) and condition is before[at] else _encode(condition)
-        if 0 < len(text) <= _LARGEST_FAMILIAR:
-            if len(_familiar) >= _MOST_FAMILIAR:
-                _familiar.clear()
-            _familiar.add((conditions, text))
+        if 0 < len(text) <= _LARGEST_CHECKED:
+            if len(_checked_conditions) >= _MOST_CHECKED:
+                _checked_conditions.clear()
+            _checked_conditions.add((conditions, text))
 
 
-def _are_familiar(schema: Schema, news: _News, after: list[Any]) -> bool:
+def _are_checked(schema: Schema, news: _News, after: list[Any]) -> bool:
     """Whether the conditions that are new among those of a status were right in another one, and each is there once."""
     conditions = schema.properties.get("conditions")
     if conditions is None:
         return False
     for _, condition in news:
-        if (conditions, _encode(condition)) not in _familiar:
+        if (conditions, _encode(condition)) not in _checked_conditions:
             return False
     if len(after) > conditions.limits.get("maxItems", len(after)):
         return False
@@ -204,7 +206,7 @@ def _is_written_as_a_whole(status: Any, patch: Any) -> bool:
     return all(part == patch.get(name) for name, part in status.items())
 
 
-def _put(context: Context, previous: Entry, after: Known, warnings: tuple[str, ...]) -> Written | None:
+def _put(context: WriteContext, previous: Entry, after: ObjectParts, warnings: tuple[str, ...]) -> Written | None:
     """Send the new state to the disk; `None` if it is too large."""
     store = context.store
     store.check_room()
@@ -242,14 +244,14 @@ def _kept_part(ours: Any, theirs: Any) -> Any:
     return theirs
 
 
-def _manifest(kind: Kind, known: Known) -> Manifest:
+def _manifest(kind: Kind, parts: ObjectParts) -> Manifest:
     manifest: Manifest = {
         "apiVersion": kind.api_version(kind.stored),
         "kind": kind.kind,
-        "metadata": known.metadata,
+        "metadata": parts.metadata,
     }
-    if known.spec is not None:
-        manifest["spec"] = known.spec
-    if known.status is not None:
-        manifest["status"] = known.status
+    if parts.spec is not None:
+        manifest["spec"] = parts.spec
+    if parts.status is not None:
+        manifest["status"] = parts.status
     return manifest

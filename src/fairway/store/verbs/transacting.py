@@ -18,9 +18,9 @@ from fairway.runtime.slices import Slice
 from fairway.store.entries import ADDED, DELETED, Change, Entry, Key
 from fairway.store.store import Store
 from fairway.store.verbs import changing, creating, deleting
-from fairway.store.verbs.options import PLAIN_DELETE, DeleteOptions, PatchType, Target, WriteOptions, Written
+from fairway.store.verbs.options import PLAIN_DELETE, DeleteOptions, PatchType, WriteOptions, WriteTarget, Written
 from fairway.store.verbs.reading import decoded
-from fairway.store.verbs.writing import Context, renumbered
+from fairway.store.verbs.writing import WriteContext, renumbered
 
 MOST_OPERATIONS: Final = 10_000
 MOST_BYTES: Final = 64 << 20
@@ -30,7 +30,7 @@ make much of a large object, and none of them need change it."""
 _MOST_ROUNDS: Final = 5
 
 
-class Create(NamedTuple):
+class CreateOperation(NamedTuple):
     """A new object. The manifest is changed."""
 
     kind: Kind
@@ -39,7 +39,7 @@ class Create(NamedTuple):
     manifest: object
 
 
-class Patch(NamedTuple):
+class PatchOperation(NamedTuple):
     """A merge patch of an object (not of its status)."""
 
     kind: Kind
@@ -48,7 +48,7 @@ class Patch(NamedTuple):
     patch: Any
 
 
-class Delete(NamedTuple):
+class DeleteOperation(NamedTuple):
     """The end of an object."""
 
     kind: Kind
@@ -56,7 +56,7 @@ class Delete(NamedTuple):
     options: DeleteOptions = PLAIN_DELETE
 
 
-Operation: TypeAlias = Create | Patch | Delete
+Operation: TypeAlias = CreateOperation | PatchOperation | DeleteOperation
 Receipt: TypeAlias = Callable[[Sequence[Written], int], list[Change]]
 
 
@@ -64,7 +64,7 @@ _Place: TypeAlias = tuple[str, Key]
 """Resource and key of an object."""
 
 
-class Draft:
+class StagedStore:
     """What the store would be after the writes so far; what a write asks of the store, it can ask of this."""
 
     def __init__(self, store: Store) -> None:
@@ -142,7 +142,7 @@ class Draft:
         return self._store.stage([*changes, *more])
 
 
-class Outcome(NamedTuple):
+class TransactionResult(NamedTuple):
     """What came of a transaction."""
 
     written: list[Written]
@@ -153,13 +153,13 @@ class Outcome(NamedTuple):
 
 
 async def transact(
-    context: Context,
+    context: WriteContext,
     store: Store,
     operations: Sequence[Operation],
     options: WriteOptions,
     work: Slice,
     receipt: Receipt | None = None,
-) -> Outcome:
+) -> TransactionResult:
     """Carry out all operations, or none: `OperationRefused` says which one could not be, and why.
 
     Many are decided in slices, and others write meanwhile. So at the end, in one go with staging, every operation whose
@@ -170,7 +170,7 @@ async def transact(
         raise BadRequest(
             f"spec.operations: Too many: {len(operations)}: a transaction has at most {MOST_OPERATIONS} operations"
         )
-    deciding = _Deciding(context, Draft(store), operations, replace(options, dry_run=False))
+    deciding = _Deciding(context, StagedStore(store), operations, replace(options, dry_run=False))
     await deciding.decide(range(len(operations)), work)
     for _ in range(_MOST_ROUNDS):
         pauses = work.pauses
@@ -180,16 +180,18 @@ async def transact(
     else:
         raise Conflict("the objects of the transaction are changed by others all the time; send it in smaller parts")
     if options.dry_run:
-        return Outcome([_undone(store, one) for one in deciding.written], None)
+        return TransactionResult([_undone(store, one) for one in deciding.written], None)
     written = deciding.written
     with_it = partial(receipt, written) if receipt is not None else None
-    return Outcome(written, deciding.draft.stage_all(renumber=work.pauses > 0, with_it=with_it))
+    return TransactionResult(written, deciding.draft.stage_all(renumber=work.pauses > 0, with_it=with_it))
 
 
 class _Deciding:
     """A transaction on its way to a decision."""
 
-    def __init__(self, context: Context, draft: Draft, operations: Sequence[Operation], options: WriteOptions) -> None:
+    def __init__(
+        self, context: WriteContext, draft: StagedStore, operations: Sequence[Operation], options: WriteOptions
+    ) -> None:
         self.draft = draft
         self._context = replace(context, store=draft)
         self._operations = operations
@@ -211,7 +213,7 @@ class _Deciding:
         operation, draft = self._operations[number], self.draft
         draft.number = number
         draft.changes.pop(number, None)
-        if number < len(self.written) and isinstance(operation, Create):
+        if number < len(self.written) and isinstance(operation, CreateOperation):
             draft.stage([self._created_again(operation, self.written[number])])
             return
         written = _decided(self._context, operation, self._options)
@@ -222,7 +224,7 @@ class _Deciding:
         self.written.append(written)
         self._by_place.setdefault((written.entry.resource, written.entry.key), []).append(number)
 
-    def _created_again(self, operation: Create, written: Written) -> Change:
+    def _created_again(self, operation: CreateOperation, written: Written) -> Change:
         """A new object does not depend on others' writes, but for its namespace and for being new."""
         kind, key = operation.kind, written.entry.key
         creating.check_namespace(self._context, kind, key[0])
@@ -244,16 +246,16 @@ class _Deciding:
 
     def _created_in(self, namespace: str) -> Iterator[int]:
         for number, operation in enumerate(self._operations):
-            if isinstance(operation, Create) and self.written[number].entry.namespace == namespace:
+            if isinstance(operation, CreateOperation) and self.written[number].entry.namespace == namespace:
                 entry = self.written[number].entry
                 yield from self._by_place[entry.resource, entry.key]
 
 
-def _decided(context: Context, operation: Operation, options: WriteOptions) -> Written:
-    if isinstance(operation, Create):
+def _decided(context: WriteContext, operation: Operation, options: WriteOptions) -> Written:
+    if isinstance(operation, CreateOperation):
         return creating.create(context, *operation, options)
-    if isinstance(operation, Patch):
-        target = Target(operation.kind, operation.version, operation.key, options, "")
+    if isinstance(operation, PatchOperation):
+        target = WriteTarget(operation.kind, operation.version, operation.key, options, "")
         return changing.patch(context, target, PatchType.MERGE, operation.patch)
     return deleting.delete(context, operation.kind, operation.key, replace(operation.options, dry_run=False))
 

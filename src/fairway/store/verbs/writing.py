@@ -22,8 +22,8 @@ from fairway.store.entries import ADDED, DELETED, MODIFIED, Change, Entry, Key, 
 from fairway.store.patching.managedfields import after_write, entries_of
 from fairway.store.verbs.intake import name_of
 from fairway.store.verbs.options import WriteOptions, Written
+from fairway.store.verbs.partscache import PartsCache
 from fairway.store.verbs.reading import details_of, not_found
-from fairway.store.verbs.recent import Recent
 
 LARGEST_OBJECT: Final = 3 << 20
 """In bytes, as it is stored: twice what etcd takes, and as much as a request can carry."""
@@ -67,7 +67,7 @@ class Ground(Protocol):
 
 
 @dataclass(slots=True)
-class Context:
+class WriteContext:
     """What a write needs besides its request."""
 
     store: Ground
@@ -77,7 +77,7 @@ class Context:
     new_suffix: Callable[[], str]
     admission: AdmissionPlugin = field(default_factory=AdmissionChain)
     before_apply: Callable[[Kind, Manifest, Manifest], None] | None = None
-    recent: Recent = field(default_factory=Recent)
+    recent: PartsCache = field(default_factory=PartsCache)
     _last: tuple[datetime, datetime, str] = field(default=(_LONG_AGO, _LONG_AGO, ""))
 
     def stamp(self) -> str:
@@ -135,7 +135,7 @@ def renumbered(entry: Entry, revision: int) -> None:
 
 
 def owned(
-    context: Context, kind: Kind, old: Manifest | None, new: Manifest, options: WriteOptions, subresource: str = ""
+    context: WriteContext, kind: Kind, old: Manifest | None, new: Manifest, options: WriteOptions, subresource: str = ""
 ) -> list[dict[str, Any]]:
     """The record of ownership after a plain write; it is always in the stored version."""
     if not options.tracked and (old is None or subresource):
@@ -152,7 +152,7 @@ def owned(
 
 
 def put(
-    context: Context,
+    context: WriteContext,
     kind: Kind,
     key: Key,
     manifest: Manifest,
@@ -211,7 +211,7 @@ def _check_size(kind: Kind, manifest: Manifest, data: bytes) -> None:
 
 
 def remove(
-    context: Context, kind: Kind, key: Key, manifest: Manifest, previous: Entry, warnings: tuple[str, ...] = ()
+    context: WriteContext, kind: Kind, key: Key, manifest: Manifest, previous: Entry, warnings: tuple[str, ...] = ()
 ) -> Written:
     """Send an object's end to the disk; `manifest` is its last state."""
     store = context.store
@@ -219,7 +219,7 @@ def remove(
     return Written(entry, warnings, removed=True, durable=store.stage([Change(DELETED, entry, previous)]))
 
 
-def unchanged(context: Context, entry: Entry, warnings: tuple[str, ...] = (), *, dry_run: bool = False) -> Written:
+def unchanged(context: WriteContext, entry: Entry, warnings: tuple[str, ...] = (), *, dry_run: bool = False) -> Written:
     """The object as it is, to be told of when it is durable: it may still be on its way."""
     return Written(entry, warnings, durable=None if dry_run else context.store.settling())
 

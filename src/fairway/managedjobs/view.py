@@ -6,19 +6,19 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from fairway.managedjobs import recovery
-from fairway.managedjobs.instructions import Instruction, Notice, Plan, SetPriority
-from fairway.managedjobs.life import Attempt, Life, stamp
-from fairway.managedjobs.seeing import Job, Seen, SeenPod
+from fairway.managedjobs.instructions import JobAction, JobEvent, JobPlan, SetPriority
+from fairway.managedjobs.observation import JobObservation, ManagedJobSpec, ObservedPod
 from fairway.managedjobs.states import FAILURES, Phase
+from fairway.managedjobs.status import Attempt, ManagedJobStatus, stamp
 from fairway.managedjobs.tasks.task import Candidate, Task
 
 _HASH_LENGTH = 6
 
 
-class Case(Struct, frozen=True, kw_only=True):
-    job: Job
-    life: Life
-    seen: Seen
+class JobView(Struct, frozen=True, kw_only=True):
+    job: ManagedJobSpec
+    life: ManagedJobStatus
+    seen: JobObservation
     now: datetime
 
     @property
@@ -61,18 +61,18 @@ class Case(Struct, frozen=True, kw_only=True):
         base = self.base_priority
         return None if base is None else base + self.earned
 
-    def pods_of(self, attempt: Attempt) -> list[SeenPod]:
+    def pods_of(self, attempt: Attempt) -> list[ObservedPod]:
         """Head first."""
         found = [pod for pod in self.seen.pods if (pod.task, pod.attempt) == (attempt.task, attempt.attempt)]
         return sorted(found, key=lambda pod: pod.rank)
 
-    def strays(self) -> list[SeenPod]:
+    def strays(self) -> list[ObservedPod]:
         """Pods that belong to no live attempt."""
         live = self.life.live_attempt
         mine = (None, None) if live is None else (live.task, live.attempt)
         return [pod for pod in self.seen.pods if (pod.task, pod.attempt) != mine]
 
-    def set_priority(self) -> tuple[Instruction, ...]:
+    def set_priority(self) -> tuple[JobAction, ...]:
         """What makes the Workload follow the priority; nothing if it does."""
         workload, wanted = self.seen.workload, self.base_priority
         if workload is None or workload.finished or wanted is None:
@@ -96,22 +96,22 @@ def later(since: datetime, seconds: float) -> datetime:
     return since + timedelta(seconds=seconds)
 
 
-def ended(case: Case, life: Life, phase: Phase, reason: str, message: str) -> Plan:
+def ended(case: JobView, life: ManagedJobStatus, phase: Phase, reason: str, message: str) -> JobPlan:
     """The job is over."""
-    life = life.moved(phase, reason, message).having(ended_at=case.stamp, running_since=None, queued_at=None)
+    life = life.moved(phase, reason, message).replace(ended_at=case.stamp, running_since=None, queued_at=None)
     text = message or {Phase.SUCCEEDED: "all tasks are done"}.get(phase, reason)
-    return Plan(
-        life=life, tell=(Notice(reason=phase.title().replace("_", ""), message=text, warning=phase in FAILURES),)
+    return JobPlan(
+        life=life, tell=(JobEvent(reason=phase.title().replace("_", ""), message=text, warning=phase in FAILURES),)
     )
 
 
-def suffix_of(life: Life) -> str:
+def suffix_of(life: ManagedJobStatus) -> str:
     """What tells the Workloads of one job apart: task, candidate and round, where they are not the first."""
     parts = (("t", life.task), ("c", life.candidate), ("r", life.observed_retry))
     return "".join(f"-{letter}{number}" for letter, number in parts if number)
 
 
-def remote_name(job: Job, life: Life) -> str:
+def remote_name(job: ManagedJobSpec, life: ManagedJobStatus) -> str:
     """What the job is called at another server: always the same for the same task, candidate and round."""
     full = f"{job.name}{suffix_of(life)}"
     digest = hashlib.sha1(f"{job.uid}{full}".encode(), usedforsecurity=False).hexdigest()[:_HASH_LENGTH]

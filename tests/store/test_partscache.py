@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.store.entries import Entry
+from fairway.store.verbs.partscache import ObjectParts, object_parts
 from fairway.store.verbs.reading import decoded, shared
-from fairway.store.verbs.recent import Known, known_of
 from fairway.testing.stores import local_api
 
 from .manifests import pod
@@ -54,7 +54,7 @@ def test_what_is_taken_apart_is_put_together_the_same(manifest: Manifest, *, wat
         entry = Entry("pods", ("", "x"), 7, json.dumps(manifest, separators=(",", ":")).encode())
         if watched:
             shared(entry)
-        known = known_of(found, entry)
+        known = object_parts(found, entry)
         assert known is not None
         assert json.loads(known.stored(7)) == manifest
         assert known.status == manifest.get("status")
@@ -76,7 +76,7 @@ def test_owners_are_written_where_they_were(*, kept: bool) -> None:
         async with local_api() as api:
             await api.create("pods", pod("x"), manager="one")
             entry = api.objects.get(api.kind("pods"), "default", "x")
-            known = known_of(api.kind("pods"), entry)
+            known = object_parts(api.kind("pods"), entry)
             assert known is not None
             before = known.claims
             (first,) = before.entries
@@ -92,7 +92,7 @@ def test_owners_are_written_where_they_were(*, kept: bool) -> None:
             expected["metadata"]["managedFields"] = manifest["metadata"]["managedFields"]
             expected["metadata"]["resourceVersion"] = "9"
             assert manifest == {**expected, "status": {"phase": "Running"}}
-            assert isinstance(after, Known)
+            assert isinstance(after, ObjectParts)
             assert json.loads(known.stored(entry.revision)) == decoded(entry), "the state before is as it was"
 
     asyncio.run(run())

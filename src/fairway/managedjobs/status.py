@@ -11,14 +11,14 @@ import msgspec
 from msgspec import Struct
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.managedjobs.states import FINAL, MOVES, IllegalMove, Outcome, Phase, route
+from fairway.managedjobs.states import FINAL, MOVES, AttemptOutcome, IllegalMove, Phase, route
 
 MOST_ATTEMPTS: Final = 50
 """So many are remembered, the latest."""
 
 LARGEST_PRIORITY: Final = 2**31 - 1
 
-_OUTCOMES: Final = frozenset(one.value for one in Outcome)
+_OUTCOMES: Final = frozenset(one.value for one in AttemptOutcome)
 
 HELD: Final = "Held"
 QUEUED: Final = "Queued"
@@ -60,7 +60,7 @@ class Attempt(Struct, frozen=True, kw_only=True, rename="camel"):
         return self.ended_at is None
 
 
-class Passed(Struct, frozen=True, kw_only=True, rename="camel"):
+class RejectedCandidate(Struct, frozen=True, kw_only=True, rename="camel"):
     """A candidate that was given up, and why."""
 
     candidate: int
@@ -68,7 +68,7 @@ class Passed(Struct, frozen=True, kw_only=True, rename="camel"):
     message: str = ""
 
 
-class Withdrawal(Struct, frozen=True, kw_only=True, rename="camel"):
+class RemoteCleanup(Struct, frozen=True, kw_only=True, rename="camel"):
     """A job at another server that is to go, once that server can be told."""
 
     infra: str
@@ -89,7 +89,7 @@ class Remote(Struct, frozen=True, kw_only=True, rename="camel"):
     ran_seconds: int = 0
 
 
-class Life(Struct, frozen=True, kw_only=True, rename="camel"):
+class ManagedJobStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     """The status of a managed job."""
 
     phase: Phase = Phase.PENDING
@@ -126,9 +126,9 @@ class Life(Struct, frozen=True, kw_only=True, rename="camel"):
     observed_retry: int = 0
     observed_generation: int = 0
     attempts: tuple[Attempt, ...] = ()
-    passed: tuple[Passed, ...] = ()
+    passed: tuple[RejectedCandidate, ...] = ()
     remote: Remote | None = None
-    withdrawing: tuple[Withdrawal, ...] = ()
+    withdrawing: tuple[RemoteCleanup, ...] = ()
 
     @property
     def is_final(self) -> bool:
@@ -144,61 +144,61 @@ class Life(Struct, frozen=True, kw_only=True, rename="camel"):
         """The number of the latest attempt at a task that is remembered; zero if there was none."""
         return max((one.attempt for one in self.attempts if one.task == task), default=0)
 
-    def with_attempt(self, **changes: Any) -> "Life":
+    def with_attempt(self, **changes: Any) -> "ManagedJobStatus":
         """The same with the latest attempt changed."""
         latest = msgspec.structs.replace(self.attempts[-1], **changes)
         return msgspec.structs.replace(self, attempts=(*self.attempts[:-1], latest))
 
-    def having(self, **changes: Any) -> "Life":
-        """The same but for these."""
+    def replace(self, **changes: Any) -> "ManagedJobStatus":
+        """A copy with these fields changed."""
         return msgspec.structs.replace(self, **changes)
 
-    def withdrawn(self) -> "Life":
+    def withdrawn(self) -> "ManagedJobStatus":
         """The same with nothing at another server, but for what is still to be taken back from there."""
         if self.remote is None:
             return self
-        gone = Withdrawal(infra=self.infra, name=self.remote.name)
-        return self.having(remote=None, withdrawing=(*self.withdrawing, gone))
+        gone = RemoteCleanup(infra=self.infra, name=self.remote.name)
+        return self.replace(remote=None, withdrawing=(*self.withdrawing, gone))
 
-    def moved(self, phase: Phase, reason: str = "", message: str = "") -> "Life":
+    def moved(self, phase: Phase, reason: str = "", message: str = "") -> "ManagedJobStatus":
         """In another phase, by legal moves; and why."""
         here = self.phase
         for there in route(here, phase):
             if (here, there) not in MOVES:
                 raise IllegalMove(here, there)
             here = there
-        return self.having(phase=phase, reason=reason, message=message)
+        return self.replace(phase=phase, reason=reason, message=message)
 
 
-def read(job: Manifest) -> Life:
+def read(job: Manifest) -> ManagedJobStatus:
     """What a stored job says; what is not as it should be is a `msgspec.ValidationError`."""
-    return msgspec.convert(job.get("status") or {}, Life)
+    return msgspec.convert(job.get("status") or {}, ManagedJobStatus)
 
 
-def salvaged(job: Manifest) -> Life:
+def salvaged(job: Manifest) -> ManagedJobStatus:
     """What can be read of a status that cannot be read as a whole; pods of an attempt that is lost here are strays."""
     status = job.get("status") or {}
     attempts = status.get("attempts")
     if isinstance(attempts, list):
         status = {**status, "attempts": [one for one in attempts if _is_readable({"attempts": [one]})]}
-    return msgspec.convert({name: one for name, one in status.items() if _is_readable({name: one})}, Life)
+    return msgspec.convert({name: one for name, one in status.items() if _is_readable({name: one})}, ManagedJobStatus)
 
 
 def _is_readable(status: Manifest) -> bool:
     try:
-        msgspec.convert(status, Life)
+        msgspec.convert(status, ManagedJobStatus)
     except msgspec.ValidationError:
         return False
     return True
 
 
-def written(life: Life) -> Manifest:
+def written(life: ManagedJobStatus) -> Manifest:
     """As a status: what says nothing is left out."""
     status: Manifest = _without_nothing(msgspec.to_builtins(life))
     return status
 
 
-def status_patch(before: Manifest, life: Life) -> Manifest:
+def status_patch(before: Manifest, life: ManagedJobStatus) -> Manifest:
     """The merge patch that makes a status say this; empty if it does. What others wrote into it stays."""
     wanted = written(life)
     gone = {name: None for name in _NAMES if name in before and name not in wanted}
@@ -210,7 +210,7 @@ def stamp(moment: datetime) -> datetime:
     return moment.replace(microsecond=0)
 
 
-_NAMES: Final = tuple(field.encode_name for field in msgspec.structs.fields(Life))
+_NAMES: Final = tuple(field.encode_name for field in msgspec.structs.fields(ManagedJobStatus))
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], (), {})
 
 

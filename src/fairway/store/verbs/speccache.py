@@ -1,9 +1,9 @@
-"""Creating what has been created before: jobs come in sweeps, and most workloads have the spec of another one.
+"""Cache of accepted specs by their bytes: jobs come in sweeps, and most workloads have the spec of another one.
 
-The spec of a request is looked up as it was written. One that is known has been read, checked and completed before, and
-so has the question who owns its fields; only the metadata is new. Whoever is told no is told so by the long way, and a
-spec is remembered only after the long way has accepted it without a word. For kinds only whose rules judge the spec by
-itself (`Rules.validate_metadata`), and only in the stored version.
+A spec that was accepted before has been decoded, validated and defaulted, and the fields that it owns are known; only
+the metadata is new. A request that this path would refuse takes the full path, which refuses it, and a spec is cached
+only after the full path has accepted it without a warning. Only for kinds whose rules judge the spec by itself
+(`Rules.validate_metadata`), and only in the stored version.
 """
 
 from collections import OrderedDict
@@ -19,14 +19,14 @@ from fairway.store.patching.managedfields import fields_of_metadata, new_entry
 from fairway.store.verbs.creating import check_namespace, exists_already, generate_name, identify
 from fairway.store.verbs.intake import check_place
 from fairway.store.verbs.options import WriteOptions, Written
-from fairway.store.verbs.recent import Known
-from fairway.store.verbs.writing import Context, put
+from fairway.store.verbs.partscache import ObjectParts
+from fairway.store.verbs.writing import WriteContext, put
 
 _LARGEST: Final = 64 << 10
 _MOST: Final = 512
 
 
-class Parts(msgspec.Struct, forbid_unknown_fields=True):
+class RequestParts(msgspec.Struct, forbid_unknown_fields=True):
     """A manifest as it was sent: metadata read, the spec as it was written."""
 
     api_version: str = msgspec.field(name="apiVersion")
@@ -35,7 +35,7 @@ class Parts(msgspec.Struct, forbid_unknown_fields=True):
     spec: msgspec.Raw
 
 
-class _Known(NamedTuple):
+class _AcceptedSpec(NamedTuple):
     """A spec that was accepted."""
 
     spec: msgspec.Raw
@@ -45,13 +45,13 @@ class _Known(NamedTuple):
     """Its fields, as an owner's record lists them."""
 
 
-_parts = msgspec.json.Decoder(Parts)
+_parts = msgspec.json.Decoder(RequestParts)
 _encode = msgspec.json.Encoder().encode
 _Name = tuple[str, str, bytes]
 
 
-def parts_of(kind: Kind, version: str, data: bytes) -> Parts | None:
-    """A JSON body taken apart; `None` if it has to go the long way."""
+def request_parts(kind: Kind, version: str, data: bytes) -> RequestParts | None:
+    """A JSON body taken apart; `None` if it has to take the full path."""
     if kind.rules.validate_metadata is None or version != kind.stored or len(data) > _LARGEST:
         return None
     try:
@@ -61,21 +61,21 @@ def parts_of(kind: Kind, version: str, data: bytes) -> Parts | None:
     return parts if parts.kind == kind.kind and parts.api_version == kind.api_version(version) else None
 
 
-class Alike:
-    """The specs that were accepted lately."""
+class SpecCache:
+    """The specs that were accepted last, least recently used first."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[_Name, _Known] = OrderedDict()
+        self._accepted: OrderedDict[_Name, _AcceptedSpec] = OrderedDict()
 
     def create(
-        self, context: Context, kind: Kind, namespace: str, parts: Parts, options: WriteOptions
+        self, context: WriteContext, kind: Kind, namespace: str, parts: RequestParts, options: WriteOptions
     ) -> Written | None:
-        """Store a new object with a known spec; `None` if it has to go the long way, with nothing done."""
+        """Store a new object with an accepted spec; `None`, with nothing done, if it has to take the full path."""
         name = (kind.resource, options.field_validation, bytes(parts.spec))
-        known = self._known.get(name)
-        if known is None or options.dry_run or not options.user.can_impersonate:  # others are judged by plugins
+        accepted = self._accepted.get(name)
+        if accepted is None or options.dry_run or not options.user.can_impersonate:  # others are judged by plugins
             return None
-        self._known.move_to_end(name)
+        self._accepted.move_to_end(name)
         manifest: Manifest = {"apiVersion": parts.api_version, "kind": parts.kind, "metadata": parts.metadata}
         if not _is_plain(kind, manifest, namespace):
             return None
@@ -91,26 +91,26 @@ class Alike:
         if options.tracked:
             owner = new_entry(options.manager, "Update", parts.api_version, context.stamp(), "")
             fields = fields_of_metadata(manifest["metadata"], kind.schemas[kind.stored]())
-            entries.append({**owner, "fieldsV1": fields | {"f:spec": known.owned}})
+            entries.append({**owner, "fieldsV1": fields | {"f:spec": accepted.owned}})
             manifest["metadata"]["managedFields"] = entries
-        manifest["spec"] = known.spec
+        manifest["spec"] = accepted.spec
         written = put(context, kind, key, manifest, None)
         claims = Claims(entries, [None] * len(entries))
-        context.recent.keep(written.entry, Known(manifest["metadata"], claims, known.spec, None))
+        context.recent.keep(written.entry, ObjectParts(manifest["metadata"], claims, accepted.spec, None))
         return written
 
     def remember(self, kind: Kind, spec: bytes, options: WriteOptions, written: Written) -> None:
-        """Keep what became of a spec on the long way."""
+        """Cache a spec that the full path has accepted."""
         if written.warnings or options.dry_run:
             return
         stored: Manifest = msgspec.json.decode(written.entry.data)
         owned = stored["metadata"]["managedFields"][0]["fieldsV1"].get("f:spec")
         if owned is None:
             return
-        known = _Known(msgspec.Raw(_encode(stored["spec"])), msgspec.Raw(_encode(owned)))
-        self._known[kind.resource, options.field_validation, spec] = known
-        if len(self._known) > _MOST:
-            self._known.popitem(last=False)
+        accepted = _AcceptedSpec(msgspec.Raw(_encode(stored["spec"])), msgspec.Raw(_encode(owned)))
+        self._accepted[kind.resource, options.field_validation, spec] = accepted
+        if len(self._accepted) > _MOST:
+            self._accepted.popitem(last=False)
 
 
 def _is_plain(kind: Kind, manifest: Manifest, namespace: str) -> bool:

@@ -17,7 +17,7 @@ DEFAULT_TIMEOUT_SECONDS: Final = 86400
 """How long a job with several candidates waits at one of them."""
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class ManagedJobSpec(Struct, frozen=True, kw_only=True):
     """What is asked for."""
 
     name: str
@@ -71,7 +71,7 @@ class PodState(StrEnum):
 ENDED: Final = frozenset(PodState) - {PodState.STARTING, PodState.RUNNING}
 
 
-class SeenPod(Struct, frozen=True, kw_only=True):
+class ObservedPod(Struct, frozen=True, kw_only=True):
     """A pod that the job controls."""
 
     name: str
@@ -98,7 +98,7 @@ class SeenPod(Struct, frozen=True, kw_only=True):
         return self.state in ENDED
 
 
-class SeenWorkload(Struct, frozen=True, kw_only=True):
+class ObservedWorkload(Struct, frozen=True, kw_only=True):
     """The Workload that stands for the job in the queue."""
 
     name: str
@@ -121,7 +121,7 @@ class SeenWorkload(Struct, frozen=True, kw_only=True):
     """The WorkloadPriorityClass that it refers to."""
 
 
-class SeenRemote(Struct, frozen=True, kw_only=True):
+class ObservedRemote(Struct, frozen=True, kw_only=True):
     """The job at another server, as far as is known."""
 
     context_known: bool = True
@@ -137,14 +137,14 @@ class SeenRemote(Struct, frozen=True, kw_only=True):
     priority: int | None = None
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class JobObservation(Struct, frozen=True, kw_only=True):
     """Everything, at one moment."""
 
-    workload: SeenWorkload | None = None
+    workload: ObservedWorkload | None = None
     others: tuple[str, ...] = ()
     """Workloads of the job that stand for nothing any more, and are not finished."""
 
-    pods: tuple[SeenPod, ...] = ()
+    pods: tuple[ObservedPod, ...] = ()
     predecessor: bool = False
     """Whether there are still pods of a job before this one that had its name."""
 
@@ -163,4 +163,4 @@ class Seen(Struct, frozen=True, kw_only=True):
     refused: str = ""
     """Why its pods could not be made, or another server would not have it."""
 
-    remote: SeenRemote | None = None
+    remote: ObservedRemote | None = None

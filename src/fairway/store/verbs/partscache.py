@@ -1,10 +1,9 @@
-"""What the write of an object leaves to the next one: objects are written in bursts, and most is the same again.
+"""Cache of the parts of recently written objects: objects are written in bursts, and most of each stays the same.
 
-Each state of an object that was written lately carries what its author had in hand: its parts, the owners of its
-fields, and how the kind's rules read it. Whoever writes its status next takes these instead of decoding the object, and
-what such a write cannot change goes to the disk in the very bytes that came from there. They are bound to the state
-itself: a state that was never stored, or that another has replaced, is never asked. Where nothing was left, or not for
-long enough, an object that readers have decoded is only cut where its parts meet.
+An entry that was written lately keeps its parts as the write had them: metadata, owners of fields, spec, status, and
+how the kind's rules read it. The next status write takes these instead of decoding the object, and the bytes that it
+cannot change are stored again as they are. The parts belong to the entry: they go when another revision replaces it.
+Where none are kept, an object that readers have decoded is only split at the borders of its parts.
 
 Nothing in here is ever changed in place. How much is kept is bounded by the size of the objects that it is kept for.
 """
@@ -26,7 +25,7 @@ MOST_BYTES: Final = 4 << 20
 LARGEST: Final = 64 << 10
 """Larger objects are not worth their room."""
 
-_LARGEST_FAMILIAR: Final = 2 << 10
+_LARGEST_CACHED: Final = 2 << 10
 """Longer records of owners are read every time."""
 
 _OWNERS: Final = b',"managedFields":'
@@ -34,8 +33,8 @@ _LATE: Final = frozenset({"managedFields", "resourceVersion"})
 """Metadata that a write of a status changes; here it is written last."""
 
 
-class Known:
-    """One state of an object in its parts."""
+class ObjectParts:
+    """One revision of an object, split into its parts."""
 
     __slots__ = ("_claims", "is_right", "lead", "metadata", "reading", "spec", "status")
 
@@ -61,9 +60,9 @@ class Known:
 
         self._claims = claims
 
-    def with_status(self, status: Any) -> "Known":
+    def with_status(self, status: Any) -> "ObjectParts":
         """The same with another status, about which nothing is known yet."""
-        return Known(self.metadata, self._claims, self.spec, status, self.lead)
+        return ObjectParts(self.metadata, self._claims, self.spec, status, self.lead)
 
     @property
     def claims(self) -> Claims:
@@ -72,7 +71,7 @@ class Known:
             owners = self.lead[self._end_of_head() + len(_OWNERS) :]
             if not owners and b'"managedFields"' in self.lead:
                 raise msgspec.DecodeError("the owners are not where they usually are")
-            self._claims = _familiar_claims(owners) if len(owners) <= _LARGEST_FAMILIAR else _read_claims(owners)
+            self._claims = _cached_claims(owners) if len(owners) <= _LARGEST_CACHED else _read_claims(owners)
         return self._claims
 
     def give_to(self, owners: Claims, before: Claims) -> None:
@@ -131,20 +130,20 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-def known_of(kind: Kind, entry: Entry) -> Known | None:
-    """A state in its parts, left by its author or taken apart here; `None` if it has other parts than usual."""
-    known: Known | None = entry.known
-    if known is not None:
-        if known.lead:
-            return known
+def object_parts(kind: Kind, entry: Entry) -> ObjectParts | None:
+    """The parts of an entry, kept or split now; `None` if it has other parts than usual."""
+    parts: ObjectParts | None = entry.parts
+    if parts is not None:
+        if parts.lead:
+            return parts
         at = _cut(kind, entry)
         if at > 0:
-            known.lead = entry.data[:at]
-            return known
+            parts.lead = entry.data[:at]
+            return parts
     shared = entry.shared
     if shared is not None and not shared.keys() <= _PARTS:
         return None
-    found = None if shared is None else _taken_apart(kind, entry, shared)
+    found = None if shared is None else _split(kind, entry, shared)
     try:
         return found or _decoded(kind, entry)
     except msgspec.ValidationError:
@@ -167,7 +166,7 @@ def _start(kind: Kind) -> bytes:
     return _encode({"apiVersion": kind.api_version(kind.stored), "kind": kind.kind, "metadata": {}})[:-2]
 
 
-def _taken_apart(kind: Kind, entry: Entry, shared: Manifest) -> Known | None:
+def _split(kind: Kind, entry: Entry, shared: Manifest) -> ObjectParts | None:
     """An object cut where its parts meet, with what readers have of it; `None` if its parts are in another order."""
     data, status = entry.data, shared.get("status")
     at = _cut(kind, entry)
@@ -176,10 +175,10 @@ def _taken_apart(kind: Kind, entry: Entry, shared: Manifest) -> Known | None:
         return None
     start = data.index(b"}", at) + len(b'},"spec":')
     spec = msgspec.Raw(data[start : len(data) - len(tail)])
-    return Known(shared["metadata"], None, spec, status, data[:at])
+    return ObjectParts(shared["metadata"], None, spec, status, data[:at])
 
 
-def _decoded(kind: Kind, entry: Entry) -> Known:
+def _decoded(kind: Kind, entry: Entry) -> ObjectParts:
     parts = _parts.decode(entry.data)
     owners = parts.metadata.get("managedFields")
     metadata = {name: _decode(part) for name, part in parts.metadata.items() if name not in _LATE}
@@ -187,11 +186,11 @@ def _decoded(kind: Kind, entry: Entry) -> Known:
     if owners is not None:
         lead = b"".join((lead, _OWNERS, owners))
     spec = msgspec.Raw(bytes(parts.spec)) if bytes(parts.spec) else None
-    return Known(metadata, None, spec, parts.status, lead)
+    return ObjectParts(metadata, None, spec, parts.status, lead)
 
 
 @lru_cache(maxsize=512)
-def _familiar_claims(owners: bytes) -> Claims:
+def _cached_claims(owners: bytes) -> Claims:
     """The same once for all objects that were made alike and in the same second, as those of a sweep are."""
     return _read_claims(owners)
 
@@ -214,27 +213,27 @@ def _entry(owner: _Owner) -> dict[str, Any]:
     return entry
 
 
-class Recent:
-    """The newest states of the objects that were written last, oldest first."""
+class PartsCache:
+    """The newest revisions of the objects that were written last, oldest first."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Entry, None] = OrderedDict()
         self._bytes = 0
 
-    def keep(self, entry: Entry, known: Known, previous: Entry | None = None) -> None:
-        """Let a new state carry what is known of it, instead of the one before."""
-        if previous is not None and previous.known is not None:
+    def keep(self, entry: Entry, parts: ObjectParts, previous: Entry | None = None) -> None:
+        """Attach the parts to a new revision instead of the previous one."""
+        if previous is not None and previous.parts is not None:
             self._let_go(previous)
         size = len(entry.data)
         if size > LARGEST:
             return
-        entry.known = known
+        entry.parts = parts
         self._entries[entry] = None
         self._bytes += size
         while self._bytes > MOST_BYTES:
             self._let_go(next(iter(self._entries)))
 
     def _let_go(self, entry: Entry) -> None:
-        entry.known = None
+        entry.parts = None
         del self._entries[entry]
         self._bytes -= len(entry.data)
