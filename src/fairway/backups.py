@@ -110,8 +110,7 @@ def read_manifest(source: Path) -> Manifest:
         raise BackupError(f"{source} is not a complete backup: {MANIFEST} is missing at its end")
     wrong = [name for name in {*digests, *manifest.digests} if digests.get(name) != manifest.digests.get(name)]
     if wrong:
-        raise BackupError(f"{source} is damaged: {', '.join(sorted(wrong)[:5])} {'is' if len(wrong) == 1 else 'are'} "
-                          "not as they were when the backup was made")  # fmt: skip
+        raise BackupError(f"{source} is damaged: wrong digest of {', '.join(sorted(wrong)[:5])}")
     return manifest
 
 
@@ -247,6 +246,6 @@ def _removed_on_failure(partial: Path, target: Path) -> Iterator[IO[bytes]]:
         read_manifest(partial)
         partial.rename(target)
     except OSError as error:
-        raise BackupError(f"the backup to {target} failed, and nothing was kept: {error.strerror or error}") from error
+        raise BackupError(f"the backup to {target} failed, and no file was left: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)

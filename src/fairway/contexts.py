@@ -56,5 +56,5 @@ def _configuration(path: Path | None) -> LaunchConfig:
     try:
         return config.parse(path.read_bytes(), str(path))
     except (OSError, TaskError) as error:
-        _log.warning("the configuration is not used, and no job is handed to another server: %s", error)
+        _log.warning("ignoring invalid configuration, jobs are not sent to other servers: %s", error)
         return LaunchConfig(allowed_contexts=())

@@ -25,7 +25,7 @@ from fairway.store.verbs.reading import decoded
 _ENDED: Final = ("SUCCEEDED", "FAILED", "CANCELLED")
 _MANAGED: Final = "ManagedJob"
 _NOW: Final = DeleteOptions(grace_seconds=0)
-_LOST: Final = "the server was restored from a backup; the processes that ran then are gone"
+_LOST: Final = "the server was restored from a backup; its processes no longer run"
 
 
 class Restored(NamedTuple):
@@ -43,7 +43,7 @@ def put_back(source: Path, state: Path, *, replace: bool, hold: bool) -> Restore
     """Make a state directory of a backup, whole or not at all."""
     pid = holder(state) if state.is_dir() else None
     if pid is not None:
-        raise BackupError(f"a server (process {pid}) runs on {state}; end it first: fairway shutdown")
+        raise BackupError(f"a server (process {pid}) runs on {state}; stop it first: fairway shutdown")
     manifest = read_manifest(source)
     occupied = state.is_dir() and any(state.iterdir())
     if occupied and not replace:
@@ -72,7 +72,7 @@ def _exchange(fresh: Path, state: Path) -> Path:
     """Put the new directory in place of one that no process uses."""
     supervisor = state / "supervisor"
     if supervisor.is_dir() and holder(supervisor) is not None:
-        raise BackupError(f"jobs of the server on {state} still run; end them first: fairway shutdown --jobs")
+        raise BackupError(f"jobs of the server on {state} still run; stop them first: fairway shutdown --jobs")
     with Hold.acquire(state):
         aside = state.with_name(f"{state.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S}")
         state.rename(aside)

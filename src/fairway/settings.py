@@ -104,8 +104,8 @@ class Settings:
             raise SettingsError(f"--public-name {self.public_name}: give a host name or an address, without a port")
         if not is_loopback(self.host) and self.tls_cert is None and not self.insecure:
             raise SettingsError(
-                f"--host {self.host} can be reached from other machines, which have no reason to trust this server's "
-                "own certificate. Give --tls-cert and --tls-key, or --insecure for plain HTTP behind something else."
+                f"--host {self.host} can be reached from other machines, which do not trust this server's own "
+                "certificate. Give --tls-cert and --tls-key, or --insecure for plain HTTP behind a proxy."
             )
 
     @property

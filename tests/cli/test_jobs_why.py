@@ -388,10 +388,9 @@ def test_who_holds_it(holder: dict[str, Any], want: str) -> None:
         pytest.param(job(1, phase="SUCCEEDED", message="done"), {}, "", id="nothing of a success"),
         pytest.param(job(1, phase="FAILED", reason="Lost"), {}, "Lost", id="the reason where there is no message"),
         pytest.param(
-            job(1, phase="FAILED", message=f"{PREEMPTED}; `fairway jobs launch` makes jobs that come back"),
+            job(1, phase="FAILED", message=f"{PREEMPTED}; `fairway jobs launch` restarts jobs"),
             {},
-            "made room for another job (prioritization in the ClusterQueue); "
-            "`fairway jobs launch` makes jobs that come back",
+            "made room for another job (prioritization in the ClusterQueue); `fairway jobs launch` restarts jobs",
             id="preempted for good",
         ),
         pytest.param(job(1, phase="CANCELLING"), {}, "its processes are being stopped", id="it is being cancelled"),

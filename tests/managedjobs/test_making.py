@@ -263,7 +263,7 @@ def test_candidates_that_the_configuration_does_not_allow_are_left_out() -> None
 
     assert [one.get("infra") for one in found.jobs[0]["spec"]["tasks"][0]["resources"]["ordered"]] == [None, "k8s/lab"]
     assert found.warnings == (
-        "candidates on other are left out: not among kubernetes.allowed_contexts of the configuration",
+        "candidates on other are skipped: not among kubernetes.allowed_contexts of the configuration",
     )
     assert launched(text).warnings == launched(text, LaunchConfig(allowed_contexts=("*",))).warnings == ()
 
@@ -285,12 +285,12 @@ def test_candidates_that_the_configuration_does_not_allow_are_left_out() -> None
         (
             "run: x",
             {"name": "7"},
-            '--name: "7" would be taken for the id of a job, or for several; add a letter, such as job-7',
+            '--name: "7" looks like the id of a job, or a range of ids; add a letter, such as job-7',
         ),
         (
             "run: x",
             {"cluster": "3-7"},
-            '--cluster: "3-7" would be taken for the id of a job, or for several; add a letter, such as job-3-7',
+            '--cluster: "3-7" looks like the id of a job, or a range of ids; add a letter, such as job-3-7',
         ),
         (
             "run: x",
@@ -318,7 +318,7 @@ def test_candidates_that_the_configuration_does_not_allow_are_left_out() -> None
             {},
             (
                 "infra: lab is not among kubernetes.allowed_contexts of the "
-                "configuration; add it there, or leave out infra to run here"
+                "configuration; add it there, or remove infra to run here"
             ),
         ),
     ],

@@ -154,10 +154,10 @@ def test_whole_config_maps_and_secrets_come_first_and_may_be_referred_to() -> No
         ),
         pytest.param(
             {"env": [variable(secretKeyRef={"name": "login", "key": "raw"})]},
-            "no UTF-8 text",
+            "not UTF-8",
             id="a secret that is bytes",
         ),
-        pytest.param({"env": [{"name": "V", "value": "a\0b"}]}, "takes no NUL", id="what no process can take"),
+        pytest.param({"env": [{"name": "V", "value": "a\0b"}]}, "contains NUL", id="what no process can take"),
     ],
 )
 def test_what_cannot_be_had_is_said(fields: dict[str, Any], want: str) -> None:

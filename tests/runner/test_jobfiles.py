@@ -346,7 +346,7 @@ def test_what_cannot_be_removed_is_told_once_and_tried_again(
                     while len(tries) < 3:
                         await place.world.clock.run_for(61)
                         await asyncio.sleep(0)
-                    assert len([one for one in caplog.records if "cannot be removed" in one.message]) == 1
+                    assert len([one for one in caplog.records if "cannot remove" in one.message]) == 1
             async with place.running():
                 await place.until(lambda: not stuck.exists())
 

@@ -102,7 +102,7 @@ def test_gpus_are_found_by_their_driver(
     ("declared", "want"),
     [
         pytest.param({"cpus": "many"}, "cpu 'many'", id="no quantity"),
-        pytest.param({"memory": "0"}, "more than none", id="nothing"),
+        pytest.param({"memory": "0"}, "greater than 0", id="nothing"),
         pytest.param({"gpus": "-1"}, "'-1': give a number", id="less than nothing"),
         pytest.param({"gpus": "T4:1,T4:2"}, "each model once", id="a model twice"),
         pytest.param({"gpus": "4,T4:2"}, "each model once", id="a number beside a model"),

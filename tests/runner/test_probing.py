@@ -49,7 +49,7 @@ def outcome(action: dict[str, Any], part: dict[str, Any] | None = None) -> str:
         pytest.param(["sh", "-c", 'test "$V" = 7'], "passed", id="with the container's environment"),
         pytest.param(["sh", "-c", "exit 3"], "command 'sh' ended with 3", id="a failure"),
         pytest.param(["/no/such/program"], "No such file", id="no such program"),
-        pytest.param(["sleep", "60"], "no answer within 0.05 s", id="one that takes too long"),
+        pytest.param(["sleep", "60"], "no response within 0.05 s", id="one that takes too long"),
     ],
 )
 def test_a_command_is_run(command: list[str], want: str) -> None:

@@ -327,7 +327,7 @@ def test_what_a_container_waits_for_lets_it_start_when_it_comes(tmp_path: Path) 
 @pytest.mark.parametrize("mounts", [pytest.param([], id="by the supervisor"), pytest.param(["data"], id="for a link")])
 def test_a_container_whose_directory_cannot_be_made_waits_until_it_can(tmp_path: Path, mounts: list[str]) -> None:
     """By whom it is made shows in nothing."""
-    fault = f"the working directory cannot be made: {tmp_path}/work/"
+    fault = f"cannot create the working directory: {tmp_path}/work/"
 
     async def story() -> None:
         async with a_world(tmp_path) as world, world.running():

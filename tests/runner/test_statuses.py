@@ -163,7 +163,7 @@ def test_a_whole_status() -> None:
                 "started": True,
                 "restartCount": 0,
                 "image": "busybox",
-                "imageID": "not used: the command runs on this machine as it is",
+                "imageID": "not used: the command runs directly on this machine",
                 "containerID": "fairway://u/a/0",
             }
         ],

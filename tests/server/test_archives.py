@@ -111,9 +111,11 @@ def test_to_send_or_ask_for_an_archive_is_to_use_it(worlds: Worlds) -> None:
     ("change", "code", "words"),
     [
         pytest.param({"path": place(b"other")}, 422, "nothing was kept", id="other bytes than those of the digest"),
-        pytest.param({"path": place()[:-1]}, 400, "64 hex digits", id="a digest that is too short"),
-        pytest.param({"path": place()[:-64] + digest_of(DATA).upper()}, 400, "64 hex", id="a digest in capitals"),
-        pytest.param({"path": place()[:-64] + "%2e%2e"}, 400, "64 hex digits", id="a step up"),
+        pytest.param({"path": place()[:-1]}, 400, "64 lower-case hex digits", id="a digest that is too short"),
+        pytest.param(
+            {"path": place()[:-64] + digest_of(DATA).upper()}, 400, "64 lower-case hex", id="a digest in capitals"
+        ),
+        pytest.param({"path": place()[:-64] + "%2e%2e"}, 400, "64 lower-case hex digits", id="a step up"),
         pytest.param(
             {"path": place()[:-64] + "..%2Fx"}, 400, "escaped slash", id="a step up and into another directory"
         ),
@@ -158,7 +160,7 @@ def test_an_upload_that_stops_coming_is_given_up(worlds: Worlds) -> None:
         exchange.unfinished = True
         await exchange.until_ended()
         assert exchange.code == 400
-        assert b"nothing of the body arrived for 0.05 seconds" in exchange.sent
+        assert b"no data of the body arrived for 0.05 seconds" in exchange.sent
 
     world.run(story())
     assert kept(world.state) == []

@@ -46,8 +46,8 @@ def test_names_match_as_clients_match_them(name: str, *, covered: bool) -> None:
 @pytest.mark.parametrize(
     ("days", "want"),
     [
-        pytest.param({"begins": -30, "ends": -1}, "ended on 2026-11-15 00:00 UTC; get a new one", id="expired"),
-        pytest.param({"begins": 2}, "begins on 2026-11-18 00:00 UTC; is the clock right?", id="not yet"),
+        pytest.param({"begins": -30, "ends": -1}, "expired on 2026-11-15 00:00 UTC; get a new one", id="expired"),
+        pytest.param({"begins": 2}, "is valid from 2026-11-18 00:00 UTC; check the clock", id="not yet"),
     ],
 )
 def test_one_that_does_not_hold_now_is_refused(tmp_path: Path, days: dict[str, int], want: str) -> None:
@@ -90,7 +90,7 @@ def test_clients_are_given_a_name_that_the_certificate_has(
     ("names", "asked", "want"),
     [
         (("a.example",), "b.example", "--public-name b.example: the certificate x.crt is for a.example"),
-        (("*.example",), None, "say which name clients use with --public-name"),
+        (("*.example",), None, "choose one with --public-name"),
     ],
 )
 def test_a_name_that_it_does_not_have_is_refused(names: tuple[str, ...], asked: str | None, want: str) -> None:

@@ -164,7 +164,7 @@ def test_logs_of_attempts_whose_pods_are_gone(world: World, query: str, want: st
         pytest.param("rank=1", "there is only rank 0", id="a task of one node"),
         pytest.param("rank=x", "rank: Invalid value: 'x'", id="no number"),
         pytest.param("container=main", "the containers of a managed job are files, setup, run", id="another container"),
-        pytest.param("previous=true", "say `attempt`", id="previous"),
+        pytest.param("previous=true", "use `attempt`", id="previous"),
     ],
 )
 def test_what_there_is_not_is_refused_with_what_there_is(world: World, query: str, words: str) -> None:

@@ -76,7 +76,7 @@ def beginning_again(case: JobView) -> JobPlan | None:
         remote=None,
         observed_retry=job.retry,
     )
-    return JobPlan(life=life, tell=(JobEvent(reason="Retried", message="begins again, as its user asked"),))
+    return JobPlan(life=life, tell=(JobEvent(reason="Retried", message="restarted by its user"),))
 
 
 def tidying(case: JobView) -> JobPlan | None:

@@ -53,7 +53,7 @@ def _handed_over(case: JobView) -> JobPlan:
         restarts_on_errors=life.restarts_on_errors,
         ran_seconds=life.ran_seconds,
     )
-    said = f"handed to {life.infra} as {name}"
+    said = f"moved to {life.infra} as {name}"
     life = life.replace(
         remote=remote,
         reason=DELEGATED,
@@ -70,7 +70,7 @@ def _unanswered(case: JobView, seen: ObservedRemote) -> JobPlan:
     """The other server has not said that it has the job, or says that it has it no more."""
     life = case.life
     if life.remote is None:
-        raise ValueError("only a job that was handed over can be waited for")
+        raise ValueError("the job was not moved to another server")
     if seen.uid:
         return JobPlan(life=life.replace(remote=msgspec.structs.replace(life.remote, uid=seen.uid)))
     if life.phase is Phase.CANCELLING:
@@ -81,7 +81,7 @@ def _unanswered(case: JobView, seen: ObservedRemote) -> JobPlan:
             return waited
         do = Delegate(context=life.infra, name=life.remote.name)
         return JobPlan(do=(do,), again_at=None if waited is None else waited.again_at)
-    said = f"the job is gone from {life.infra}"
+    said = f"the job was deleted on {life.infra}"
     if not case.job.recover:
         return ended(case, life.replace(remote=None), Phase.FAILED, AttemptOutcome.LOST, said)
     back = Phase.RECOVERING if life.phase in {Phase.RUNNING, Phase.RECOVERING} else Phase.PENDING
@@ -113,7 +113,7 @@ def _mirrored(case: JobView, remote: ObservedRemote) -> JobPlan:
     try:
         there = msgspec.convert(remote.status, ManagedJobStatus)
     except msgspec.ValidationError as error:
-        life = case.life.replace(message=f"what {case.life.infra} says of it cannot be read: {error}")
+        life = case.life.replace(message=f"its status on {case.life.infra} cannot be read: {error}")
         return JobPlan(life=None if life == case.life else life)
     life = _counted(case, there)
     if there.is_final:
@@ -144,7 +144,7 @@ def _counted(case: JobView, there: ManagedJobStatus) -> ManagedJobStatus:
     """The counts and attempts of before, and those of there."""
     life, before = case.life, case.life.remote
     if before is None:
-        raise ValueError("only a job that was handed over is mirrored")
+        raise ValueError("the job was not moved to another server")
     own = tuple(one for one in life.attempts if one.task != life.task or one.attempt <= before.attempt)
     theirs = tuple(_as_ours(one, before.attempt, life) for one in there.attempts)
     ran = max(life.ran_seconds, before.ran_seconds + there.ran_seconds)

@@ -135,7 +135,7 @@ def _check(overrides: Overrides) -> None:
     for flag, name in (("--cluster", overrides.cluster), ("--name", overrides.name.strip())):
         if _LIKE_IDS.fullmatch(name):
             raise TaskError(
-                f"{shown(name)} would be taken for the id of a job, or for several; add a letter, such as job-{name}",
+                f"{shown(name)} looks like the id of a job, or a range of ids; add a letter, such as job-{name}",
                 field=flag,
             )
     if not overrides.name.strip().isprintable() or len(overrides.name) > _LONGEST_NAME:
@@ -156,12 +156,12 @@ def _allowed(tasks: list[Task], config: LaunchConfig) -> tuple[list[Task], tuple
         if not candidates:
             raise TaskError(
                 f"{', '.join(refused)} is not among kubernetes.allowed_contexts of the configuration; add it there, or "
-                "leave out infra to run here",
+                "remove infra to run here",
                 field="infra",
             )
         kept.append(structs.replace(task, candidates=candidates))
     listed = ", ".join(refused)
-    return kept, (f"candidates on {listed} are left out: not among kubernetes.allowed_contexts of the configuration",)
+    return kept, (f"candidates on {listed} are skipped: not among kubernetes.allowed_contexts of the configuration",)
 
 
 def _with_queue(tasks: list[Task], config: LaunchConfig, overrides: Overrides) -> tuple[list[Task], str]:

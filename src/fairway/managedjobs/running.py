@@ -29,7 +29,7 @@ FILES: Final = "files"
 
 _OWN_FAILURES: Final = {SETUP: AttemptOutcome.SETUP_FAILED, FILES: AttemptOutcome.FILES_FAILED}
 _TAKEN_AWAY: Final = frozenset({AttemptOutcome.PREEMPTED, AttemptOutcome.EVICTED, AttemptOutcome.HELD})
-_WAYS_BACK: Final = "; `fairway jobs launch` makes jobs that come back"
+_WAYS_BACK: Final = "; `fairway jobs launch` restarts jobs"
 
 
 def stopping(case: JobView) -> JobPlan | None:
@@ -62,7 +62,7 @@ def living(case: JobView) -> JobPlan | None:
     if len(pods) < case.task.num_nodes:
         gone = [one.name for one in attempt.pods if one.name not in {pod.name for pod in pods}]
         # All of them ran: one that is not there any more must not be made again as if it had not.
-        return _stop(case, AttemptOutcome.LOST, f"pod {gone[0]} is gone") if gone else JobPlan(do=(StartPods(),))
+        return _stop(case, AttemptOutcome.LOST, f"pod {gone[0]} no longer exists") if gone else JobPlan(do=(StartPods(),))
     longest = _outlived(case)
     if isinstance(longest, JobPlan):
         return longest
@@ -92,12 +92,12 @@ def _taken_away(case: JobView) -> JobPlan | None:
     if case.job.hold:
         return _stop(case, AttemptOutcome.HELD, "held by its user")
     if workload is None or workload.finished or workload.deleting:
-        return _stop(case, AttemptOutcome.EVICTED, "its Workload is gone")
+        return _stop(case, AttemptOutcome.EVICTED, "its Workload was deleted")
     if workload.evicted and workload.reserved:
         outcome = AttemptOutcome.PREEMPTED if workload.evicted == PREEMPTED else AttemptOutcome.EVICTED
         return _stop(case, outcome, workload.message or workload.evicted)
     if not workload.admitted:
-        return _stop(case, AttemptOutcome.EVICTED, "it is not admitted any more")
+        return _stop(case, AttemptOutcome.EVICTED, "it is no longer admitted")
     return None
 
 
@@ -255,4 +255,4 @@ def _failure_message(pod: ObservedPod) -> str:
 def _lost_message(pod: ObservedPod) -> str:
     if pod.message:
         return f"pod {pod.name} was lost: {pod.message}"
-    return f"pod {pod.name} was deleted by somebody" if pod.deleting else f"pod {pod.name} was lost"
+    return f"pod {pod.name} was deleted" if pod.deleting else f"pod {pod.name} was lost"

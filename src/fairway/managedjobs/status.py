@@ -53,7 +53,7 @@ class Attempt(Struct, frozen=True, kw_only=True, rename="camel"):
 
     def __post_init__(self) -> None:
         if self.stopping and self.stopping not in _OUTCOMES:
-            raise ValueError(f"{self.stopping!r} is no outcome of an attempt")
+            raise ValueError(f"{self.stopping!r} is not an outcome of an attempt")
 
     @property
     def is_live(self) -> bool:

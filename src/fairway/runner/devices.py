@@ -30,7 +30,7 @@ class NotEnough(Exception):
     """There are not as many as were asked for."""
 
     def __init__(self, asked: int, free: int) -> None:
-        super().__init__(f"{asked} GPUs asked for, {free} free")
+        super().__init__(f"{asked} GPUs requested, {free} free")
         self.asked = asked
         self.free = free
 

@@ -139,4 +139,4 @@ def _remove_all(directories: list[Path]) -> None:
         except FileNotFoundError:
             continue
         except (OSError, RecursionError) as error:  # directories may be nested as deep as a job likes
-            _log.warning("%s of a pod that is gone cannot be removed: %s", directory, error)
+            _log.warning("cannot remove %s of a deleted pod: %s", directory, error)

@@ -153,7 +153,7 @@ class JobFiles:
     def _complain(self, path: Path, error: Exception) -> None:
         if path not in self._told:
             self._told.add(path)
-            _log.warning("%s of a job that is gone cannot be removed: %s; trying again", path, error)
+            _log.warning("cannot remove %s of a deleted job: %s; retrying", path, error)
 
 
 def _archives_of(job: Manifest) -> Iterator[str]:

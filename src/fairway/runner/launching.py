@@ -95,7 +95,7 @@ class Launching:
         if not container.get("volumeMounts"):
             return mounts.NONE
         if fault := make_home(work):
-            raise OutOfResources(f"the working directory cannot be made: {fault}")
+            raise OutOfResources(f"cannot create the working directory: {fault}")
         return mounts.mounted(pod, container, volumes, known, Path(work))
 
     def _gpus(self, pod: Manifest, container: str) -> dict[str, str]:
@@ -116,7 +116,7 @@ def _arguments(container: Mapping[str, Any], known: Mapping[str, str]) -> tuple[
         )
     argv = tuple(expanded(text, known) for text in (*command, *(container.get("args") or ())))
     if any("\0" in text for text in argv):
-        raise ConfigError("a command cannot hold a NUL", lasting=True)
+        raise ConfigError("a command cannot contain NUL", lasting=True)
     return argv
 
 

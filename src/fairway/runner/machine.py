@@ -100,7 +100,7 @@ def _declared(resource: str, text: str) -> Quantity:
     except ValueError as error:
         raise MachineError(f"{resource} {text!r}: {error}") from error
     if quantity.nanos <= 0:
-        raise MachineError(f"{resource} {text!r}: a machine needs more than none")
+        raise MachineError(f"{resource} {text!r}: must be greater than 0")
     return quantity
 
 
@@ -162,7 +162,7 @@ def _gpus() -> _Gpus:
         count = int(nvml.nvmlDeviceGetCount())
         found = [nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(count)]
     except nvml.NVMLError as error:
-        raise MachineError(f"the GPUs cannot be counted: {error}; declare how many there are with --gpus") from error
+        raise MachineError(f"cannot count the GPUs: {error}; declare them with --gpus") from error
     finally:
         nvml.nvmlShutdown()
     names = [name.decode() if isinstance(name, bytes) else str(name) for name in found]

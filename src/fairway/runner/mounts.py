@@ -118,4 +118,4 @@ def _link(work: Path, wanted: PurePosixPath, real: Path) -> None:
     try:
         link.symlink_to(real)
     except FileExistsError:
-        raise ConfigError(f"mountPath {str(wanted)!r}: something else is there already", lasting=True) from None
+        raise ConfigError(f"mountPath {str(wanted)!r}: the path exists already", lasting=True) from None

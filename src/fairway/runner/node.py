@@ -91,7 +91,7 @@ class NodeKeeper:
                     await self.register()
                 await self._renew()
             except FairwayError as error:
-                _log.warning("the lease of node %s was not renewed: %s; trying again", self.name, error)
+                _log.warning("cannot renew the lease of node %s: %s; retrying", self.name, error)
             await self._clock.sleep(_RENEW_SECONDS)
 
     async def _renew(self) -> None:

@@ -156,7 +156,7 @@ async def ask(probe: Mapping[str, Any], container: Mapping[str, Any], launch: Pr
             elif probe.get("httpGet"):
                 await _get(probe["httpGet"], container)
     except TimeoutError:
-        raise ProbeFailure(f"no answer within {seconds} s") from None
+        raise ProbeFailure(f"no response within {seconds} s") from None
     except OSError as error:
         raise ProbeFailure(str(error)) from error
 

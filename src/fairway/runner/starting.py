@@ -73,13 +73,13 @@ class Starting:
             if wanted := wanted_by(pod):
                 self._devices.take(uid, wanted, self._directories.pod(uid), models_of(pod))
         except OSError as error:
-            raise from_os_error("the pod's GPUs cannot be written down", error) from error
+            raise from_os_error("cannot record the pod's GPUs", error) from error
 
     def _keep_logs(self, pod: Manifest) -> None:
         try:
             self._directories.keep_logs(pod)
         except OSError as error:
-            raise from_os_error("the pod's logs cannot be kept", error) from error
+            raise from_os_error("cannot keep the pod's logs", error) from error
 
     async def start_all(self, pod: Manifest, record: PodRecord, starts: tuple[ContainerStart, ...]) -> None:
         if len(starts) == 1:
@@ -135,7 +135,7 @@ class Starting:
     def _tell_missing(self, pod: Manifest, record: PodRecord, prepared: Prepared) -> None:
         if not self._said_images:
             self._said_images = True
-            _log.info("images are not used: the commands of pods run on this machine as it is (docs/operate/runner.md)")
+            _log.info("images are not used: pods run as processes of this machine (docs/operate/runner.md)")
         for name, path in prepared.missing:
             message = (
                 f'volume "{name}" is not at {path}: pods are processes of this machine and share its files. It is at '

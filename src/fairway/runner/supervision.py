@@ -192,7 +192,7 @@ class LocalSupervision:
                 if failures == _ATTEMPTS:
                     log = log_of(self._directory)
                     raise SupervisorFailed(f"the supervisor did not start (code {begun}); {log} ends: {_last(log)}")
-        raise SupervisorFailed(f"a process has the hold on {folder_of(self._directory)} but does not answer; end it")
+        raise SupervisorFailed(f"a process holds the lock of {folder_of(self._directory)} but does not answer; kill it")
 
     async def _reach(self) -> "_Link | None":
         """A connection, if somebody is there."""
@@ -221,7 +221,7 @@ class LocalSupervision:
                 await asyncio.shield(link.gone)
         except TimeoutError:
             hold = folder_of(self._directory) / "lock"
-            raise SupervisorFailed(f"the supervisor does not answer; {hold} has the number of its process") from None
+            raise SupervisorFailed(f"the supervisor does not answer; {hold} has its process id") from None
         finally:
             if link is not self._link:
                 link.close()
@@ -294,7 +294,7 @@ class LocalSupervision:
                 if process != before.get(process.id):
                     self._tell(process)
         if replaced:
-            _log.warning("the supervisor of %s ended, and what it held was lost", self._directory)
+            _log.warning("the supervisor of %s ended; its processes are lost", self._directory)
             self._run(self._tell_lost())
 
     def on_answer(self, answer: messages.Answer) -> None:
@@ -325,7 +325,7 @@ class LocalSupervision:
             try:
                 await self._attach()
             except (SupervisorFailed, OSError):
-                _log.exception("no supervisor for %s; trying again", self._directory)
+                _log.exception("no supervisor for %s; retrying", self._directory)
                 await self._clock.sleep(_SECONDS_BETWEEN_ATTEMPTS)
             else:
                 return
@@ -335,14 +335,14 @@ class LocalSupervision:
             try:
                 heard(process)
             except Exception:  # noqa: BLE001 - the others must hear of it too
-                _log.exception("%s: whoever was told of a change failed", process.id)
+                _log.exception("%s: a listener failed", process.id)
 
     async def _tell_lost(self) -> None:
         for heard in self._heard_lost:
             try:
                 await heard()
             except Exception:  # noqa: BLE001 - the others must hear of it too
-                _log.exception("whoever was told that the supervisor ended failed")
+                _log.exception("a listener for the end of the supervisor failed")
 
     def _run(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
@@ -405,7 +405,7 @@ class _Link(asyncio.Protocol):
             for one in self._frames:
                 self._take(messages.answer(one))
         except messages.BadMessage:
-            _log.exception("the supervisor said something that this Fairway does not understand")
+            _log.exception("the supervisor sent an invalid message")
             self.close()
 
     def _take(self, answer: messages.Answer) -> None:

@@ -94,4 +94,4 @@ class GarbageKeeper:
         ended = self._clock.monotonic()
         self._unseen = self._quiet_looks = 0
         self._next_sweep = ended + (ended - began) / _SWEEP_SHARE
-        _log.debug("went through all objects in %.3f s and freed %d", ended - began, found)
+        _log.debug("garbage collection took %.3f s and freed %d objects", ended - began, found)

@@ -83,9 +83,9 @@ class Worker(Generic[K]):
             self._queue.add_after(key, _SOON_SECONDS)
             return
         if isinstance(error, NotFound):
-            _log.debug("%s %s: %s; looking again", self._name, key, error)
+            _log.debug("%s %s: %s; retrying", self._name, key, error)
         elif isinstance(error, FairwayError):
-            _log.warning("%s %s: %s; trying again", self._name, key, error)
+            _log.warning("%s %s: %s; retrying", self._name, key, error)
         else:
-            _log.error("%s %s: failed; trying again", self._name, key, exc_info=error)
+            _log.error("%s %s: failed; retrying", self._name, key, exc_info=error)
         self._queue.add_rate_limited(key)

@@ -173,7 +173,7 @@ class UserAccounts(_Accounts):
     async def _revoke(self, request: Request, name: str) -> Response:
         token = request.query.get("id", "")
         if not token:
-            raise BadRequest("id: Required value: which token of the user is to end; their ids are in status.tokens")
+            raise BadRequest("id: Required value: id of the token to revoke; status.tokens has the ids")
         await self._changed(lambda users: users.revoke(name, token))
         return ok(_deleted("users", name))
 
@@ -297,7 +297,7 @@ async def _body(request: OpenRequest, kind: Kind, shape: type[S]) -> tuple[str, 
     metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(name, str) or not name:
-        raise BadRequest(f"metadata.name: Required value: which {kind.kind.lower()} is to be added")
+        raise BadRequest(f"metadata.name: Required value: name of the {kind.kind.lower()} to add")
     return name, spec
 
 

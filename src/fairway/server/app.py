@@ -203,7 +203,7 @@ class Api:
             status = failure(500, "InternalError", str(error))
         else:
             _log.error("%s %s failed", method, path, exc_info=error)
-            status = failure(500, "InternalError", "an internal error occurred; the server's log has it")
+            status = failure(500, "InternalError", "an internal error occurred; see the server's log")
         headers = ((b"retry-after", b"1"),) if status["code"] == 429 else ()
         return Response(status["code"], encode(status), headers=headers)
 
@@ -254,7 +254,7 @@ class Api:
         headers = request.headers
         request.user = self._authentication.user(headers.get(b"authorization", b""))
         if b"impersonate-user" in headers or b"impersonate-group" in headers:
-            raise Forbidden("impersonation is not served here; use a token of that user (`fairway users token NAME`)")
+            raise Forbidden("impersonation is not supported; use a token of that user (`fairway users token NAME`)")
 
     def _admitted(self, request: Request, where: Place, exchange: _Exchange) -> Route:
         """What a request for stored objects asks for, if whoever sends it may."""
@@ -315,7 +315,7 @@ class Api:
         if body_bytes > self.limits.body_bytes:
             raise too_large(self.limits.body_bytes)
         if self.metrics.in_flight >= self.limits.requests:
-            raise TooManyRequests(f"{self.limits.requests} requests are being answered already; try again in a second")
+            raise TooManyRequests(f"{self.limits.requests} requests are in progress; try again in a second")
 
     async def _answered_at_once(
         self, request: OpenRequest, asked: Route, exchange: _Exchange
@@ -375,7 +375,7 @@ class Api:
         exchange.verb = "create"
         self._authorize(request, exchange.verb, where)
         if request.method != "POST" or where.name:
-            raise MethodNotAllowed(f"{where.resource} are questions: POST one, and the answer comes back")
+            raise MethodNotAllowed(f"{where.resource} can only be created (POST)")
         return ok(await reviewing.answer(request, where, self._users, self.objects.now()), 201)
 
     async def _respond(

@@ -65,17 +65,17 @@ class Archives:
 
     def verb(self, request: Request, where: Place) -> str:
         if not where.namespace or not where.name or where.subresource:
-            raise NotFound("there is nothing here: archives are at namespaces/NS/archives/SHA256")
+            raise NotFound("not found: archives are at namespaces/NS/archives/SHA256")
         verb = _VERBS.get(request.method)
         if verb is None:
-            raise MethodNotAllowed(f"archives are sent with PUT and asked for with HEAD, not with {request.method}")
+            raise MethodNotAllowed(f"archives support PUT and HEAD, not {request.method}")
         return verb
 
     async def answer(self, request: OpenRequest, where: Place) -> Response:
         if not _DIGEST.fullmatch(where.name):
             raise BadRequest(
-                f"archives {where.name[:80]!r}: an archive is called by the SHA-256 of its bytes: 64 hex digits, none "
-                "of them a capital letter"
+                f"archives {where.name[:80]!r}: the name of an archive is the SHA-256 of its bytes: 64 lower-case "
+                "hex digits"
             )
         if self._objects.store.head("namespaces", ("", where.namespace)) is None:
             raise NotFound(f'namespaces "{where.namespace}" not found', details={"name": where.namespace})
@@ -106,9 +106,11 @@ class Archives:
     async def _received(self, request: OpenRequest, path: Path, digest: str) -> int:
         """Take in an archive; its size."""
         if request.content_type != CONTENT_TYPE:
-            raise UnsupportedMediaType(f"an archive is sent as {CONTENT_TYPE}, not as {request.content_type[:80]!r}")
+            raise UnsupportedMediaType(
+                f"the content type of an archive is {CONTENT_TYPE}, not {request.content_type[:80]!r}"
+            )
         if len(self._uploads) >= self._limits.uploads:
-            raise TooManyRequests(f"{self._limits.uploads} archives are being uploaded already; try again in a second")
+            raise TooManyRequests(f"{self._limits.uploads} archives are being uploaded; try again in a second")
         length = request.headers.get(b"content-length", b"")
         self._check_room(int(length[:20]) if length.isdigit() else 0, 0)
         task = asyncio.current_task()
@@ -120,10 +122,10 @@ class Archives:
             if not self._closing or task is None:
                 raise
             task.uncancel()
-            raise Unavailable("the server is going down; upload the archive again when it is back") from None
+            raise Unavailable("the server is shutting down; upload the archive again after its restart") from None
         except OSError as error:
             if error.errno in _FULL:
-                raise NoRoom("the server's disk is full; the archive was not kept") from error
+                raise NoRoom("the server's disk is full; the archive was not stored") from error
             raise
         finally:
             if task is not None:
@@ -158,8 +160,8 @@ class Archives:
         limits = self._limits
         if already + more > limits.archive_bytes:
             raise TooLarge(
-                f"the archive is larger than the limit of {limits.archive_bytes} bytes; leave out what the job does "
-                "not need, or let it fetch large files itself"
+                f"the archive is larger than the limit of {limits.archive_bytes} bytes; exclude files that the "
+                "job does not need, or let the job download large files"
             )
         free = shutil.disk_usage(self._state).free
         if free - more < limits.spare_bytes:

@@ -118,7 +118,7 @@ def delete_options(request: Request, data: bytes) -> DeleteOptions:
     if grace is None:
         grace = request.number("gracePeriodSeconds")
     if grace is not None and (type(grace) is not int or abs(grace) >= 2**63):
-        raise BadRequest(f"gracePeriodSeconds: Invalid value: {str(grace)[:80]!r}: must be a whole number")
+        raise BadRequest(f"gracePeriodSeconds: Invalid value: {str(grace)[:80]!r}: must be an integer")
     return DeleteOptions(
         uid=_text(preconditions, "uid"),
         resource_version=_text(preconditions, "resourceVersion"),

@@ -313,7 +313,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._stalling = self.loop.call_later(STALL_SECONDS, self._look_whether_it_stalls)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, f"what was sent is not an HTTP request: {msg}")
+        self._refuse(400, f"malformed HTTP request: {msg}")
 
     def _refuse(self, code: int, message: str) -> None:
         if self.transport.is_closing():

@@ -51,11 +51,11 @@ def check_given(certificate: Path, key: Path, now: datetime) -> GivenCertificate
         ) from error
     if found.not_valid_after_utc <= now:
         raise UnusableCertificateError(
-            f"--tls-cert {certificate} ended on {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC; get a new one"
+            f"--tls-cert {certificate} expired on {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC; get a new one"
         )
     if found.not_valid_before_utc > now:
         raise UnusableCertificateError(
-            f"--tls-cert {certificate} begins on {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; is the clock right?"
+            f"--tls-cert {certificate} is valid from {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; check the clock"
         )
     names = _names(found)
     if not names:
@@ -71,15 +71,13 @@ def public_name(found: GivenCertificate, certificate: Path, asked: str | None, u
     if asked:
         if not found.covers(asked):
             raise UnusableCertificateError(
-                f"--public-name {asked}: the certificate {certificate} is for {listed}; say one of these, or give "
-                "another certificate"
+                f"--public-name {asked}: the certificate {certificate} is for {listed}; choose one of these, or "
+                "give another certificate"
             )
         return asked
     name = usual if found.covers(usual) else found.first_name
     if not name:
-        raise UnusableCertificateError(
-            f"the certificate {certificate} is for {listed}: say which name clients use with --public-name"
-        )
+        raise UnusableCertificateError(f"the certificate {certificate} is for {listed}: choose one with --public-name")
     return name
 
 

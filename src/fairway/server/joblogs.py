@@ -84,7 +84,7 @@ def _wanted(request: Request, options: LogOptions) -> Wanted:
             f"container: Invalid value: {container[:80]!r}: the containers of a managed job are {', '.join(CONTAINERS)}"
         )
     if options.previous:
-        raise BadRequest("previous: Forbidden: what ran before has an attempt of its own: say `attempt`")
+        raise BadRequest("previous: Forbidden: earlier runs are separate attempts: use `attempt`")
     return Wanted(
         request.number("task"), request.number("attempt"), request.number("rank") or 0, container, options.follow
     )
@@ -104,7 +104,7 @@ def chosen(objects: Objects, job: Manifest, wanted: Wanted) -> AttemptPod | None
             raise _unknown_attempt(attempts, wanted.attempt)
     elsewhere = status.get("infra") if attempt is None else attempt.get("infra")
     if elsewhere:
-        raise BadRequest(f"the job was handed to {elsewhere}, and so its logs are there: ask that server for them")
+        raise BadRequest(f"the job runs on {elsewhere}, which has its logs")
     return None if attempt is None else _pod_of(objects, job, attempt, wanted.rank)
 
 
@@ -138,7 +138,7 @@ def _may_come(attempts: list[dict[str, Any]], wanted: Wanted) -> bool:
 
 
 def _unknown_attempt(attempts: list[dict[str, Any]], number: int) -> BadRequest:
-    known = _there_are("attempt", _number(attempts[0]), _number(attempts[-1])) if attempts else "there is none yet"
+    known = _there_are("attempt", _number(attempts[0]), _number(attempts[-1])) if attempts else "no attempt has started"
     return BadRequest(f"attempt: Invalid value: {number}: {known}")
 
 

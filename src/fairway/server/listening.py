@@ -36,7 +36,7 @@ def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
             listening.bind((host, port))
         except OSError as error:
             raise CannotListenError(
-                f"cannot listen on {host}:{port}: {error.strerror}. Is something else there? Choose another --port."
+                f"cannot listen on {host}:{port}: {error.strerror}. Is the port in use? Choose another with --port."
             ) from error
         yield listening
     finally:

@@ -80,8 +80,8 @@ async def list_objects(objects: Objects, request: Request, route: Route, limits:
     page = await objects.page_in_slices(selected(request, route), paging(request), work)
     if len(page.entries) > limits.list_objects:
         raise TooLarge(
-            f"{len(page.entries)} {route.kind.resource} are more than one list may hold ({limits.list_objects}); "
-            "ask for pages with `limit`"
+            f"{len(page.entries)} {route.kind.resource} exceed the limit of a list ({limits.list_objects}); "
+            "read pages with `limit`"
         )
     form = accepted(request.header(b"accept"))
     if form.shape:
@@ -148,7 +148,7 @@ def revision_of(request: Request) -> int:
     if not text:
         return 0
     if len(text) > 18 or not (text.isascii() and text.isdigit()):
-        raise BadRequest(f"resourceVersion: Invalid value: {text[:80]!r}: it is one that the server has given")
+        raise BadRequest(f"resourceVersion: Invalid value: {text[:80]!r}: must be a resourceVersion of this server")
     return int(text)
 
 

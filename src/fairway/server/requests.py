@@ -30,7 +30,7 @@ class Request:
         self.method = method
         self.headers = headers
         self.client = client
-        self.path, self.segments = _taken_apart(path)
+        self.path, self.segments = _parse_path(path)
         self.raw_query = query
         self.query: dict[str, str] = _parameters(query) if query else {}
         self.user: Any = None
@@ -48,7 +48,7 @@ class Request:
             return False
         if value in {"1", "true", "True", "t", "T", "TRUE"}:
             return True
-        raise BadRequest(f"{name}: Invalid value: {value[:80]!r}: it is true or false")
+        raise BadRequest(f"{name}: Invalid value: {value[:80]!r}: must be true or false")
 
     def number(self, name: str) -> int | None:
         """A query parameter that is a whole number, `None` if it is not there."""
@@ -56,7 +56,7 @@ class Request:
         if not value:
             return None
         if len(value) > 19 or not (value.isascii() and value.removeprefix("-").isdigit()):
-            raise BadRequest(f"{name}: Invalid value: {value[:80]!r}: it is a whole number")
+            raise BadRequest(f"{name}: Invalid value: {value[:80]!r}: must be an integer")
         return int(value)
 
 
@@ -115,14 +115,14 @@ class OpenRequest(Request):
                 async with asyncio.timeout(idle_seconds):
                     message = await self._next()
             except TimeoutError:
-                raise BadRequest(f"nothing of the body arrived for {idle_seconds:g} seconds") from None
+                raise BadRequest(f"no data of the body arrived for {idle_seconds:g} seconds") from None
             more = message.get("more_body", False)
             yield message.get("body", b"")
 
     async def _next(self) -> MutableMapping[str, Any]:
         message = await self._receive()
         if message["type"] == "http.disconnect":
-            raise BadRequest("the connection ended before the body did")
+            raise BadRequest("the connection was closed before the end of the body")
         return message
 
     def cut_off(self) -> bool:
@@ -150,7 +150,7 @@ def too_large(limit: int) -> TooLarge:
     return TooLarge(f"the body is larger than the limit of {limit} bytes")
 
 
-def _taken_apart(raw: bytes) -> tuple[str, list[str]]:
+def _parse_path(raw: bytes) -> tuple[str, list[str]]:
     if len(raw) > _LONGEST_PATH:
         raise BadRequest(f"the path is longer than {_LONGEST_PATH} bytes")
     path = raw.partition(b"?")[0].decode("latin-1")

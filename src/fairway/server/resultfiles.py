@@ -45,7 +45,7 @@ async def job_files(
     """Answer with a list, or send a tar archive; `start` is called right before its first byte."""
     form = request.query.get("format", "")
     if form not in ("", "tar"):
-        raise BadRequest(f"format: Unsupported value: {form[:80]!r}: say `tar`, or leave it out for a list")
+        raise BadRequest(f"format: Unsupported value: {form[:80]!r}: supported: tar; default: a list")
     wanted = Wanted(request.number("task"), request.number("attempt"), request.number("rank") or 0, "run", follow=False)
     job = readable(objects.get(route.kind, route.namespace, route.name))
     pod = chosen(objects, job, wanted)
@@ -59,7 +59,7 @@ async def job_files(
         raise NotFound(str(error)) from None
     if tree is None:
         if path or form:
-            raise NotFound(_removed(logs.state, route.namespace, uid) or f"job {route.name} left no files")
+            raise NotFound(_removed(logs.state, route.namespace, uid) or f"job {route.name} has no files")
         return Response(200, encode(_listed(route, [], note=_removed(logs.state, route.namespace, uid))))
     if not form:
         items, truncated = await in_thread(tree.listed, MOST_LISTED)

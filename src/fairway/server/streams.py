@@ -64,7 +64,7 @@ class Streams:
     def open(self, authorize: Callable[[], datetime | None], longest_seconds: float) -> Iterator[Stream]:
         """Count one more stream; it ends (the current task is cancelled) when `authorize` refuses it or time is up."""
         if len(self._streams) >= self._most:
-            raise TooManyRequests(f"{self._most} watches are open already; end some, or try again later")
+            raise TooManyRequests(f"{self._most} watches are open; close some, or try again later")
         stream = Stream(authorize)
         self._streams.add(stream)
         if self._timer is None:

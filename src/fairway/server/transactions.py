@@ -118,16 +118,12 @@ class Transactions:
                 "the server could not find the requested resource: transactions go to namespaces/NS/transactions"
             )
         if request.method != "POST":
-            raise MethodNotAllowed(
-                f"transactions are sent with POST, not with {request.method}: nothing is kept of them"
-            )
+            raise MethodNotAllowed(f"transactions support POST, not {request.method}: they are not stored")
         return "create"
 
     async def answer(self, request: OpenRequest, where: Place) -> Streamed:
         if self._under_way >= self._limits.transactions:
-            raise TooManyRequests(
-                f"{self._limits.transactions} transactions are being carried out already; try again in a second"
-            )
+            raise TooManyRequests(f"{self._limits.transactions} transactions are in progress; try again in a second")
         self._under_way += 1
         try:
             return await self._carried_out(request, where)
@@ -191,7 +187,7 @@ class Transactions:
         kind, version = self._kind(given.api_version, given.kind)
         namespace = (given.namespace or where.namespace) if kind.namespaced else ""
         if not given.name:
-            raise BadRequest("name: Required value: which object is meant")
+            raise BadRequest("name: Required value: the name of the object")
         key = (namespace, given.name)
         if isinstance(given, _Patch):
             patch = _with_preconditions(given)

@@ -28,7 +28,7 @@ _WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 _COLUMNS: Final = (
     custom_column("Owner", ".owner.name", description="The job that waits."),
     custom_column("Queue", ".localQueue", description="The LocalQueue that it waits in."),
-    custom_column("ClusterQueue", ".clusterQueue", priority=1, description="Where that leads."),
+    custom_column("ClusterQueue", ".clusterQueue", priority=1, description="The ClusterQueue of that LocalQueue."),
     custom_column("Position", ".position", "integer", description="Its place in the ClusterQueue, from 1."),
     custom_column("Priority", ".priority", "integer", description="The priority it has now."),
     custom_column("Message", ".message", description="Why it waits."),
@@ -65,9 +65,7 @@ class WaitingJobs:
     async def answer(self, request: Request, where: Place) -> Response:
         for name in ("watch", "labelSelector", "fieldSelector"):
             if request.query.get(name) not in {None, "", "0", "false"}:
-                raise BadRequest(
-                    f"{name}: Forbidden: waiting jobs are worked out when asked for; list them, and select then"
-                )
+                raise BadRequest(f"{name}: Forbidden: waiting jobs are computed for each request; select in the client")
         if where.name:
             item = await self._one(request, where)
             return rendered(self._objects, request, _KIND, [item], item)

@@ -38,7 +38,7 @@ class _Watcher:
         self.selection = selected(request, route)
         self.form: Accepted = accepted(request.header(b"accept"))
         if self.form.yaml:
-            raise BadRequest("a watch is a stream of JSON; ask for application/json")
+            raise BadRequest("a watch is a JSON stream; use Accept: application/json")
         self.include = included(request.query.get("includeObject", ""))
         self.bookmarks = request.flag("allowWatchBookmarks")
         self.since, self.initial = _start(objects, request)

@@ -46,7 +46,7 @@ def bind(objects: Objects, request: Request, route: Route, data: bytes) -> Writt
     target = body.get("target") if isinstance(body, dict) else None
     node = target.get("name") if isinstance(target, dict) else None
     if not isinstance(node, str) or not node:
-        raise BadRequest("target.name: Required value: a binding names the node")
+        raise BadRequest("target.name: Required value: a binding needs a node")
     return objects.stage_bind(route.kind, (route.namespace, route.name), node, options)
 
 

@@ -19,7 +19,7 @@ class Feed:
 
     def __init__(self, floor: int) -> None:
         self.floor = floor
-        """The highest revision of this resource that is forgotten: nobody can start at or below an earlier one."""
+        """The highest revision of this resource that was dropped: a watch cannot start at or below an earlier one."""
 
         self._changes: list[Change] = []
         self._forgotten = 0

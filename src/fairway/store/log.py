@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 
     rows: Sequence[Row]
     dropped: Sequence[int] = ()
-    """Revisions that nobody can ask for any more."""
+    """Revisions that no reader can request any more."""
 
     floor: int = 0
     """History up to here may be incomplete; 0 leaves the floor where it is."""

@@ -106,7 +106,7 @@ def field_terms(selector: str) -> tuple[FieldTerm, ...]:
 
 
 class Selection:
-    """Which objects of a kind are meant: by namespace, labels and fields."""
+    """Selects objects of a kind by namespace, labels and fields."""
 
     def __init__(self, kind: Kind, namespace: str = "", labels: str = "", fields: str = "") -> None:
         self.kind = kind
@@ -130,7 +130,7 @@ class Selection:
         return names[0] if names else ""
 
     def matches(self, entry: Entry) -> bool:
-        """Whether an object is meant, its namespace included."""
+        """Whether an object matches, its namespace included."""
         if self.namespace and entry.key[0] != self.namespace:
             return False
         if self._labels is not None and not self._labels(entry.meta.labels or {}):

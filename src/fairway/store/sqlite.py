@@ -210,7 +210,7 @@ def _copy(db: sqlite3.Connection, target: Path) -> None:
     try:
         copy = sqlite3.connect(target)
         try:
-            db.backup(copy)  # in one step: a step after a write by somebody else would start from the beginning
+            db.backup(copy)  # in one step: a step after another write would start from the beginning
         finally:
             copy.close()
     except sqlite3.Error as error:
@@ -271,6 +271,4 @@ def _explained(error: sqlite3.Error, path: Path) -> str:
         return (
             f"{path} cannot be written to (read-only file or disk); nothing was written. Make it writable, try again."
         )
-    return (
-        f"{path} could not be written to ({text}); nothing was written. Try again, and look at the disk if it goes on."
-    )
+    return f"{path} could not be written to ({text}); nothing was written. Try again; check the disk if it persists."

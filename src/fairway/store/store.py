@@ -2,7 +2,7 @@
 
 All of it lives in the event loop, but for the commits. A write is *staged* first: it gets its revision, and the writes
 after it are decided on top of it. When its batch is durable it becomes visible: to readers, then to watchers, then its
-author hears of it. If the batch fails, everything staged is taken back.
+author gets its result. If the batch fails, everything staged is rolled back.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from fairway.store.writer import LogWriter
 _log = logging.getLogger(__name__)
 
 MAX_STAGED: Final = 20_000
-"""More writes than this do not wait for the disk; the next one is told to come back later."""
+"""The limit of writes that wait for the disk; beyond it a write is refused with 429."""
 
 _WRITABLE_SECONDS: Final = 5.0
 """For so long after a commit it is taken for granted that writes succeed."""
@@ -37,8 +37,8 @@ class History(NamedTuple):
 
 
 class _Staged(NamedTuple):
-    """Changes on their way to the disk, and everybody who waits for them: each for himself, so that whoever gives up
-    takes nothing from the others."""
+    """Changes on their way to the disk, and one future for each waiter, so that a cancelled waiter
+    does not affect the others."""
 
     changes: Sequence[Change]
     waiting: list[asyncio.Future[None]]
@@ -231,7 +231,7 @@ class Store:
             for future in waiting:
                 if not future.done():
                     future.set_exception(error)
-                    future.exception()  # whoever asked may be gone already
+                    future.exception()  # the waiter may have been cancelled
 
     # History
 
@@ -294,7 +294,7 @@ def _loaded(resource: str, key: Key, revision: int, data: bytes) -> Entry:
 
 
 def _unneeded(change: Change) -> list[int]:
-    """The rows that nobody can ask for once a change is forgotten: what it replaced, and its own if it deleted."""
+    """The rows that no reader can request once a change is dropped: what it replaced, and its own if it deleted."""
     revisions = [change.previous.revision] if change.previous is not None else []
     if change.type == DELETED:
         revisions.append(change.revision)

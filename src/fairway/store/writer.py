@@ -80,7 +80,7 @@ class LogWriter:
         return done
 
     def give_up_waiting(self) -> None:
-        """Forget what is not yet on its way: called after a failure, before anybody is told."""
+        """Forget what is not yet being written: called after a failure, before the waiters get it."""
         self._owe(self._waiting)
         self._waiting = _Work([], [], 0)
 
@@ -130,7 +130,7 @@ class LogWriter:
             self._log.append(Batch(*work))
         except ApiError as refused:
             return refused
-        except Exception as failed:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+        except Exception as failed:  # noqa: BLE001 - every failure must reach the waiters
             return StorageFailed(f"the write failed unexpectedly: {failed}")
         return None
 

@@ -114,7 +114,7 @@ def test_a_silent_server_is_given_up() -> None:
     found, _, _ = play([[HOLD]], lambda transport: transport.json("GET", "/apis"), silent_seconds=0.05)
 
     assert isinstance(found, Unreachable)
-    assert str(found).endswith("said nothing for 0.05 s")
+    assert str(found).endswith("sent nothing for 0.05 s")
 
 
 def test_a_cancelled_request_does_not_leave_its_answer_to_the_next_one() -> None:

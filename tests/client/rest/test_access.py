@@ -64,7 +64,7 @@ def test_a_token_file_is_read_anew_for_every_request(tmp_path: Path) -> None:
         pytest.param({"tokenFile": "/nowhere"}, "tokenFile: /nowhere cannot be read: No such file", id="no token file"),
         pytest.param({"tokenFile": 5}, "tokenFile: the path of a file is expected", id="a number for a file"),
         pytest.param({"as": "b\r\nX: y"}, "as: the name of a user", id="a line break in a name"),
-        pytest.param({"as-user-extra": {"a": ["b"]}}, "as-user-extra: it is not understood", id="extras"),
+        pytest.param({"as-user-extra": {"a": ["b"]}}, "as-user-extra: not supported", id="extras"),
     ],
 )
 def test_credentials_that_cannot_be_sent_are_one_clear_sentence(user: dict[str, Any], sentence: str) -> None:
@@ -165,17 +165,17 @@ def test_the_authority_that_is_given_is_trusted(tls: TlsServer, certificate: Cer
 def test_nobody_else_is(tls: TlsServer, certificate: Certificate, tmp_path: Path) -> None:
     other = own_certificate(tmp_path / "other", "127.0.0.1", datetime.now(UTC))
 
-    with pytest.raises(Unreachable, match="shows a certificate that is not to be trusted: "):
+    with pytest.raises(Unreachable, match="has an untrusted certificate: "):
         opened(tmp_path, tls.url, trusted(other), {}).get("/api")
 
 
 def test_without_an_authority_the_machine_decides(tls: TlsServer, tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match="shows a certificate that is not to be trusted: "):
+    with pytest.raises(Unreachable, match="has an untrusted certificate: "):
         opened(tmp_path, tls.url, {}, {}).get("/api")
 
 
 def test_the_name_on_the_certificate_counts(tls: TlsServer, certificate: Certificate, tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match=r"not to be trusted: .*other\.example"):
+    with pytest.raises(Unreachable, match=r"untrusted certificate: .*other\.example"):
         opened(tmp_path, tls.url, {**trusted(certificate), "tls-server-name": "other.example"}, {}).get("/api")
 
 

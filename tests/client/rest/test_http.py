@@ -73,16 +73,16 @@ def test_what_servers_say_is_understood(said: bytes, body: bytes, kept: bool) ->
         pytest.param(
             _OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", Garbled, "two lengths", id="two lengths"
         ),
-        pytest.param(_OK + b"Content-Length: -1\r\n\r\n", Garbled, "'-1' bytes", id="a negative length"),
-        pytest.param(_OK + b"Content-Length: 1_0\r\n\r\n", Garbled, "'1_0' bytes", id="a length for Python"),
+        pytest.param(_OK + b"Content-Length: -1\r\n\r\n", Garbled, "Content-Length: '-1'", id="a negative length"),
+        pytest.param(_OK + b"Content-Length: 1_0\r\n\r\n", Garbled, "Content-Length: '1_0'", id="a length for Python"),
         pytest.param(
-            _OK + b"Transfer-Encoding: gzip\r\n\r\n", Garbled, "sends its answer as 'gzip'", id="a coding"
+            _OK + b"Transfer-Encoding: gzip\r\n\r\n", Garbled, "unsupported Transfer-Encoding: 'gzip'", id="a coding"
         ),
         pytest.param(
             _CHUNKS + b"-5\r\n", Garbled, "a chunk is '-5'", id="a negative chunk"
         ),
         pytest.param(
-            _CHUNKS + b"f" * 16, Unreachable, "hung up", id="half a length"
+            _CHUNKS + b"f" * 16, Unreachable, "closed the connection", id="half a length"
         ),
         pytest.param(
             _CHUNKS + b"f" * 16 + b"\r\n", Garbled, "a chunk is",
@@ -97,11 +97,11 @@ def test_what_servers_say_is_understood(said: bytes, body: bytes, kept: bool) ->
             id="many trailers",
         ),
         pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" * 20, Garbled, "1xx", id="hints without end"),
-        pytest.param(b"", Unreachable, "hung up without an answer", id="nothing"),
-        pytest.param(b"HTTP/1.1 2", Unreachable, "hung up", id="half a line"),
-        pytest.param(_OK + b"A: b\r\n", Unreachable, "in the middle of its answer", id="half a head"),
+        pytest.param(b"", Unreachable, "closed the connection without a response", id="nothing"),
+        pytest.param(b"HTTP/1.1 2", Unreachable, "closed the connection", id="half a line"),
+        pytest.param(_OK + b"A: b\r\n", Unreachable, "in the middle of a response", id="half a head"),
         pytest.param(
-            _OK + b"Content-Length: 10\r\n\r\nabc", Unreachable, "in the middle of its answer", id="half a body"
+            _OK + b"Content-Length: 10\r\n\r\nabc", Unreachable, "in the middle of a response", id="half a body"
         ),
         pytest.param(
             _CHUNKS + b"3\r\nabc\r\n", Unreachable, "in the middle",
@@ -194,7 +194,7 @@ def test_a_silent_server_is_given_up_after_the_time_given() -> None:
     with Scripted([HOLD]) as server:
         connection = server.connection()
 
-        with pytest.raises(Unreachable, match="nothing came in time"):
+        with pytest.raises(Unreachable, match="timed out"):
             ask(connection, seconds=0.05)
 
 
@@ -205,7 +205,7 @@ def test_a_server_that_falls_silent_in_its_answer_is_given_up() -> None:
         pieces = response.stream()
 
         assert next(pieces) == b"ab"
-        with pytest.raises(Unreachable, match="middle of its answer"):
+        with pytest.raises(Unreachable, match="middle of a response"):
             next(pieces)
 
 

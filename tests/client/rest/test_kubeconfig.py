@@ -127,7 +127,7 @@ def cluster(**fields: Any) -> dict[str, Any]:
         pytest.param(
             cluster(server="https://ann:hunter2@a"), "there is a user in the address", id="a password in the address"
         ),
-        pytest.param(cluster(**{"proxy-url": "http://p"}), "proxies are not spoken to", id="a proxy"),
+        pytest.param(cluster(**{"proxy-url": "http://p"}), "proxies are not supported", id="a proxy"),
         pytest.param(
             cluster(**{"certificate-authority-data": "a"}), "-authority-data: this is not base64", id="no base64"
         ),
@@ -139,7 +139,7 @@ def cluster(**fields: Any) -> dict[str, Any]:
             cluster(**{"certificate-authority": "/nowhere/ca"}), "/nowhere/ca cannot be read: No such", id="no CA file"
         ),
         pytest.param(
-            {"users": [{"name": "ann", "user": {"auth-provider": {"name": "gcp"}}}]}, "auth-provider: no longer in use",
+            {"users": [{"name": "ann", "user": {"auth-provider": {"name": "gcp"}}}]}, "auth-provider: not supported",
             id="an auth provider",
         ),
     ],

@@ -77,16 +77,16 @@ def test_what_a_program_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("body", "changes", "sentence"),
     [
-        pytest.param("sys.exit(3)", {}, "ended with status 3", id="a failure"),
-        pytest.param("os.kill(os.getpid(), 9)", {}, "ended with status -9", id="a death"),
+        pytest.param("sys.exit(3)", {}, "failed with exit code 3", id="a failure"),
+        pytest.param("os.kill(os.getpid(), 9)", {}, "failed with exit code -9", id="a death"),
         pytest.param("print('secret')", {}, "printed something that is not JSON", id="no JSON"),
-        pytest.param("print('[]')", {}, "printed something that is no ExecCredential", id="another kind"),
+        pytest.param("print('[]')", {}, "did not print an ExecCredential", id="another kind"),
         pytest.param("say({})", {}, "printed neither a token nor a certificate", id="nothing in it"),
         pytest.param("say(None)", {}, "printed neither a token nor a certificate", id="no status"),
-        pytest.param("say({'token': 'a'}, 'v2')", {}, "answers in 'v2', and was asked in", id="another version"),
+        pytest.param("say({'token': 'a'}, 'v2')", {}, "printed 'v2', expected", id="another version"),
         pytest.param("say({'clientKeyData': 'K', 'token': 'a'})", {}, "a key without its cert", id="half a pair"),
         pytest.param(
-            "say({'token': 'a', 'expirationTimestamp': 'soon'})", {}, "that is no time", id="no time"
+            "say({'token': 'a', 'expirationTimestamp': 'soon'})", {}, "that is not a time", id="no time"
         ),
         pytest.param(
             "say({'token': 'a', 'expirationTimestamp': '2030-01-01T00:00:00'})", {}, "without a time zone", id="no zone"
@@ -98,7 +98,7 @@ def test_what_a_program_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ),
         pytest.param("", {"command": os.devnull}, "cannot be started: Permission denied", id="nothing to start"),
         pytest.param("", {"command": ""}, "exec.command: the name of a program is expected", id="no name"),
-        pytest.param("", {"apiVersion": "v1alpha1"}, "exec.apiVersion: 'v1alpha1' is not spoken", id="an old version"),
+        pytest.param("", {"apiVersion": "v1alpha1"}, "exec.apiVersion: 'v1alpha1' is not supported", id="old version"),
         pytest.param("", {"args": "get"}, "exec.args: a list of texts is expected", id="arguments as one text"),
         pytest.param("", {"env": ["A=b"]}, "exec.env: a list of mappings", id="variables as texts"),
         pytest.param("", {"interactiveMode": "Maybe"}, "interactiveMode: 'Maybe' is none of", id="an unknown mode"),

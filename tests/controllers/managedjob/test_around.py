@@ -106,7 +106,7 @@ async def test_a_job_without_a_spec_is_refused() -> None:
 @story
 async def test_only_an_administrator_launches_for_others() -> None:
     async with a_scene() as scene:
-        with pytest.raises(ValidationError, match="only an administrator"):
+        with pytest.raises(ValidationError, match="only administrators"):
             await scene.launch(job(user="bob"), user="alice")
 
 

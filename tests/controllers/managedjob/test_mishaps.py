@@ -50,7 +50,7 @@ async def test_a_job_whose_status_cannot_be_read_ends_and_begins_again_when_aske
 
         status = scene.status(name)
         assert (status["phase"], status["reason"]) == ("FAILED_CONTROLLER", "Unreadable")
-        assert "'nonsense' is no outcome" in status["message"]
+        assert "'nonsense' is not an outcome" in status["message"]
         assert not scene.pods()
         assert scene.says(name, conditions.FINISHED)
 
@@ -80,7 +80,7 @@ async def test_a_pod_that_was_torn_out_is_lost_and_not_made_again_as_the_same() 
 
         assert (scene.phase(name), scene.pod_names()) == ("RUNNING", [f"{name}-2-head"])
         first = scene.status(name)["attempts"][0]
-        assert (first["outcome"], first["message"]) == ("Lost", f"pod {name}-1-head is gone")
+        assert (first["outcome"], first["message"]) == ("Lost", f"pod {name}-1-head no longer exists")
 
 
 @story

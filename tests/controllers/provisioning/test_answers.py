@@ -20,10 +20,7 @@ UPDATES = [
         },
     }
 ]
-WAITING = (
-    'Waiting for whoever serves the provisioning class "queued-provisioning.gke.io"'
-    ' to answer ProvisioningRequest "wl-prov-1"'
-)
+WAITING = 'Waiting for a provisioner of class "queued-provisioning.gke.io" to process ProvisioningRequest "wl-prov-1"'
 
 
 def request(*conditions: Manifest, class_name: str = CLASS, **status: Any) -> Manifest:

@@ -266,11 +266,11 @@ FIELDS: Final = {
     ),
     "nodes: in words": (
         "num_nodes: two\nrun: train\n",
-        'task.yaml:1: num_nodes: must be a whole number, but is "two"; write for example 2',
+        'task.yaml:1: num_nodes: must be an integer, but is "two"; write for example 2',
     ),
     "nodes: a part": (
         "num_nodes: 1.5\nrun: train\n",
-        "task.yaml:1: num_nodes: must be a whole number, but is 1.5; write for example 2",
+        "task.yaml:1: num_nodes: must be an integer, but is 1.5; write for example 2",
     ),
     "nodes: far too many": (
         "num_nodes: 1000000\nrun: train\n",
@@ -343,7 +343,7 @@ FIELDS: Final = {
     "config: no number of seconds": (
         "config:\n  kubernetes:\n    provision_timeout: soon\nrun: train\n",
         (
-            'task.yaml:3: config.kubernetes.provision_timeout: must be a whole number, but is "soon"; write for '
+            'task.yaml:3: config.kubernetes.provision_timeout: must be an integer, but is "soon"; write for '
             "example 600 (seconds), or -1 to wait for ever"
         ),
     ),
@@ -457,7 +457,7 @@ RESOURCES: Final = {
     "a priority in words": (
         "resources:\n  priority: high\nrun: train\n",
         (
-            'task.yaml:2: resources.priority: must be a whole number, but is "high"; write for example 100 (higher '
+            'task.yaml:2: resources.priority: must be an integer, but is "high"; write for example 100 (higher '
             "goes first)"
         ),
     ),

@@ -124,7 +124,7 @@ def seconds_of(pid: int) -> float:
     [
         (("/no/such/program",), "/", "cannot start /no/such/program: there is no such file"),
         (("true",), "/no/where", "the working directory /no/where does not exist"),
-        ((), "/", "there is no command to start"),
+        ((), "/", "the command is empty"),
     ],
 )
 def test_what_cannot_be_started_within_limits_says_why_too(
@@ -244,11 +244,11 @@ def test_version_2_has_the_shares_of_a_kubelet(second: CgroupMount, millis: int,
 @pytest.mark.parametrize(
     ("mounts", "want"),
     [
-        pytest.param([], "control groups that could do it are not mounted.", id="nothing is mounted"),
+        pytest.param([], "the control groups for it are not mounted.", id="nothing is mounted"),
         pytest.param(
             [CgroupMount(1, frozenset({"cpu"}), "/", Path("/nowhere"))],
-            "no control groups can be made under /nowhere (Permission denied); "
-            "control groups that could do it are not mounted.",
+            "cannot create control groups under /nowhere (Permission denied); "
+            "the control groups for it are not mounted.",
             id="what is mounted cannot be written",
         ),
     ],

@@ -93,7 +93,7 @@ def test_how_a_process_ended(shared: Path, script: str, want_code: int | None, w
             "the working directory /etc/passwd is not a directory",
             id="a file as working directory",
         ),
-        pytest.param((), "/", "there is no command to start", id="no command"),
+        pytest.param((), "/", "the command is empty", id="no command"),
         pytest.param(("true", "a\0b"), "/", "cannot start 'true': embedded null byte", id="an impossible argument"),
         pytest.param(
             ("true", "x" * 200_000),
@@ -144,7 +144,7 @@ def test_a_process_whose_directory_cannot_be_made_is_not_started_and_may_be_aske
         async with connected(shared) as server:
             with pytest.raises(StartDeferred) as refused:
                 await server.start("homeless", "true", cwd=str(home), home=str(home))
-            assert str(refused.value) == f"the working directory cannot be made: {home}: No such file or directory"
+            assert str(refused.value) == f"cannot create the working directory: {home}: No such file or directory"
             assert "homeless" not in server.processes
             assert server.told == []
         async with connected(shared) as server:

@@ -45,14 +45,16 @@ def framed(text: str) -> bytes:
 @pytest.mark.parametrize(
     ("sent", "want"),
     [
-        pytest.param([b"GET / HTTP/1.1\r\n\r\n"], "a message of 1195725856 bytes; the largest", id="another protocol"),
-        pytest.param([struct.pack(">I", messages.LARGEST_MESSAGE + 1)], "the largest there may be", id="too large"),
+        pytest.param([b"GET / HTTP/1.1\r\n\r\n"], "a message of 1195725856 bytes is larger", id="another protocol"),
+        pytest.param([struct.pack(">I", messages.LARGEST_MESSAGE + 1)], "the limit", id="too large"),
         pytest.param([framed("rubbish")], "not a request", id="not JSON"),
         pytest.param([framed('{"type":"dance"}')], "not a request: Invalid value 'dance'", id="an unknown request"),
         pytest.param([framed('{"type":"hello"}')], "missing required field `versions`", id="a field is missing"),
         pytest.param([framed("[" * 100_000)], "not a request", id="too deep"),
-        pytest.param([messages.frame(messages.StopRequest(1, "x", 0.0))], "say hello first", id="without a hello"),
-        pytest.param([HELLO, HELLO], "say hello once", id="two hellos"),
+        pytest.param(
+            [messages.frame(messages.StopRequest(1, "x", 0.0))], "the first request must be hello", id="without a hello"
+        ),
+        pytest.param([HELLO, HELLO], "hello may be sent only once", id="two hellos"),
         pytest.param(
             [HELLO, framed('{"type":"stop","number":1,"id":"x","grace_seconds":-1}')], ">= 0.0", id="no grace"
         ),
@@ -74,7 +76,7 @@ def framed(text: str) -> bytes:
                     )
                 ),
             ],
-            "a limit is greater than 0",
+            "a limit must be greater than 0",
             id="a limit below nothing",
         ),
     ],

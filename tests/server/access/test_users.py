@@ -203,7 +203,7 @@ def test_a_broken_file_is_refused_at_the_start_and_changes_nothing_later(
         Users(tmp_path)
     assert users.find(token) is not None
     assert users.find(token) is not None
-    assert caplog.text.count("the users known before still count") == 1
+    assert caplog.text.count("using the previous users") == 1
     with pytest.raises(UsersFileBroken):
         users.add("ben", EVERYWHERE)
     assert (tmp_path / "users.json").read_bytes() == content

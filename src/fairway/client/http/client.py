@@ -174,5 +174,5 @@ def _complete(kind: Kind, item: Manifest) -> Manifest:
 
 def _manifest(answer: Any) -> Manifest:
     if not isinstance(answer, dict) or not isinstance(answer.get("metadata"), dict):
-        raise NotFound("the server answered with something that is not an object of the API")
+        raise NotFound("the server sent a response that is not an API object")
     return answer

@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
             async with asyncio.timeout(seconds):
                 await self._arrived
         except TimeoutError:
-            raise Unreachable(f"{self.address} said nothing for {seconds:g} s") from None
+            raise Unreachable(f"{self.address} sent nothing for {seconds:g} s") from None
         finally:
             self._arrived = None
 
@@ -191,7 +191,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._complete:
-            self._fail(Garbled(f"{self.address} sent something that was not asked for"))
+            self._fail(Garbled(f"{self.address} sent an unexpected response"))
             return
         try:
             self._parser.feed_data(data)

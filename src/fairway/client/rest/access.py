@@ -41,7 +41,7 @@ class Access:
         self._made: Made | None = None
         self._address: Address | None = None
         if self._user.get("auth-provider"):
-            raise KubeconfigError(f"{self._where}: auth-provider: no longer in use anywhere; give exec or a token")
+            raise KubeconfigError(f"{self._where}: auth-provider: not supported; use exec or a token")
 
     @property
     def runs_plugin(self) -> bool:
@@ -123,7 +123,7 @@ class Access:
     def _impersonation(self) -> list[tuple[str, str]]:
         user, groups, uid = (self._user.get(field) for field in ("as", "as-groups", "as-uid"))
         if self._user.get("as-user-extra"):
-            raise KubeconfigError(f"{self._where}: as-user-extra: it is not understood here; leave it out")
+            raise KubeconfigError(f"{self._where}: as-user-extra: not supported; remove it")
         pairs: list[tuple[str, Any]] = [("Impersonate-User", user), ("Impersonate-Uid", uid)]
         pairs += [("Impersonate-Group", group) for group in groups or ()]
         headers = [(name, str(value)) for name, value in pairs if value]
@@ -162,7 +162,7 @@ class Access:
         key = data_or_file(self._user, "client-key", self._where)
         if bool(certificate) != bool(key):
             missing = "client-key" if certificate else "client-certificate"
-            raise KubeconfigError(f"{self._where}: {missing}: it is missing; a certificate is of use with its key only")
+            raise KubeconfigError(f"{self._where}: {missing}: it is missing; a certificate needs its key")
         return (certificate, key) if certificate else None
 
     def _show(self, context: "ssl.SSLContext", certificate: bytes, key: bytes) -> None:

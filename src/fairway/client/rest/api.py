@@ -181,8 +181,7 @@ class Rest:
             except (Unreachable, Unavailable):
                 self._access.moved()  # a restarted server may listen elsewhere
         raise AnswerLost(
-            f"{lost}; the answer was lost, so it is not known whether the request was carried out: look before you "
-            "repeat it"
+            f"{lost}; the response was lost, and the request may have been applied: check before you repeat it"
         ) from lost
 
     def clone(self) -> "Rest":
@@ -281,7 +280,7 @@ class Rest:
             self._connections.add(connection)
         if self._aborted:
             connection.close()
-            raise Unreachable(f"{self.server} is not asked any more: the connection was given up")
+            raise Unreachable(f"{self.server} is no longer used: the client was closed")
         return connection
 
     # Reading
@@ -313,7 +312,7 @@ class Rest:
     def _not_the_api(self, response: SyncResponse) -> Garbled:
         to = response.headers.get("location", "elsewhere")[:200]
         response.connection.close()
-        return Garbled(f"{self.server} sends one on to {to!r}; give the address of the API server itself")
+        return Garbled(f"{self.server} redirects to {to!r}; give the address of the API server itself")
 
 
 def open_rest(kubeconfig: Path | str, context: str = "") -> Rest:

@@ -79,7 +79,7 @@ class SyncConnection:
             response = self._head(method)
         except EOFError:
             self.close()
-            raise AnswerLost(f"{self.address} hung up in the middle of its answer") from None
+            raise AnswerLost(f"{self.address} closed the connection in the middle of a response") from None
         except OSError as error:
             self.close()
             raise (AnswerLost if sent else Unreachable)(failure(self.address, error)) from error
@@ -168,7 +168,7 @@ class SyncConnection:
             if status >= 200:
                 keeps = version == b"HTTP/1.1" and "close" not in headers.get("connection", "").lower()
                 return SyncResponse(self, status, headers, method=method, keeps=keeps)
-        raise self._garbled("one 1xx answer after the other")
+        raise self._garbled("too many 1xx responses")
 
     def _status(self, line: bytes) -> tuple[bytes, int]:
         version, _, rest = line.partition(b" ")
@@ -256,11 +256,11 @@ class SyncConnection:
 
     def _hung_up(self) -> Unreachable:
         if self._answered and not self._held:
-            return Dropped(f"{self.address} hung up")
-        return AnswerLost(f"{self.address} hung up without an answer")
+            return Dropped(f"{self.address} closed the connection")
+        return AnswerLost(f"{self.address} closed the connection without a response")
 
     def _garbled(self, what: str) -> Garbled:
-        return Garbled(f"{self.address} does not speak HTTP as a server of the API does: {what}")
+        return Garbled(f"{self.address} does not speak valid HTTP/1.1: {what}")
 
 
 class SyncResponse:
@@ -289,9 +289,11 @@ class SyncResponse:
             yield from self._body
             connection.usable = self._keeps
         except EOFError:
-            raise AnswerLost(f"{connection.address} hung up in the middle of its answer") from None
+            raise AnswerLost(f"{connection.address} closed the connection in the middle of a response") from None
         except OSError as error:
-            raise AnswerLost(f"{connection.address} fell silent in the middle of its answer: {said(error)}") from error
+            raise AnswerLost(
+                f"{connection.address} stopped sending in the middle of a response: {said(error)}"
+            ) from error
         finally:
             if not connection.usable:
                 connection.close()
@@ -306,10 +308,10 @@ class SyncResponse:
             self._keeps = self._keeps and not length  # whoever gives both may mean something else by the next bytes
             return connection.chunks()
         if coding:
-            raise Garbled(f"{connection.address} sends its answer as {coding!r}, which nobody asked for")
+            raise Garbled(f"{connection.address} sent an unsupported Transfer-Encoding: {coding!r}")
         if length:
             if not (length.isascii() and length.isdigit() and len(length) <= 15):
-                raise Garbled(f"{connection.address} says that its answer has {length[:40]!r} bytes")
+                raise Garbled(f"{connection.address} sent an invalid Content-Length: {length[:40]!r}")
             return connection.pieces(int(length))
         self._keeps = False
         return iter(lambda: connection.some(_PIECE), b"")
@@ -319,14 +321,14 @@ def failure(address: Address, error: OSError) -> str:
     """Why a connection could not be opened, or broke."""
     untrusted = getattr(error, "verify_message", "")
     if untrusted:
-        return f"{address} shows a certificate that is not to be trusted: {untrusted}"
+        return f"{address} has an untrusted certificate: {untrusted}"
     return f"{address} does not answer: {said(error)}"
 
 
 def said(error: OSError) -> str:
     """What the system says about a failure, without the numbers."""
     if isinstance(error, TimeoutError):
-        return "nothing came in time"
+        return "timed out"
     text = getattr(error, "reason", "") or error.strerror or str(error) or type(error).__name__  # `reason`: of TLS
     return text.replace("_", " ").lower() if text.isupper() else text[:1].lower() + text[1:]
 

@@ -174,7 +174,7 @@ def _read(path: Path) -> tuple[Path, dict[str, Any]] | None:
     except OSError as error:
         raise KubeconfigError(f"{path}: cannot be read: {error.strerror}") from None
     if len(text) > _LARGEST:
-        raise KubeconfigError(f"{path}: larger than {_LARGEST >> 20} MiB, so hardly a kubeconfig")
+        raise KubeconfigError(f"{path}: larger than {_LARGEST >> 20} MiB, which is too large for a kubeconfig")
     document = _decoded(path, text)
     if document is None:
         return path, {}  # kubectl takes an empty file for one that says nothing
@@ -223,7 +223,7 @@ def _text(entry: Mapping[str, Any], field: str, where: object) -> str:
 
 def _endpoint(cluster: Mapping[str, Any], where: str) -> Endpoint:
     if cluster.get("proxy-url"):
-        raise KubeconfigError(f"{where}: proxy-url: proxies are not spoken to; give the address of the server itself")
+        raise KubeconfigError(f"{where}: proxy-url: proxies are not supported; give the address of the server itself")
     url = _text(cluster, "server", where)
     if not url:
         raise KubeconfigError(f"{where}: server: it is missing, such as https://127.0.0.1:7437")

@@ -44,7 +44,7 @@ def credentials(plugin: Mapping[str, Any], endpoint: Endpoint, where: str, *, se
         raise KubeconfigError(f"{where}: exec.command: the name of a program is expected")
     version = plugin.get("apiVersion")
     if version not in _VERSIONS:
-        raise KubeconfigError(f"{where}: exec.apiVersion: {version!r} is not spoken; {' and '.join(_VERSIONS)} are")
+        raise KubeconfigError(f"{where}: exec.apiVersion: {version!r} is not supported; use {' or '.join(_VERSIONS)}")
     interactive = _interactive(plugin, where)
     status, output = _run(
         [command, *_arguments(plugin, where)],
@@ -57,7 +57,7 @@ def credentials(plugin: Mapping[str, Any], endpoint: Endpoint, where: str, *, se
         hint = plugin.get("installHint")
         raise KubeconfigError(f"{where}: exec.command: there is no program {command!r}" + (f". {hint}" if hint else ""))
     if status != 0:
-        raise KubeconfigError(f"{where}: exec.command: {command!r} ended with status {status}; what it says is above")
+        raise KubeconfigError(f"{where}: exec.command: {command!r} failed with exit code {status}; its output is above")
     return _read(output, str(version), f"{where}: exec.command: {command!r}")
 
 
@@ -177,9 +177,9 @@ def _read(output: bytes, version: str, where: str) -> Made:
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise KubeconfigError(f"{where} printed something that is not JSON") from None
     if not isinstance(printed, dict) or printed.get("kind") != "ExecCredential":
-        raise KubeconfigError(f"{where} printed something that is no ExecCredential")
+        raise KubeconfigError(f"{where} did not print an ExecCredential")
     if printed.get("apiVersion") != version:
-        raise KubeconfigError(f"{where} answers in {printed.get('apiVersion')!r}, and was asked in {version}")
+        raise KubeconfigError(f"{where} printed {printed.get('apiVersion')!r}, expected {version}")
     status = printed.get("status")
     status = status if isinstance(status, dict) else {}
     token, certificate, key = (_text(status.get(name)) for name in ("token", "clientCertificateData", "clientKeyData"))
@@ -202,7 +202,7 @@ def _expiry(value: object, where: str) -> float | None:
     try:
         moment = datetime.fromisoformat(str(value))
     except ValueError:
-        raise KubeconfigError(f"{where} printed an expirationTimestamp that is no time") from None
+        raise KubeconfigError(f"{where} printed an expirationTimestamp that is not a time") from None
     if moment.tzinfo is None:
         raise KubeconfigError(f"{where} printed an expirationTimestamp without a time zone")
     return moment.timestamp()

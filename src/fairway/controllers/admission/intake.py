@@ -104,7 +104,7 @@ class Intake:
         try:
             return difference(before, after, manifest, record, at)
         except ValueError as error:
-            _log.warning("left out of the queue's decisions: %s", error)
+            _log.warning("ignoring invalid object: %s", error)
             return self.gone(key, at)
 
     def _arrived(self, key: str, manifest: Manifest, at: float) -> list[events.Event]:
@@ -114,5 +114,5 @@ class Intake:
         try:
             return arrival(manifest, at)
         except ValueError as error:
-            _log.warning("left out of the queue's decisions: %s", error)
+            _log.warning("ignoring invalid object: %s", error)
             return []

@@ -196,5 +196,5 @@ def _read(manifest: Manifest, spec: Any, status: dict[str, Any]) -> Workload:
     workload, errors = shapes.read(data, Workload)
     if workload is None:
         reasons = "; ".join(map(str, errors))
-        raise ValueError(f"workload {namespaced_name(manifest)} is not as workloads are: {reasons}")
+        raise ValueError(f"workload {namespaced_name(manifest)} is not a valid Workload: {reasons}")
     return workload

@@ -48,7 +48,7 @@ def _labels(manifest: Manifest) -> dict[str, str]:
 def _typed(manifest: Manifest, expected: type[Any]) -> Any:
     value = decode(manifest)
     if not isinstance(value, expected):
-        raise TypeError(f"a {value.KIND} came where a {expected.__name__} was asked for")
+        raise TypeError(f"expected a {expected.__name__}, got a {value.KIND}")
     return value
 
 
@@ -119,7 +119,7 @@ class _Watched:
             try:
                 yield self.topic.changed(manifest, at)
             except ValidationError as error:
-                _log.warning("left out of the queue's decisions: %s", error)
+                _log.warning("ignoring invalid object: %s", error)
 
 
 class _Nodes:

@@ -232,10 +232,10 @@ class Writes:
             if _is_refusal(error):
                 self._refused(key, desk, error)
             else:
-                _log.warning("workload %s: %s; trying again", key, error)
+                _log.warning("workload %s: %s; retrying", key, error)
                 self._try_later(key, desk)
         except Exception:  # noqa: BLE001 - a mistake in one object's case must not stop the work on all others
-            _log.exception("workload %s: writing failed; trying again", key)
+            _log.exception("workload %s: writing failed; retrying", key)
             self._try_later(key, desk)
         else:
             self._wrote(key, desk, case, step, written)
@@ -294,7 +294,7 @@ class Writes:
         """The API does not take it. One that was to be admitted is left out for a while, so that others get on."""
         refusals = self._refusals[key] = self._refusals.get(key, 0) + 1
         seconds = _REFUSED.delay(refusals - 1)
-        _log.error("workload %s: %s; trying again in %d seconds", key, error, seconds)
+        _log.error("workload %s: %s; retrying in %d seconds", key, error, seconds)
         if any(isinstance(one, Admit) for one in desk.todo):
             self._tell(*self._intake.gone(key, self._now()))
             desk.todo.clear()

@@ -88,8 +88,12 @@ class CurrentConfiguration(FixedConfiguration):
         except (BadRequest, ValidationError) as error:
             if config_map is not None:
                 name = config_map["metadata"]["name"]
-                _log.warning("%s/%s is not usable, the last good one stays in force: %s", NAMESPACE, name, error)
-                self._recorder.warning(config_map, "InvalidConfiguration", f"The last good one stays in force: {error}")
+                _log.warning(
+                    "ignoring invalid %s/%s, the last valid configuration stays in effect: %s", NAMESPACE, name, error
+                )
+                self._recorder.warning(
+                    config_map, "InvalidConfiguration", f"The last valid configuration stays in effect: {error}"
+                )
             return False
         return True
 

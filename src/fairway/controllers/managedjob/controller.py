@@ -185,7 +185,7 @@ class ManagedJobController:
             if plan.is_empty:
                 return self._earliest(plan, await self._show_readiness(look))
             await self._carry_out(look, plan)
-        _log.warning("managed job %s/%s: still something to do after %d steps", *key, _MOST_STEPS)
+        _log.warning("managed job %s/%s: not settled after %d steps; retrying", *key, _MOST_STEPS)
         return 1.0
 
     def _look(self, key: Key) -> Look | None:

@@ -210,7 +210,7 @@ class Effects:
         try:
             await self._remotes.delete(context, name)
         except FairwayError as error:
-            _log.warning("%s cannot be told that %s is to go: %s; trying again", context, name, error)
+            _log.warning("cannot delete job %s on %s: %s; retrying", name, context, error)
             return False
         return True
 

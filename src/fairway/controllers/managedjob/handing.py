@@ -15,7 +15,7 @@ _SAME = ("name", "recover", "queue", "aging", "secretName", "podConfig", "rank",
 def remote_manifest(manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus, base: Base) -> Manifest:
     """What to submit; classes of this cluster may be unknown there, so the priority is a number."""
     if life.remote is None:
-        raise ValueError("only a job that is handed over is made elsewhere")
+        raise ValueError("only a job of another server is created there")
     metadata, spec = manifest["metadata"], manifest["spec"]
     candidate = msgspec.structs.replace(job.candidate(life.task, life.candidate), infra="")
     task = msgspec.structs.replace(job.task(life.task), candidates=(candidate,), provision_timeout_seconds=None)

@@ -74,7 +74,7 @@ class Ids:
                 "configmaps", {"metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}, "data": data}
             )
         except AlreadyExists:
-            _log.debug("somebody else made %s/%s; looking again", NAMESPACE, CONFIG_MAP)
+            _log.debug("%s/%s was created by another writer; retrying", NAMESPACE, CONFIG_MAP)
             self._worker.add(HIGHEST)
 
 

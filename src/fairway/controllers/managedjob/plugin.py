@@ -67,5 +67,5 @@ def _wrong_user(manifest: Manifest, user: UserInfo) -> list[FieldError]:
     named = (manifest.get("spec") or {}).get("user")
     if not named or named == user.name or user.can_impersonate:
         return []
-    rule = f"only an administrator may launch jobs for others; leave it out, and the job is {user.name}'s"
+    rule = f"only administrators may set another user; remove it to launch the job as {user.name}"
     return [FieldError("spec.user", named, "FieldValueForbidden", rule)]

@@ -104,7 +104,7 @@ def _waiting(request: Manifest) -> str:
     if class_name == CHECK_CAPACITY:
         return ""
     return (
-        f'Waiting for whoever serves the provisioning class "{class_name}" to answer'
+        f'Waiting for a provisioner of class "{class_name}" to process'
         f' ProvisioningRequest "{request["metadata"]["name"]}"'
     )
 

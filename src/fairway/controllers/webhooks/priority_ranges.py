@@ -107,7 +107,7 @@ class PriorityAdmission:
             rule = f"must be from {allowed.lowest} to {allowed.highest} {_owner(allowed, user)}"
             return problems.invalid(ask.field, ask.value, rule)
         if ask.value.startswith(SYSTEM_PREFIX):
-            rule = f"only administrators may use the `{SYSTEM_PREFIX}` classes, and {user.name} is none"
+            rule = f"only administrators may use the `{SYSTEM_PREFIX}` classes, not {user.name}"
             return problems.invalid(ask.field, ask.value, rule)
         value = self._value_of(ask) if allowed.queue else None
         if value is None or value in allowed:

@@ -59,7 +59,7 @@ def whole(value: Any, where: Where, *, least: int, most: int, example: str) -> i
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int:
-        raise where.error(f"must be a whole number, but is {shown(value)}; write for example {example}", value)
+        raise where.error(f"must be an integer, but is {shown(value)}; write for example {example}", value)
     if not least <= value <= most:
         raise where.error(f"must be from {least} to {most}, but is {shown(value)}; write for example {example}", value)
     return value

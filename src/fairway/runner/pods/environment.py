@@ -63,7 +63,7 @@ def variables_of(
             declared[name] = known[name] = found
     for name, value in declared.items():
         if "\0" in value or "\0" in name or "=" in name:
-            raise ConfigError(f"environment variable {name!r} cannot be set: a process takes no NUL, nor = in a name")
+            raise ConfigError(f"environment variable {name!r} cannot be set: it contains NUL, or its name contains =")
     return declared
 
 
@@ -95,7 +95,7 @@ def _from(source: Mapping[str, Any], pod: Manifest, container: Mapping[str, Any]
         found = _object("secret", sources.secrets, namespace, reference)
         value = _entry("Secret", found, reference, namespace)
         return None if value is None else decoded(value)
-    raise ConfigError("a variable from a file (fileKeyRef) cannot be had here; use a config map or a secret")
+    raise ConfigError("variables from files (fileKeyRef) are not supported; use a config map or a secret")
 
 
 def _object(kind: str, lookup: Lookup, namespace: str, reference: Mapping[str, Any]) -> Manifest | None:
@@ -119,4 +119,4 @@ def decoded(value: str) -> str:
     try:
         return b64decode(value).decode()
     except UnicodeDecodeError as error:
-        raise ConfigError("a secret's value that is no UTF-8 text cannot be a variable; mount it as a file") from error
+        raise ConfigError("the value of a secret that is not UTF-8 cannot be a variable; mount it as a file") from error

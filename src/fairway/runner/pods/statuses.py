@@ -17,14 +17,14 @@ from fairway.runner.pods.planning import (
 )
 from fairway.runner.pods.restarts import is_restarted, is_sidecar
 
-IMAGE_ID: Final = "not used: the command runs on this machine as it is"
+IMAGE_ID: Final = "not used: the command runs directly on this machine"
 _EXPIRED: Final = {
     "reason": "DeadlineExceeded",
     "message": "Pod was active on the node longer than the specified deadline",
 }
 _STOPPED: Final = {
     "reason": "Stopped",
-    "message": "Pod was told to end before it had ended by itself",
+    "message": "Pod was stopped before it ended",
 }
 """However it then ended: whoever told it so may take it neither for done nor for failed by itself."""
 

@@ -101,7 +101,7 @@ def _adopt_orphans() -> None:
     """A process whose parent ends becomes a child of this one, so nothing that a job starts can get away."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "this kernel cannot let orphans be adopted (PR_SET_CHILD_SUBREAPER)")
+        raise OSError(ctypes.get_errno(), "this kernel does not support PR_SET_CHILD_SUBREAPER")
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class Cgroups:
         for controller in ("cpu", "memory"):
             mount = next((one for one in by_preference if controller in one.controllers), None)
             if mount is None:
-                reasons[controller] = "control groups that could do it are not mounted"
+                reasons[controller] = "the control groups for it are not mounted"
                 continue
             own = memberships.get(controller if mount.version == 1 else "", "/")
             try:
@@ -91,7 +91,7 @@ class Cgroups:
                     for file, value in _share(mount.version, (os.cpu_count() or 1) * 1000):
                         _set(self._homes[controller], f"?{file}", value)
             except OSError as error:
-                reasons[controller] = f"no control groups can be made under {mount.point} ({error.strerror})"
+                reasons[controller] = f"cannot create control groups under {mount.point} ({error.strerror})"
         self.note = _sentence(reasons)
 
     @property

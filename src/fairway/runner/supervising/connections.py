@@ -46,7 +46,7 @@ class ServerConnection:
             return
         self._unsent += messages.frame(answer)
         if len(self._unsent) > MOST_UNREAD:
-            note("a server does not read what it is told; disconnected")
+            note("disconnected a server that does not read")
             self._hang_up()
         elif not self._will_flush:
             self._will_flush = True

@@ -117,7 +117,7 @@ class Journal:
                 self._write_anew()
             except OSError as error:
                 self._kept = self._size  # not again for a good while
-                note(f"cannot write {self._path} anew: {error}")
+                note(f"cannot rewrite {self._path}: {error}")
 
     def close(self) -> None:
         os.fsync(self._file)
@@ -157,7 +157,7 @@ class Journal:
         try:
             self._append(record)
         except OSError as error:
-            note(f"cannot write {self._path}: {error}; trying again with the next record")
+            note(f"cannot write {self._path}: {error}; retrying with the next record")
             self._unwritten.append(_encoder.encode(record) + b"\n")
 
     def _write(self, line: bytes) -> None:

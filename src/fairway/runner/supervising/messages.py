@@ -113,7 +113,7 @@ def frame(message: Request | Answer) -> bytes:
     """A message as it travels."""
     data = _encoder.encode(message)
     if len(data) > LARGEST_MESSAGE:
-        raise ValueError(f"a message of {len(data)} bytes is larger than {LARGEST_MESSAGE}, the largest there may be")
+        raise ValueError(f"a message of {len(data)} bytes is larger than {LARGEST_MESSAGE}, the limit")
     return _LENGTH.pack(len(data)) + data
 
 
@@ -144,7 +144,7 @@ def fault_of(launch: ProcessSpec) -> str:
     limits = launch.limits
     amounts = (limits.cpu_millis, limits.cpu_share_millis, limits.memory_bytes)
     if any(amount is not None and not 0 < amount < 2**63 for amount in amounts):
-        return f"limits {limits!r}: a limit is greater than 0, or not there"
+        return f"limits {limits!r}: a limit must be greater than 0, or absent"
     return ""
 
 
@@ -174,7 +174,7 @@ class Frames:
             return None
         (length,) = _LENGTH.unpack_from(self._data, self._read)
         if length > LARGEST_MESSAGE:
-            raise BadMessage(f"a message of {length} bytes; the largest there may be has {LARGEST_MESSAGE}")
+            raise BadMessage(f"a message of {length} bytes is larger than {LARGEST_MESSAGE}, the limit")
         end = begin + length
         if len(self._data) < end:
             return None

@@ -203,7 +203,7 @@ def _first_that_begins(launch: ProcessSpec, environment: dict[str, str], begin: 
 
 def _places(launch: ProcessSpec, environment: dict[str, str]) -> Iterator[str]:
     if not launch.argv or not launch.argv[0]:
-        raise CannotStart("there is no command to start")
+        raise CannotStart("the command is empty")
     name = launch.argv[0]
     if "/" in name:
         yield name

@@ -145,7 +145,7 @@ class Supervisor:
         self._connections.append(connection)
         self._stir()
         if len(self._connections) > MOST_CONNECTIONS:
-            connection.refuse(f"{MOST_CONNECTIONS} servers are connected already; there can be only one at a time")
+            connection.refuse(f"{MOST_CONNECTIONS} servers are connected already")
 
     def _on_gone(self, connection: ServerConnection) -> None:
         self._connections.remove(connection)
@@ -158,7 +158,7 @@ class Supervisor:
             self._on_hello(connection, request)
             return
         if not connection.is_welcome:
-            connection.refuse("say hello first")
+            connection.refuse("the first request must be hello")
             return
         match request:
             case messages.StartRequest(launch=launch):
@@ -183,7 +183,7 @@ class Supervisor:
 
     def _on_hello(self, connection: ServerConnection, hello: messages.Hello) -> None:
         if connection.is_welcome or connection in self._waiting:
-            connection.refuse("say hello once")
+            connection.refuse("hello may be sent only once")
             return
         if messages.VERSION not in hello.versions:
             connection.refuse(self._no_common_version(hello))
@@ -234,7 +234,7 @@ class Supervisor:
         """Start a process, or report why it can never be; `MachineExhausted` leaves no trace of it."""
         self._stir()
         if launch.home and (fault := make_home(launch.home)):
-            raise MachineExhausted(f"the working directory cannot be made: {fault}")
+            raise MachineExhausted(f"cannot create the working directory: {fault}")
         try:
             self._journal.begun(launch.id)
         except OSError as error:
@@ -394,7 +394,7 @@ class Supervisor:
             try:
                 os.kill(pid, number)
             except PermissionError as error:
-                note(f"process {pid}, which a job left behind, cannot be ended: {error}")
+                note(f"cannot kill process {pid} of an ended job: {error}")
                 self._orphans[pid] = {_OUT_OF_REACH}
                 self._loop.soon(self._clear)
 

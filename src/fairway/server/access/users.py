@@ -230,7 +230,7 @@ class Users:
             if self._signature() != self._seen:
                 self._take(self._read())
         except (UsersFileBroken, OSError):
-            _log.exception("The users file has changed but cannot be read; the users known before still count")
+            _log.exception("cannot read the changed users file; using the previous users")
 
     def _signature(self) -> tuple[int, int, int] | None:
         try:

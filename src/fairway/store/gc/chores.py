@@ -57,12 +57,12 @@ class Chores(Generic[Chore]):
         try:
             await self._do(chore)
         except NotFound:
-            return  # somebody else was faster
+            return  # another write was faster
         except Conflict:
             self.add(chore)
             with contextlib.suppress(ApiError):
                 await self._settled()
         except FairwayError as error:
-            _log.warning("%s: %s; trying again", chore, error)
+            _log.warning("%s: %s; retrying", chore, error)
             self.add(chore)
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -150,7 +150,7 @@ class GarbageCollector:
             await self._drop_finalizer(kind, entry, FOREGROUND)
 
     def _waits_for(self, waiting: Entry, owner: Entry, seen: set[str]) -> bool:
-        """Whether an object waits, through its dependents, for this one: in a circle somebody must go first."""
+        """Whether an object waits, through its dependents, for this one: a cycle must be broken somewhere."""
         if not _waits_for_dependents(waiting) or waiting.meta.uid in seen:
             return False
         seen.add(waiting.meta.uid)

@@ -1,11 +1,11 @@
 """Server-side apply: a manager declares the fields that it wants, and the object follows.
 
-What is declared is merged into the object, and the manager owns it. A field that somebody else owns with another value
-is a conflict, unless forced; with the same value, both own it. A field that the manager declared last time and does not
-declare any more is removed, unless somebody else owns it. Everything else stays as it is. The rules are those of
+Declared fields are merged into the object, and the manager owns them. A field that another manager owns with another
+value is a conflict, unless forced; with the same value, both own it. A field that the manager declared last time and no
+longer declares is removed, unless another manager owns it. Everything else stays as it is. The rules are those of
 Kubernetes' structured merge; ownership that is recorded in another version of the kind is judged in that version.
 
-Defaults are not filled in here: they are nobody's until somebody writes them, so the caller fills them in afterwards.
+Defaults are not set here: a default has no owner until a client writes it, so the caller sets defaults afterwards.
 """
 
 import json
@@ -182,8 +182,8 @@ def _conflicts(others: list[Entry], comparisons: Comparisons) -> list[FieldConfl
 def _still_conflicting(conflict: ApplyConflict, live: Manifest, schema: Schema) -> list[FieldConflict]:
     """Those conflicts that are not about what the client itself applied last, by the annotation it left.
 
-    What it applied from its own side is recorded as somebody's plain write. As long as the object still has those
-    values, the same client may go on by applying from the server's side.
+    A client-side apply is recorded as a plain update. As long as the object still has those
+    values, the same client may continue with server-side apply.
     """
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     try:

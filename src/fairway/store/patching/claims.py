@@ -82,7 +82,7 @@ def _remember(schema: Schema, shape: _Shape, found: Difference) -> Difference:
 
 
 def _is_by_type(schema: Schema) -> bool:
-    """Whether the conditions of a kind are told apart by their types, and by nothing else."""
+    """Whether the conditions of a kind are keyed by their type alone."""
     return child_schema(child_schema(schema, "status"), "conditions").list_keys == ("type",)
 
 
@@ -157,13 +157,13 @@ def _joined_by(entry: Entry, owner: _Owner) -> Claims:
 
 @lru_cache(maxsize=64)
 def _template(manager: str, api_version: str, time: str) -> tuple[Entry, tuple[str, str, str, str]]:
-    """The record of whoever writes, without fields, and what tells it from others."""
+    """The managedFields entry of the writer, without fields, and its key."""
     entry = new_entry(manager, "Update", api_version, time, "status")
     return entry, identity(entry)
 
 
 def _with_taken(entry: Entry, fields: FieldSet, template: Entry, changed: FieldSet, gone: FieldSet) -> _Owner:
-    """The record of whoever writes, with what is now theirs."""
+    """The managedFields entry of the writer, with its fields after this write."""
     if gone or not covers(fields, changed):
         fields = union(difference(difference(fields, changed), gone), changed)
         return _recorded(template, fields), fields

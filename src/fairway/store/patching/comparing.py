@@ -4,8 +4,8 @@ The schema says where fields end. An atomic list or map is one field, and so is 
 `list_type` `map` or `set` are fields of their own, found by key or by value and not by position; what the schema does
 not describe is a map of maps down to its scalars, with atomic lists. There are two ways to read a value as fields:
 
-- *written*: somebody sends the value and changes everything in it, containers too (`all_fields`, `compare`);
-- *configured*: somebody declares the value and wants its leaves, list elements and map keys, but lays no claim on the
+- *written*: a client sends the value and changes everything in it, containers too (`all_fields`, `compare`);
+- *configured*: a manager declares the value and owns its leaves, list elements and map keys, but not the
   objects around them (`configured_fields`).
 
 Equal parts are skipped by `==` before anything is built, so that a small change to a large object costs little.
@@ -77,7 +77,7 @@ def elements(items: list[Any], schema: Schema) -> list[tuple[str, Any]]:
 
 
 def all_fields(value: Any, schema: Schema) -> FieldSet:
-    """The node of a value that somebody wrote as a whole: itself, and everything in it."""
+    """The node of a value that was written as a whole: itself, and everything in it."""
     if type(value) is dict:
         if not value or schema.atomic:
             return {}
@@ -94,7 +94,7 @@ def all_fields(value: Any, schema: Schema) -> FieldSet:
         node = {".": {}}
         items = schema.items or ANYTHING
         for element, item in elements(value, schema):
-            # Elements that cannot be told apart have one owner together.
+            # Elements with the same key have one owner together.
             node[element] = {} if element in node else all_fields(item, items)
         return node
     return {}
@@ -107,7 +107,7 @@ def _children(schema: Schema) -> tuple[dict[str, str], dict[str, Schema], Schema
 
 
 def configured_fields(value: dict[str, Any] | list[Any], schema: Schema) -> FieldSet:
-    """The fields in a value that somebody declares; the value itself is not among them."""
+    """The fields in a declared value; the value itself is not among them."""
     result: FieldSet = {}
     if isinstance(value, dict):
         known, properties, others = _children(schema)
@@ -151,7 +151,7 @@ def with_named_fields(fields: FieldSet, schema: Schema) -> FieldSet:
 
 
 def check_configuration(value: Any, schema: Schema, path: Path = ()) -> None:
-    """Refuse a configuration in which fields cannot be told apart: wrong containers, double or keyless elements.
+    """Refuse a configuration with ambiguous fields: wrong containers, double or keyless elements.
 
     The types of scalars and unknown fields are for those who check whole objects.
     """

@@ -35,7 +35,7 @@ class FieldConflict:
 
 
 class ApplyConflict(Conflict):
-    """Somebody else owns fields that the configuration sets otherwise: force it, change it, or leave them out of it."""
+    """Other managers own fields that the configuration sets to other values: force it, change it, or remove them."""
 
     def __init__(self, conflicts: Iterable[FieldConflict]) -> None:
         self.conflicts = tuple(conflicts)

@@ -29,7 +29,7 @@ Path: TypeAlias = tuple[str, ...]
 """Elements from the root, such as `("f:spec", "f:replicas")`."""
 
 _MAX_DEPTH = 200
-"""No schema is that deep; a set that is came from somebody who wants to exhaust the stack."""
+"""No schema is that deep; a deeper set was made to exhaust the stack."""
 
 _ESCAPED_BY_GO = "<>&\u2028\u2029"
 

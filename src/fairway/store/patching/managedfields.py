@@ -1,7 +1,7 @@
 """Who owns which field after a plain write: `metadata.managedFields` after create, update and patch.
 
-Whoever changes a field owns it from then on, and nobody else does; whoever sends it unchanged owns what he owned
-before; what vanishes is owned by nobody. One entry for each manager, operation, version and subresource. This runs on
+A write that changes a field owns it exclusively; a write that sends it unchanged keeps the owners; a removed field has
+no owner. There is one entry for each manager, operation, version and subresource. This runs on
 every write, so everything works on the JSON that is stored, shares what does not change, and looks only at what does.
 
 Applied configurations are not handled here but in `apply`, on top of this.
@@ -43,7 +43,7 @@ _FRESH: Final[Mapping[str, Mapping[str, Any]]] = {
     "io.k8s.api.core.v1.Pod": {"spec": _POD_SPEC, "status": {}},
     "io.k8s.api.scheduling.v1.PriorityClass": {"value": 0},
 }  # fmt: skip
-"""What an object of a kind of Kubernetes has before anybody writes to it, so that nobody owns these parts as such.
+"""What an object of a built-in kind has before the first write, so that these parts have no owner.
 Custom kinds begin with nothing."""
 
 _TYPE_FIELDS: Final = frozenset({"apiVersion", "kind"})
@@ -76,7 +76,7 @@ class Versions:
 
 @dataclass(slots=True)
 class Comparisons:
-    """How an object changes by one write, in each version that somebody's ownership is recorded in."""
+    """How an object changes by one write, in each version that has managedFields entries."""
 
     old: Manifest
     new: Manifest
@@ -126,12 +126,12 @@ def after_write(  # noqa: PLR0913 - one write, described
 ) -> list[Entry]:
     """`metadata.managedFields` of `new`, which `manager` is about to write over `old` (`None`: to create).
 
-    Both are in `api_version`. `reset` are fields that this write cannot change and nobody comes to own by it, such as
+    Both are in `api_version`. `reset` are fields that this write cannot change and does not own, such as
     `{"f:status": {}}` for a kind whose status is a door of its own. With `versions`, entries of other versions are
     judged in their own version, and dropped where that is not served.
 
     The list is the one of `old` itself if nothing changes. An object whose ownership was reset stays without, until
-    somebody applies to it.
+    the next apply.
     """
     if old is None and not reset and versions is None:
         taken = _fields_of_new(new, schema)
@@ -196,7 +196,7 @@ def fields_of_metadata(metadata: dict[str, Any], schema: Schema) -> FieldSet:
 
 
 def compare_objects(old: Manifest, new: Manifest, schema: Schema) -> tuple[FieldSet, FieldSet]:
-    """The changed and the vanished fields between two states of an object, as far as anybody can own them."""
+    """The changed and the removed fields between two states of an object, as far as they can have owners."""
     return compare(_tracked(old), _tracked(new), schema)
 
 
@@ -228,7 +228,7 @@ def new_entry(manager: str, operation: str, api_version: str, time: str, subreso
 
 
 def identity(entry: Entry) -> tuple[str, str, str, str]:
-    """What makes two entries the same manager. Whoever applies is one manager, whatever version he applies in."""
+    """The key of a manager's entry. Server-side apply has one entry per manager, whatever the version."""
     version = "" if entry["operation"] == "Apply" else entry["apiVersion"]
     return entry.get("manager", ""), entry["operation"], version, entry.get("subresource", "")
 

@@ -108,7 +108,7 @@ def _merged_lists(live: list[Any], config: list[Any], schema: Schema) -> list[An
     ours = _elements_with_positions(live, schema)
     by_element: dict[str, Any] = {}
     for element, item in ours:
-        # Elements that cannot be told apart are not merged with, only replaced.
+        # Elements with the same key are not merged, only replaced.
         by_element[element] = ABSENT if element in by_element else item
     behind: dict[str, list[Any]] = {}
     result: list[Any] = []

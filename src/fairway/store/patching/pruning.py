@@ -1,4 +1,4 @@
-"""What goes when a manager stops declaring it: fields of its last configuration that nobody owns any more."""
+"""Removes fields that a manager no longer declares and that have no other owner."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from fairway.store.patching.merging import without_fields
 def without_given_up(merged: Manifest, last: Entry, entries: list[Entry], versions: Versions) -> Manifest:
     """`merged` without what `last` declared and none of `entries` owns.
 
-    An object around declared fields goes with the last of them, with all that nobody owns in it. Decided in the version
+    An object around declared fields goes with the last of them, if nothing in it has an owner. Decided in the version
     of `last`; for owners in other versions, by what they would lose in theirs.
     """
     version = last["apiVersion"]
@@ -48,7 +48,7 @@ def _lacks(last: Entry, entries: list[Entry]) -> bool:
 
 
 def _with_owned(pruned: Manifest, whole: Manifest, version: str, fields: FieldSet, versions: Versions) -> Manifest:
-    """`pruned`, with what it lacks of `whole` and somebody owns in another version."""
+    """`pruned`, with the fields of `whole` that it lacks and that have an owner in another version."""
     schema = versions.schema(version)
     if schema is None:
         return pruned

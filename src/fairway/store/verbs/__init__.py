@@ -1,7 +1,7 @@
 """The verbs of the API over the store: what a create, an update, a patch, a delete, a list and a watch mean.
 
-Requests come in as manifests and options, whoever sends them: the HTTP server and the in-process client are two doors
-to the same room. What is HTTP (paths, content types, tables) belongs to `server`, what is one kind's own to `apis`.
+Requests are manifests and options; the HTTP server and the in-process client both use
+these verbs. HTTP (paths, content types, tables) belongs to `server`, the rules of one kind to `apis`.
 """
 
 from fairway.store.verbs.objects import Objects, when_durable

@@ -123,7 +123,7 @@ def _replace(context: WriteContext, target: WriteTarget, before: Before, new: Ma
 
 
 def _record(old: Manifest, new: Manifest, managed: list[dict[str, Any]]) -> None:
-    """Write down who owns what; where nobody owned anything and nobody does, nothing changes."""
+    """Update the managedFields; an object without owners before and after does not change."""
     if managed or "managedFields" in old["metadata"]:
         new["metadata"]["managedFields"] = managed
     else:
@@ -256,8 +256,8 @@ def _apply(context: WriteContext, target: WriteTarget, body: Any) -> Written:
 
 
 def _is_just_later(old: Manifest, new: Manifest) -> bool:
-    """Whether nothing is new but the time at which somebody applied it: what was applied came to the same as before,
-    once it was completed.
+    """Whether only the time of the apply differs: the applied configuration gave the same object as before,
+    after defaulting.
     """
     before, after = old["metadata"], new["metadata"]
     owners = before.get("managedFields") or ()

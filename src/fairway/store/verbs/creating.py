@@ -97,9 +97,9 @@ def finish(
     options: WriteOptions,
     missed: Sequence[FieldError] = (),
 ) -> tuple[str, ...]:
-    """Defaults, name, ownership and rules of a new object; what the server adds to it is nobody's.
+    """Set defaults, name and ownership of a new object and validate it; fields that the server adds have no owner.
 
-    The warnings of admission plugins.
+    Returns the warnings of admission plugins.
     """
     rules = kind.rules
     rules.default(manifest)
@@ -116,7 +116,7 @@ def finish(
 
 
 def _asked_for(kind: Kind, manifest: Manifest) -> Manifest:
-    """What whoever creates an object comes to own: a status is not theirs to set, so one that is there is another's."""
+    """The fields that the creator owns: not the status, which a create does not set."""
     if "status" not in manifest or not kind.status or kind.created_with_status:
         return manifest
     return {name: part for name, part in manifest.items() if name != "status"}

@@ -19,7 +19,7 @@ FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 _DEFAULT_POD_GRACE: Final = 30
 _LONGEST_GRACE: Final = 100 * 365 * 86400
-"""Whoever gives more gets a time of deletion a hundred years ahead: a year must have four digits."""
+"""A longer grace period gets a deletion time a hundred years ahead: a year must have four digits."""
 
 _STAGED_AT_ONCE: Final = 500
 """So many deletions of a collection are on their way to the disk at the same time."""
@@ -82,7 +82,7 @@ def let_go(context: WriteContext, kind: Kind, key: Key) -> Written:
     if is_finished(manifest):
         return remove(context, kind, key, manifest, entry)
     if manifest == before:
-        return unchanged(context, entry)  # somebody else's finalizer holds it
+        return unchanged(context, entry)  # another finalizer holds it
     return put(context, kind, key, manifest, entry)
 
 

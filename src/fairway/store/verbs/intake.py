@@ -65,10 +65,10 @@ class Checked(NamedTuple):
 def checked(
     kind: Kind, version: str, manifest: Manifest, field_validation: str, *, with_status: bool = True
 ) -> Checked:
-    """Hold a manifest against the schema. It is the caller's to lose: it is changed in place.
+    """Check a manifest against the schema, and change it in place.
 
-    Without its status, one that is wrong is taken away: the request does not set it, so nobody need mend it. Of
-    Kubernetes' own kinds it must be one all the same.
+    With `with_status=False` an invalid status is removed, because the request does not set it. In
+    Kubernetes' own kinds it must be an object all the same.
     """
     findings = inspect(kind.schemas[version](), manifest)
     if not with_status and not kind.builtin:

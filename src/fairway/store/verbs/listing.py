@@ -49,7 +49,7 @@ class ListPage:
     entries: list[Entry]
     revision: int
     token: str = ""
-    """Where to go on; empty at the end."""
+    """The continue token; empty at the end."""
 
     remaining: int | None = None
     """How many come after this page; `None` where a selector makes that unknown."""

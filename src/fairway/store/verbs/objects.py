@@ -69,7 +69,7 @@ class Objects:
         self._specs = SpecCache()
         self.receipts = Receipts(store, now)
         self.watched_here: set[str] = set()
-        """Resources that somebody in this process follows: their newest states stay decoded, whoever wrote them."""
+        """Resources with informers in this process: their newest states stay decoded, whichever client wrote them."""
         self._context = WriteContext(
             store, registry, now, new_uid or _uid_source(), new_suffix or creating.random_suffix
         )
@@ -101,7 +101,7 @@ class Objects:
         return await listing.page_in_slices(self.store, selection, paging, work)
 
     def watch(self, selection: Selection, since: int) -> watching.Events:
-        """The changes after a revision to what is meant."""
+        """The changes after a revision to the objects that match."""
         return watching.Events(self.store.watch(selection.kind.resource, since), selection)
 
     def rendered(self, kind: Kind, entry: Entry, version: str) -> bytes:
@@ -115,7 +115,7 @@ class Objects:
             data = entry.converted[version] = msgspec.json.encode(kind.rules.convert(decoded(entry), version))
         return data
 
-    # Writing: what is staged is decided, and seen by the writes after it; nobody may hear of it before it is durable
+    # Writing: a staged write is decided, and later writes see it; readers and watchers see it when it is durable
 
     def stage_create(
         self, kind: Kind, version: str, namespace: str, manifest: object, options: WriteOptions = PLAIN
@@ -148,7 +148,7 @@ class Objects:
         return self._staged(binding.bind(self._context, kind, key, node, options), options)
 
     def stage_delete(self, kind: Kind, key: Key, options: DeleteOptions = PLAIN_DELETE) -> Written:
-        """An object deleted, or marked for deletion where somebody must finish first."""
+        """Delete an object, or mark it for deletion while it has finalizers or a grace period."""
         written = deleting.delete(self._context, kind, key, options)
         written.entry.shared = None
         return written
@@ -203,7 +203,7 @@ class Objects:
         return await when_durable(self.stage_bind(kind, key, node, options))
 
     async def delete(self, kind: Kind, key: Key, options: DeleteOptions = PLAIN_DELETE) -> Written:
-        """Delete an object, or mark it for deletion where somebody must finish first."""
+        """Delete an object, or mark it for deletion while it has finalizers or a grace period."""
         return await when_durable(self.stage_delete(kind, key, options))
 
     async def let_go(self, kind: Kind, key: Key) -> Written:
@@ -236,7 +236,7 @@ class Objects:
 
 
 async def when_durable(written: Written) -> Written:
-    """Wait until others may hear of a write."""
+    """Wait until a write is durable."""
     if written.durable is not None:
         await written.durable
     return written

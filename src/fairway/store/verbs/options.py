@@ -37,7 +37,7 @@ class WriteOptions:
 
     tracked: bool = True
     """Record who owns the fields. Controllers of this process are not recorded for what they create, nor for statuses:
-    nobody contends with them for these, and the record would be larger than what it is about."""
+    no other manager competes for these fields, and the record would be larger than the object."""
 
     trusted: bool = False
     """Its author writes what is right by construction: new objects are not held against the schema, statuses neither
@@ -83,7 +83,7 @@ class WriteTarget(NamedTuple):
 
 @dataclass(slots=True)
 class Written:
-    """The object after a write. Nobody changes it; not frozen, because one is made for every write."""
+    """The object after a write. It must not be modified; not frozen, because one is made for every write."""
 
     entry: Entry
     warnings: tuple[str, ...] = ()
@@ -92,4 +92,4 @@ class Written:
     """The object is gone; `entry` is its last state."""
 
     durable: Future[None] | None = field(default=None, compare=False, repr=False)
-    """What to wait for before anybody may hear of it; `None` where nothing is on its way to the disk."""
+    """What to wait for before the write may be reported; `None` if it is durable already."""

@@ -75,7 +75,7 @@ class ObjectParts:
         return self._claims
 
     def give_to(self, owners: Claims, before: Claims) -> None:
-        """Set the owners, where those before are what is stored, and not nobody."""
+        """Set the owners, if the previous ones are those that are stored."""
         self._claims = owners
         if owners is not before:
             self._record(owners.entries, before.entries)

@@ -114,7 +114,7 @@ class SpecCache:
 
 
 def _is_plain(kind: Kind, manifest: Manifest, namespace: str) -> bool:
-    """Whether the metadata has nothing in it that somebody must be told of; its place is filled in."""
+    """Whether the metadata needs no further checks; the namespace is filled in."""
     check_place(kind, manifest, namespace, "")
     metadata = manifest["metadata"]
     if metadata.get("resourceVersion") or metadata.get("managedFields"):

@@ -1,9 +1,9 @@
-"""Merge patches of a status, the short way: by far the most writes are these.
+"""Shortcut for merge patches of a status, which are most of all writes.
 
-Nothing but the status can change, so nothing else is looked at: the spec and the metadata go to the disk as they came
-from there, and of the status only what is not the same as before is held against the schema and read for the rules.
-What the write before had in hand is taken over (`recent.py`). Whoever is told no, and whoever does anything unusual,
-goes the long way (`changing.py`). For kinds only whose rules know how (`Rules.validate_status`; where the author is
+Only the status can change, so nothing else is processed: the spec and the metadata go to the disk as they came
+from there, and only the changed parts of the status are validated against the schema and parsed for the rules.
+The decoded object of the previous write is reused (`recent.py`). Refusals and unusual patches
+take the full path (`changing.py`). Only for kinds whose rules support it (`Rules.validate_status`; where the author is
 trusted and not recorded, it is enough that the status is apart from the rest), and only in the stored version.
 """
 

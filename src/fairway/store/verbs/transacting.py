@@ -1,7 +1,7 @@
 """Transactions: several writes decided one on top of the other, and sent to the disk as one, all or none.
 
 Each is decided as if it came alone, on a draft of the store that has the ones before it. Only when none was refused do
-they leave the draft, together: until then nothing has happened, and nobody can have seen anything of it.
+they leave the draft, together: until then nothing is visible to readers and watchers.
 """
 
 from asyncio import Future
@@ -114,7 +114,7 @@ class StagedStore:
             )
 
     def settling(self) -> None:
-        """An object that stays as it is is told of with all the others."""
+        """An unchanged object is reported with all the others."""
 
     def stale(self) -> set[_Place]:
         """Objects that others have changed since operations found them."""
@@ -149,7 +149,7 @@ class TransactionResult(NamedTuple):
     """By operation."""
 
     durable: Future[None] | None
-    """What to wait for before anybody may hear of it."""
+    """What to wait for before the write may be reported."""
 
 
 async def transact(

@@ -1,4 +1,4 @@
-"""Watches: the changes of what is meant, as the watcher sees them.
+"""Watches: the changes of the selected objects, as the watcher sees them.
 
 An object that begins to match a selector appears (ADDED), one that ceases to vanishes (DELETED), whatever happened to
 it in the store.

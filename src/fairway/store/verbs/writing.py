@@ -119,7 +119,7 @@ def staged(kind: Kind, key: Key, manifest: Manifest, revision: int) -> Entry:
 
 
 def renumbered(entry: Entry, revision: int) -> None:
-    """Give an entry that nobody has seen yet another revision."""
+    """Give a staged entry that was not visible yet another revision."""
     if entry.revision == revision:
         return
     before, after = (b'"resourceVersion":"%d"}' % number for number in (entry.revision, revision))
@@ -220,7 +220,7 @@ def remove(
 
 
 def unchanged(context: WriteContext, entry: Entry, warnings: tuple[str, ...] = (), *, dry_run: bool = False) -> Written:
-    """The object as it is, to be told of when it is durable: it may still be on its way."""
+    """No-op write: returns the current entry once pending commits are durable."""
     return Written(entry, warnings, durable=None if dry_run else context.store.settling())
 
 
