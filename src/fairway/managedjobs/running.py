@@ -62,7 +62,9 @@ def living(case: JobView) -> JobPlan | None:
     if len(pods) < case.task.num_nodes:
         gone = [one.name for one in attempt.pods if one.name not in {pod.name for pod in pods}]
         # All of them ran: one that is not there any more must not be made again as if it had not.
-        return _stop(case, AttemptOutcome.LOST, f"pod {gone[0]} no longer exists") if gone else JobPlan(do=(StartPods(),))
+        return (
+            _stop(case, AttemptOutcome.LOST, f"pod {gone[0]} no longer exists") if gone else JobPlan(do=(StartPods(),))
+        )
     longest = _outlived(case)
     if isinstance(longest, JobPlan):
         return longest
