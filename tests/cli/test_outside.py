@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairway.cli.outside import Outsider, _outside, sentence
+from fairway.cli.outside import Outsider, _outside, on_nodes, sentence, unschedulable
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
 
@@ -28,11 +28,11 @@ def test_only_what_no_queue_decided_about_and_runs_is_outside() -> None:
         pod("waits", node=""),
     ]
 
-    assert [one.name for one in _outside(pods, {"queued"})] == ["bare", "of-free-job"]
+    assert [one.name for one in on_nodes(_outside(pods, {"queued"}))] == ["bare", "of-free-job"]
 
 
 def test_what_is_said_of_them() -> None:
-    found = _outside([pod(f"p{number}") for number in range(7)], set())
+    found = on_nodes(_outside([pod(f"p{number}") for number in range(7)], set()))
 
     assert sentence(found) == (
         "7 pods run outside every queue and take cpu 3.5, memory 7Gi, without quota: "
@@ -40,3 +40,20 @@ def test_what_is_said_of_them() -> None:
     )
     assert sentence([Outsider("ns", "p", {})]) == "1 pod runs outside every queue, without quota: ns/p"
     assert sentence([]) == ""
+
+
+def test_a_pod_that_gets_no_node_is_named_with_the_reason() -> None:
+    waiting = pod("p", node="", phase="Pending")
+    waiting["status"]["conditions"] = [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "no scheduler named x runs here",
+        }
+    ]
+
+    found = _outside([waiting, pod("runs"), pod("new", node="", phase="Pending")], set())
+
+    assert unschedulable(found) == ("1 pod outside every queue waits for a node: ns/p (no scheduler named x runs here)")
+    assert unschedulable([pod("runs")]) == ""

@@ -409,11 +409,13 @@ def waiting_jobs(rest: "Rest", namespace: str) -> Iterator[Finding]:
 
 
 def outside(rest: "Rest") -> Iterator[Finding]:
-    """What runs outside every queue; nothing to say if nothing does."""
-    from fairway.cli.outside import outsiders, sentence  # noqa: PLC0415
+    """Pods outside every queue: those that run, and those that get no node."""
+    from fairway.cli.outside import on_nodes, pods_outside, sentence, unschedulable  # noqa: PLC0415
 
-    said = sentence(outsiders(rest))
-    if said:
+    pods = pods_outside(rest)
+    if waiting := unschedulable(pods):
+        yield warning("nodes", waiting, "`fairway describe pod NAME` shows the events of one; delete or change it")
+    if said := sentence(on_nodes(pods)):
         yield warning(
             "outside",
             said,

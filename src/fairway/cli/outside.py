@@ -1,4 +1,4 @@
-"""What runs outside every queue: pods that name none and belong to no job of one. Quota does not count them."""
+"""Pods outside every queue: they name none and belong to no job of one. Quota does not count them."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,7 +22,12 @@ class Outsider(NamedTuple):
 
 
 def outsiders(rest: "Rest") -> list[Outsider]:
-    """The pods on nodes that no queue decided about; nothing where one may not look everywhere."""
+    """The pods on nodes that no queue admitted; empty without the right to list all pods."""
+    return on_nodes(pods_outside(rest))
+
+
+def pods_outside(rest: "Rest") -> list[Manifest]:
+    """The pods outside every queue that have not ended; empty without the right to list all pods."""
     from fairway.client.rest import paths  # noqa: PLC0415
     from fairway.errors import Forbidden, NotFound  # noqa: PLC0415
 
@@ -31,23 +36,47 @@ def outsiders(rest: "Rest") -> list[Outsider]:
         jobs = rest.get(paths.resource("batch/v1", "jobs"))["items"]
     except (Forbidden, NotFound):
         return []
-    return sorted(_outside(pods, {job["metadata"]["uid"] for job in jobs if _names_queue(job)}))
+    return _outside(pods, {job["metadata"]["uid"] for job in jobs if _names_queue(job)})
 
 
-def _outside(pods: Sequence[Manifest], queued: set[str]) -> list[Outsider]:
-    from fairway.apis.core.pod_requests import pod_requests  # noqa: PLC0415
-
+def _outside(pods: Sequence[Manifest], queued: set[str]) -> list[Manifest]:
     found = []
     for pod in pods:
         metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
-        if not pod["spec"].get("nodeName") or phase in {"Succeeded", "Failed"} or _names_queue(pod):
+        if phase in {"Succeeded", "Failed"} or _names_queue(pod):
             continue
         owners = [one for one in metadata.get("ownerReferences") or () if one.get("controller")]
-        if any(one["kind"] in _QUEUED_KINDS or one["uid"] in queued for one in owners):
-            continue
-        requests = {name: quantity.nanos for name, quantity in pod_requests(pod["spec"]).items()}
-        found.append(Outsider(metadata["namespace"], metadata["name"], requests))
+        if not any(one["kind"] in _QUEUED_KINDS or one["uid"] in queued for one in owners):
+            found.append(pod)
     return found
+
+
+def on_nodes(pods: Sequence[Manifest]) -> list[Outsider]:
+    from fairway.apis.core.pod_requests import pod_requests  # noqa: PLC0415
+
+    return sorted(
+        Outsider(
+            pod["metadata"]["namespace"],
+            pod["metadata"]["name"],
+            {name: quantity.nanos for name, quantity in pod_requests(pod["spec"]).items()},
+        )
+        for pod in pods
+        if pod["spec"].get("nodeName")
+    )
+
+
+def unschedulable(pods: Sequence[Manifest]) -> str:
+    """Which of these pods get no node, with the reason of the first; empty if none."""
+    waiting = [
+        (pod["metadata"]["namespace"], pod["metadata"]["name"], condition.get("message", ""))
+        for pod in pods
+        for condition in (pod.get("status") or {}).get("conditions") or ()
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable"
+    ]
+    if not waiting:
+        return ""
+    wait = "1 pod outside every queue waits" if len(waiting) == 1 else f"{len(waiting)} pods outside every queue wait"
+    return f"{wait} for a node: {_named([one[:2] for one in waiting])} ({waiting[0][2]})"
 
 
 def _names_queue(manifest: Manifest) -> bool:
@@ -65,7 +94,11 @@ def sentence(found: Sequence[Outsider]) -> str:
         for resource, nanos in one.requests.items():
             total[resource] = total.get(resource, 0) + nanos
     takes = ", ".join(f"{resource} {readable(resource, nanos)}" for resource, nanos in sorted(total.items()) if nanos)
-    names = ", ".join(f"{one.namespace}/{one.name}" for one in found[:_MOST_NAMED])
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
     runs, take = ("1 pod runs", "takes") if len(found) == 1 else (f"{len(found)} pods run", "take")
-    return f"{runs} outside every queue{f' and {take} {takes}' if takes else ''}, without quota: {names}{more}"
+    names = _named([one[:2] for one in found])
+    return f"{runs} outside every queue{f' and {take} {takes}' if takes else ''}, without quota: {names}"
+
+
+def _named(pods: Sequence[tuple[str, str]]) -> str:
+    more = f" and {len(pods) - _MOST_NAMED} more" if len(pods) > _MOST_NAMED else ""
+    return ", ".join(f"{namespace}/{name}" for namespace, name in pods[:_MOST_NAMED]) + more

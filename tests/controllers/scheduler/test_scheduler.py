@@ -194,17 +194,28 @@ def test_the_higher_priority_gets_the_room_that_comes_free() -> None:
     asyncio.run(story())
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param({"schedulingGates": [{"name": "wait"}]}, id="a gated pod"),
-        pytest.param({"schedulerName": "other"}, id="a pod of another scheduler"),
-    ],
-)
-def test_pods_that_are_not_ours_to_schedule_are_left_alone(spec: dict[str, Any]) -> None:
+def test_a_pod_with_an_unknown_scheduler_is_told_so() -> None:
     async def story() -> None:
         async with scheduling(node()) as local:
-            await timeline.create(local, pods=pod("p", **spec))
+            await timeline.create(local, pods=pod("p", schedulerName="yunikorn"))
+            await timeline.pass_time(local, 1)
+
+            message = "no scheduler named yunikorn runs here; leave out schedulerName to use default-scheduler"
+            assert why(local, "p") == ("False", "Unschedulable", message)
+            assert node_of(local, "p") is None
+            assert await events(local) == [("p", "Warning", "FailedScheduling", message)]
+
+            before = local.api.get("pods", "p")
+            await timeline.pass_time(local, 60)
+            assert local.api.get("pods", "p") == before
+
+    asyncio.run(story())
+
+
+def test_a_gated_pod_is_left_alone() -> None:
+    async def story() -> None:
+        async with scheduling(node()) as local:
+            await timeline.create(local, pods=pod("p", schedulingGates=[{"name": "wait"}]))
             before = local.api.get("pods", "p")
             await timeline.pass_time(local, 1)
 

@@ -122,6 +122,8 @@ class Scheduler:
             self._there_is_more_room()
         if new is None or not _waits(new):
             self._waiting.remove(uid)
+            if new is not None and _has_unknown_scheduler(new) and not _told(new):
+                self._worker.add((new["metadata"]["namespace"], new["metadata"]["name"]))
         elif uid not in self._ledger:  # one that is there is being bound just now
             self._line_up(new)
 
@@ -175,6 +177,10 @@ class Scheduler:
             await self._bind(key, *binding)
             return
         pod = self._pods.get(*key)
+        if pod is not None and _has_unknown_scheduler(pod):
+            name = pod["spec"]["schedulerName"]
+            await self._explain(pod, f"no scheduler named {name} runs here; leave out schedulerName to use {NAME}")
+            return
         if pod is None or not _waits(pod) or pod["metadata"]["uid"] in self._ledger:
             return
         waiting = self._waiting.get(pod["metadata"]["uid"])
@@ -208,10 +214,18 @@ class Scheduler:
 
 def _waits(pod: Manifest) -> bool:
     """Whether a pod is to be given to a node by this scheduler."""
+    return pod["spec"].get("schedulerName", NAME) == NAME and _is_unbound(pod)
+
+
+def _has_unknown_scheduler(pod: Manifest) -> bool:
+    """Whether a pod waits for a scheduler that does not run here: this one is the only one."""
+    return pod["spec"].get("schedulerName", NAME) != NAME and _is_unbound(pod)
+
+
+def _is_unbound(pod: Manifest) -> bool:
     spec = pod["spec"]
     return (
         not spec.get("nodeName")
-        and spec.get("schedulerName", NAME) == NAME
         and not spec.get("schedulingGates")
         and "deletionTimestamp" not in pod["metadata"]
         and not has_ended(pod)
