@@ -1,4 +1,4 @@
-"""Waiting until jobs reach a state, by watching them; nothing is polled."""
+"""Waiting until jobs reach a state, by watching them."""
 
 import threading
 import time
@@ -30,10 +30,12 @@ def until(
     *,
     on_done: Callable[[Manifest], None] = lambda _job: None,
     seconds: float | None = None,
+    check: Callable[[list[Manifest]], int | None] = lambda _left: _WATCH_SECONDS,
 ) -> list[Manifest]:
     """The jobs when all of them are `done` or deleted; a deleted one as it was last seen.
 
-    `jobs` are as the server had them at one moment. After `seconds` it is `TimedOut`, and the session is over.
+    `jobs` are as the server had them at one moment. After `seconds` it is `TimedOut`, and the session is over. `check`
+    is called with the jobs that are left before each watch and returns how many seconds to watch, or `None` to stop.
     """
     progress = _Progress(jobs, done, on_done)
     spaces = {job["metadata"]["namespace"] for job in jobs}
@@ -48,7 +50,10 @@ def until(
     try:
         while not progress.over:
             try:
-                _look(session, path, progress)
+                watch_for = check(progress.left)
+                if watch_for is None:
+                    break
+                _look(session, path, progress, watch_for)
                 patience.renew()
             except (Unreachable, Unavailable) as error:
                 if deadline is not None and time.monotonic() >= deadline:
@@ -80,6 +85,10 @@ class _Progress:
     def jobs(self) -> list[Manifest]:
         return list(self._last.values())
 
+    @property
+    def left(self) -> list[Manifest]:
+        return [job for uid, job in self._last.items() if uid in self._left]
+
     def seen(self, job: Manifest, *, gone: bool) -> None:
         uid = job["metadata"]["uid"]
         if uid in self._left:
@@ -96,11 +105,9 @@ class _Progress:
             self.seen(self._last[uid], gone=True)
 
 
-def _look(session: Session, path: str, progress: _Progress) -> None:
+def _look(session: Session, path: str, progress: _Progress, seconds: int) -> None:
     try:
-        with closing(
-            session.rest.watch(path, resourceVersion=progress.version, timeoutSeconds=_WATCH_SECONDS)
-        ) as events:
+        with closing(session.rest.watch(path, resourceVersion=progress.version, timeoutSeconds=seconds)) as events:
             for event in events:
                 progress.version = event["object"]["metadata"]["resourceVersion"]
                 progress.seen(event["object"], gone=event["type"] == "DELETED")

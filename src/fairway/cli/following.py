@@ -12,10 +12,11 @@ from typing import Final
 from fairway.cli.choosing import Manifest, has_ended, phase_of, title
 from fairway.cli.joblogs import AttemptLog, LogFilter, Patience, TaskAttempt, attempt_of, parts_of
 from fairway.cli.narrating import Narrator
+from fairway.cli.prospects import LOOKS_TO_BE_SURE, CannotRun
 from fairway.cli.session import Session
 from fairway.cli.tables import plain
 from fairway.client.rest import Unreachable, paths
-from fairway.errors import BadRequest, Expired, FairwayError, NotFound, Unavailable
+from fairway.errors import BadRequest, Expired, NotFound, Unavailable
 
 _LOOK_AGAIN_SECONDS: Final = 2
 """How often the place in the queue is asked for."""
@@ -23,14 +24,6 @@ _LOOK_AGAIN_SECONDS: Final = 2
 _WATCH_SECONDS: Final = 300
 _QUEUED: Final = frozenset({"PENDING", "RECOVERING"})
 _ALL: Final = LogFilter()
-_LOOKS_TO_BE_SURE: Final = 2
-"""How often in a row a job must be found unable to run: one with several candidates goes on to the next."""
-
-
-class CannotRun(FairwayError):
-    """A job that waits and can never run as things are. It stays in its queue."""
-
-    exit_code = 3
 
 
 def follow(session: Session, job: Manifest, shown: LogFilter = _ALL, done: Iterable[TaskAttempt] = ()) -> Manifest:
@@ -98,14 +91,9 @@ class _Follower:
 
     def _give_up(self) -> None:
         """End if the job was found unable to run again and again."""
-        if self._hopeless < _LOOKS_TO_BE_SURE:
-            return
-        self._narrator.pause()
-        number = self._job["spec"].get("id", 0)
-        raise CannotRun(
-            f"job {title(self._job)} can never run with the current nodes and quotas: {self._reason}. It stays queued; "
-            f"`fairway jobs why {number}` shows what would admit it, `fairway jobs cancel {number}` stops it"
-        )
+        if self._hopeless >= LOOKS_TO_BE_SURE:
+            self._narrator.pause()
+            raise CannotRun(self._job, self._reason)
 
     def _attempt(self, part: TaskAttempt) -> None:
         """Show all of an attempt, as it writes it; what became of it is told when it is known."""

@@ -2,8 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
+
+from fairway.cli.prospects import Prospects
+from fairway.cli.session import Session
 
 from .conftest import Commands
 
@@ -62,6 +66,46 @@ def test_a_detached_launch_is_warned_and_stays_zero(fairway: Commands, asks: lis
     (warning,) = [line for line in said.errors.splitlines() if line.startswith("warning: ")]
     assert "can never run with the current nodes and quotas: " in warning
     assert reason in warning
+
+
+def test_a_wait_for_what_can_never_run_ends_with_three_and_the_reason(fairway: Commands) -> None:
+    first, second = (fairway.submitted("--queue", "vast", "--cpus", "9999", "--", "true") for _ in range(2))
+    well = fairway.submitted("true")
+
+    said = fairway.run("jobs", "wait", str(first), str(second), str(well))
+    listed = fairway.run("jobs", "wait", str(first), "-o", "json")
+
+    assert (said.code, said.output) == (3, f"Job {well} (job) ended: SUCCEEDED\n")
+    errors = [line for line in said.errors.splitlines() if line.startswith("error: ")]
+    assert [number for line in errors for number in (first, second) if f"error: job {number} (" in line] == [
+        first,
+        second,
+    ]
+    assert all("in one pod, and no machine here has more than" in line for line in errors)
+    assert listed.code == 3
+    assert [one["status"] for one in json.loads(listed.output)] == ["PENDING"]
+
+
+def test_a_wait_goes_on_while_another_job_runs(fairway: Commands, tmp_path: Path) -> None:
+    never = fairway.submitted("--queue", "vast", "--cpus", "9999", "--", "true")
+    runs = fairway.submitted("until [ -e $GO ]; do sleep 0.05; done", "--env", f"GO={tmp_path}/go")
+    fairway.until(runs, "RUNNING")
+
+    with fairway.process("jobs", "wait", str(never), str(runs)) as waiting:
+        (tmp_path / "go").touch()
+        said, code = waiting.rest()
+
+    assert f"Job {runs} (job) ended: SUCCEEDED" in said
+    assert code == 3
+
+
+def test_nothing_is_asked_while_a_job_runs() -> None:
+    """A session that cannot answer shows it."""
+    jobs = [{"status": {"phase": phase}} for phase in ("PENDING", "RUNNING")]
+    prospects = Prospects(cast("Session", None))
+
+    assert [prospects.check(jobs) for _ in range(3)] == [16, 16, 16]
+    assert prospects.stuck == []
 
 
 def test_one_that_can_run_is_warned_of_nothing(fairway: Commands) -> None:

@@ -15,6 +15,8 @@ NOT_SUCCEEDED: Final = 4
 TIMED_OUT: Final = 124
 """As of timeout(1)."""
 
+_MOST_EXPLAINED: Final = 5
+
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 
@@ -37,12 +39,14 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 def wait(ctx: click.Context, /, *, choice: JobSelection, timeout: float | None, output: str, **where: Any) -> None:
     """Wait until jobs have ended.
 
-    Prints a line for each job when it ends. Jobs that have already ended count, too. The command watches and does not
-    poll, so it returns as soon as the last job ends; it survives a restart of the server.
+    Prints a line for each job when it ends. Jobs that have already ended count, too. The command watches the jobs, so
+    it returns as soon as the last one ends; it survives a restart of the server. If all jobs that are left can never
+    run with the current nodes and quotas, the command ends with the reasons; the jobs stay queued.
 
     \b
     Exit codes:
       0    all succeeded
+      3    the jobs that have not ended can never run
       4    all have ended, and at least one did not succeed (or was deleted)
       124  the timeout passed first; the jobs keep running
 
@@ -53,6 +57,7 @@ def wait(ctx: click.Context, /, *, choice: JobSelection, timeout: float | None, 
       fairway jobs wait -a -o json
     """
     from fairway.cli.awaiting import TimedOut, until  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.prospects import CannotRun, Prospects  # noqa: PLC0415
 
     quiet = output == "json"
 
@@ -62,12 +67,13 @@ def wait(ctx: click.Context, /, *, choice: JobSelection, timeout: float | None, 
 
     late = False
     with open_session(**where) as session:
+        prospects = Prospects(session)
         jobs = chosen(session, choice)
         waiting = [job for job in jobs if not has_ended(job)]
         if waiting:
             tell(f"Waiting for {which(waiting, 'job')} ...")
         try:
-            over = until(session, jobs, has_ended, on_done=on_end, seconds=timeout)
+            over = until(session, jobs, has_ended, on_done=on_end, seconds=timeout, check=prospects.check)
         except TimedOut as stopped:
             over, late = stopped.jobs, True
     if quiet:
@@ -77,6 +83,12 @@ def wait(ctx: click.Context, /, *, choice: JobSelection, timeout: float | None, 
         have = "has" if len(left) == 1 else "have"
         tell(f"error: {which(left, 'job')} {have} not ended within {timeout:g} s: {_counted(left)}")
         ctx.exit(TIMED_OUT)
+    if prospects.stuck:
+        for job, reason in prospects.stuck[:_MOST_EXPLAINED]:
+            tell(f"error: {CannotRun(job, reason)}")
+        if len(prospects.stuck) > _MOST_EXPLAINED:
+            tell(f"... and {len(prospects.stuck) - _MOST_EXPLAINED} other jobs can never run")
+        ctx.exit(CannotRun.exit_code)
     if not over and not quiet:
         click.echo("No job to wait for.")
     ctx.exit(0 if all(phase_of(job) == "SUCCEEDED" for job in over) else NOT_SUCCEEDED)
