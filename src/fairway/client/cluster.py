@@ -147,7 +147,7 @@ class Writer:
         """
         if self._staging is None:
             task = asyncio.create_task(self.patch(resource, of, patch, subresource=subresource, locked=True))
-            return _told(task, ended, task.result)
+            return _notify_when_done(task, ended, task.result)
         kind, metadata = self._cluster.kind(resource), of["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         try:
@@ -162,7 +162,7 @@ class Writer:
             self._cluster.note(kind, manifest)
             return manifest
 
-        return _told(done, ended, written)
+        return _notify_when_done(done, ended, written)
 
     async def delete(
         self,
@@ -209,15 +209,15 @@ def _locked(patch: Manifest, metadata: Manifest) -> Manifest:
     return {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": metadata["resourceVersion"]}}
 
 
-def _told(write: asyncio.Future[Any], ended: Ended, result: Callable[[], Manifest]) -> asyncio.Future[Any]:
-    """The write, and whoever began it is told of its end."""
+def _notify_when_done(write: asyncio.Future[Any], ended: Ended, result: Callable[[], Manifest]) -> asyncio.Future[Any]:
+    """The write; `ended` is called when it is done."""
     write.add_done_callback(lambda write: None if write.cancelled() else ended(result))
     return write
 
 
 def _refused(error: Exception, ended: Ended) -> asyncio.Future[Any]:
     refused = _done(error)
-    return _told(refused, ended, refused.result)
+    return _notify_when_done(refused, ended, refused.result)
 
 
 def _done(error: Exception | None = None) -> asyncio.Future[Any]:

@@ -71,14 +71,14 @@ class Informer:
         """
         key = key_of(manifest)
         if key in self._known or int(manifest["metadata"]["resourceVersion"]) > self._heard:
-            self._hear(key, manifest)
+            self._on_state(key, manifest)
 
     def note_gone(self, manifest: Manifest) -> None:
         """Take in that an object was deleted at once."""
         known = self._known.get(key_of(manifest))
         if known is not None and known["metadata"]["uid"] == manifest["metadata"]["uid"]:
             self._gone.add(known["metadata"]["uid"])
-            self._tell(key_of(manifest), None)
+            self._update(key_of(manifest), None)
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
@@ -105,9 +105,9 @@ class Informer:
         found = {key_of(manifest): manifest for manifest in listed.items}
         self._gone.clear()
         for key in [key for key in self._known if key not in found]:
-            self._tell(key, None)
+            self._update(key, None)
         for key, manifest in found.items():
-            self._tell(key, manifest)
+            self._update(key, manifest)
         self._heard = int(listed.resource_version)
         self.synced.set()
         for handler in self._list_handlers:
@@ -120,34 +120,34 @@ class Informer:
             for change, manifest in changes:
                 key = key_of(manifest)
                 if change == "DELETED":
-                    self._hear_gone(key, manifest)
-                elif self._known.get(key) is not manifest:  # else its writer has told it already, as happens most often
-                    self._hear(key, manifest)
+                    self._on_deleted(key, manifest)
+                elif self._known.get(key) is not manifest:  # else the writer has reported it already, as is usual
+                    self._on_state(key, manifest)
 
-    def _hear(self, key: Key, new: Manifest) -> None:
-        """A state from a watch or from a write; whichever comes second, the newer one stays."""
+    def _on_state(self, key: Key, new: Manifest) -> None:
+        """Take a state from a watch or from a write; the newer one of both stays."""
         known = self._known.get(key)
         metadata = new["metadata"]
         if self._gone and metadata["uid"] in self._gone:
             return
         if known is None or int(known["metadata"]["resourceVersion"]) < int(metadata["resourceVersion"]):
-            self._tell_change(key, known, new)
+            self._dispatch(key, known, new)
 
-    def _hear_gone(self, key: Key, last: Manifest) -> None:
+    def _on_deleted(self, key: Key, last: Manifest) -> None:
         uid = last["metadata"]["uid"]
         self._gone.discard(uid)
         known = self._known.get(key)
         if known is not None and known["metadata"]["uid"] == uid:
-            self._tell(key, None)
+            self._update(key, None)
 
-    def _tell(self, key: Key, new: Manifest | None) -> None:
+    def _update(self, key: Key, new: Manifest | None) -> None:
         old = self._known.get(key)
         if _version(old) != _version(new):
-            self._tell_change(key, old, new)
+            self._dispatch(key, old, new)
 
-    def _tell_change(self, key: Key, old: Manifest | None, new: Manifest | None) -> None:
+    def _dispatch(self, key: Key, old: Manifest | None, new: Manifest | None) -> None:
         if old is not None and new is not None and old["metadata"]["uid"] != new["metadata"]["uid"]:
-            self._tell_change(key, old, None)  # another object of the same name: one went, one came
+            self._dispatch(key, old, None)  # another object of the same name: one went, one came
             old = None
         if new is None:
             del self._known[key]

@@ -64,11 +64,11 @@ class LocalClient:
     async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
         namespace = manifest.get("metadata", {}).get("namespace", "")
         options = self._trusted if trusted else self._options
-        return await self._told(self._objects.stage_create(kind, kind.stored, namespace, manifest, options))
+        return await self._durable(self._objects.stage_create(kind, kind.stored, namespace, manifest, options))
 
     async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
         target = WriteTarget(kind, kind.stored, key_of(manifest), self._options, subresource)
-        return await self._told(self._objects.stage_update(target, manifest))
+        return await self._durable(self._objects.stage_update(target, manifest))
 
     async def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
@@ -89,11 +89,11 @@ class LocalClient:
         options = self._for_status if subresource == "status" else self._options
         target = WriteTarget(kind, kind.stored, (namespace, name), options, subresource)
         written = self._objects.stage_patch(target, known, patch)
-        return Staged(written.durable, partial(self._told_of, written.entry))
+        return Staged(written.durable, partial(self._written_manifest, written.entry))
 
     async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
         target = WriteTarget(kind, kind.stored, key_of(manifest), self._forced if force else self._options, subresource)
-        return await self._told(self._objects.stage_patch(target, PatchType.APPLY, manifest))
+        return await self._durable(self._objects.stage_patch(target, PatchType.APPLY, manifest))
 
     async def delete(
         self,
@@ -111,14 +111,14 @@ class LocalClient:
         )
         written = self._objects.stage_delete(kind, (namespace, name), options)
         if not written.removed:
-            return await self._told(written)
+            return await self._durable(written)
         await when_durable(written)
         return None
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
         key = (namespace, name)
         check_preconditions(self._pods, self._objects.get(self._pods, *key), uid, None)
-        return await self._told(self._objects.stage_bind(self._pods, key, node, self._options))
+        return await self._durable(self._objects.stage_bind(self._pods, key, node, self._options))
 
     def _read(self, entry: Entry) -> Manifest:
         """A state that may be overtaken already: it stays decoded only if it is the newest."""
@@ -129,14 +129,14 @@ class LocalClient:
             entry.shared = None
         return manifest
 
-    async def _told(self, written: Written) -> Manifest:
-        """What came of a write, when it is durable."""
+    async def _durable(self, written: Written) -> Manifest:
+        """The object after a write, once that is durable."""
         if written.durable is not None:
             await written.durable
-        return self._told_of(written.entry)
+        return self._written_manifest(written.entry)
 
-    def _told_of(self, entry: Entry) -> Manifest:
-        """What came of a write; it stays decoded only for kinds that somebody here follows, which Events are not."""
+    def _written_manifest(self, entry: Entry) -> Manifest:
+        """The object after a write; it stays decoded only for kinds that are watched in this process."""
         manifest = self._read(entry)
         if entry.resource not in self._objects.watched_here:
             entry.shared = None

@@ -1,6 +1,6 @@
 """Events: what a controller did, for people to read with `kubectl describe` and `kubectl events`.
 
-Telling costs nothing: an event is put on a list and written a little later, together with others. The same thing told
+Recording is cheap: an event is queued and written a little later, together with others. The same thing recorded
 again is counted, not written anew. Events are a courtesy, and must not keep anybody from working: writing them takes at
 most a tenth of the time, so a storm of them is written after it is over. When more come than that, the oldest unwritten
 ones are dropped, and a write that fails is not tried again.
@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 _Key = tuple[str, str, str, str]
 
 
-class _Told:
-    """One event, written or not, and how often it was told.
+class _Recorded:
+    """One event, written or not, and how often it was recorded.
 
     Of manifests only what is needed is remembered: what an event is about may have changed many times since.
     """
@@ -56,18 +56,18 @@ class Recorder:
         self._cluster = cluster
         self._component = component
         self._writer = cluster.writer(component)
-        self._told: OrderedDict[_Key, _Told] = OrderedDict()
-        self._unwritten: OrderedDict[_Key, _Told] = OrderedDict()
+        self._recorded: OrderedDict[_Key, _Recorded] = OrderedDict()
+        self._unwritten: OrderedDict[_Key, _Recorded] = OrderedDict()
         self._some = asyncio.Event()
 
     def normal(self, about: Manifest, reason: str, message: str) -> None:
-        self._tell(about, NORMAL, reason, message)
+        self._record(about, NORMAL, reason, message)
 
     def warning(self, about: Manifest, reason: str, message: str) -> None:
-        self._tell(about, WARNING, reason, message)
+        self._record(about, WARNING, reason, message)
 
     async def run(self) -> None:
-        """Write what is told until cancelled."""
+        """Write what is recorded until cancelled."""
         clock = self._cluster.clock
         while True:
             await self._some.wait()
@@ -79,49 +79,49 @@ class Recorder:
             self._some.clear()
 
     async def flush(self) -> None:
-        """Write all that was told so far, at once."""
+        """Write all Events recorded so far, at once."""
         while self._unwritten:
             await self._write_some()
 
     async def _write_some(self) -> None:
         keys = list(islice(self._unwritten, _TOGETHER))
         batch = [(key, self._unwritten.pop(key)) for key in keys]
-        await asyncio.gather(*(self._write(key, told) for key, told in batch))
+        await asyncio.gather(*(self._write(key, recorded) for key, recorded in batch))
 
-    def _tell(self, about: Manifest, kind: str, reason: str, message: str) -> None:
+    def _record(self, about: Manifest, kind: str, reason: str, message: str) -> None:
         now = self._cluster.clock.now()
         key = (about["metadata"]["uid"], kind, reason, message[:_LONGEST_MESSAGE])
-        told = self._told.get(key)
-        if told is None:
-            told = self._told[key] = _Told(about, now)
-            if len(self._told) > _MOST_REMEMBERED:
-                self._told.popitem(last=False)
+        recorded = self._recorded.get(key)
+        if recorded is None:
+            recorded = self._recorded[key] = _Recorded(about, now)
+            if len(self._recorded) > _MOST_REMEMBERED:
+                self._recorded.popitem(last=False)
         else:
-            self._told.move_to_end(key)
-        told.count += 1
-        told.last = now
-        self._unwritten[key] = told
+            self._recorded.move_to_end(key)
+        recorded.count += 1
+        recorded.last = now
+        self._unwritten[key] = recorded
         if len(self._unwritten) > _MOST_UNWRITTEN:
             self._unwritten.popitem(last=False)
         self._some.set()
 
-    async def _write(self, key: _Key, told: _Told) -> None:
+    async def _write(self, key: _Key, recorded: _Recorded) -> None:
         try:
-            if told.written is not None:
-                change = {"count": told.count, "lastTimestamp": stamp(told.last)}
-                await self._writer.patch("events", told.written, change)
+            if recorded.written is not None:
+                change = {"count": recorded.count, "lastTimestamp": stamp(recorded.last)}
+                await self._writer.patch("events", recorded.written, change)
             else:
-                created = await self._writer.create("events", self._manifest(key, told), trusted=True)
+                created = await self._writer.create("events", self._manifest(key, recorded), trusted=True)
                 metadata = created["metadata"]
-                told.written = {"metadata": {"namespace": metadata["namespace"], "name": metadata["name"]}}
+                recorded.written = {"metadata": {"namespace": metadata["namespace"], "name": metadata["name"]}}
         except NotFound:
-            told.written = None  # it expired, or its namespace is gone
+            recorded.written = None  # it expired, or its namespace is gone
         except ApiError as error:
             _log.debug("event %s was not written: %s", key[2], error)
 
-    def _manifest(self, key: _Key, told: _Told) -> Manifest:
+    def _manifest(self, key: _Key, recorded: _Recorded) -> Manifest:
         _, kind, reason, message = key
-        about = told.about
+        about = recorded.about
         return {
             "metadata": {"generateName": f"{about['name'][:200]}.", "namespace": about.get("namespace") or "default"},
             "involvedObject": dict(about),
@@ -130,9 +130,9 @@ class Recorder:
             "message": message,
             "source": {"component": self._component},
             "reportingComponent": self._component,
-            "firstTimestamp": stamp(told.first),
-            "lastTimestamp": stamp(told.last),
-            "count": told.count,
+            "firstTimestamp": stamp(recorded.first),
+            "lastTimestamp": stamp(recorded.last),
+            "count": recorded.count,
         }
 
 

@@ -55,7 +55,7 @@ class Attending:
     ) -> Watched:
         uid, name = pod["metadata"]["uid"], container["name"]
 
-        def tell(health: Health) -> None:
+        def on_health(health: Health) -> None:
             if record.health.get(name) != health:
                 record.health[name] = health
                 self._worker.add(uid)
@@ -68,4 +68,4 @@ class Attending:
         def warn(probe: str, why: str) -> None:
             self._recorder.warning(pod, _UNHEALTHY, f"{probe} probe failed: {why}")
 
-        return Watched(container, launch, started_at, tell, fail, warn)
+        return Watched(container, launch, started_at, on_health, fail, warn)

@@ -73,11 +73,11 @@ class JobFiles:
         self._work = state / "work"
         self._retention = retention
         self._news = asyncio.Event()
-        self._told: set[Path] = set()
+        self._warned: set[Path] = set()
         """What could not be removed, and was complained about."""
 
-        self._jobs.on_change(self._hear_job)
-        self._pods.on_change(self._hear_pod)
+        self._jobs.on_change(self._on_job)
+        self._pods.on_change(self._on_pod)
 
     async def run(self) -> None:
         """Tidy up until cancelled."""
@@ -87,11 +87,11 @@ class JobFiles:
             all_well = await self._tidied_up()
             await self._next_time(_EVERY_SECONDS if all_well else _AGAIN_SECONDS)
 
-    def _hear_job(self, _old: Manifest | None, new: Manifest | None) -> None:
+    def _on_job(self, _old: Manifest | None, new: Manifest | None) -> None:
         if new is None:
             self._news.set()
 
-    def _hear_pod(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_pod(self, old: Manifest | None, new: Manifest | None) -> None:
         """The last pod of a job that is gone; what a pod of one that is there leaves stays anyway."""
         if new is None and old is not None and (owner := managed_job_of(old)) and not self._has_job(old, owner):
             self._news.set()
@@ -126,7 +126,7 @@ class JobFiles:
         used = self._used_archives() if found.archives else set()
         idle = [one.path for one in found.archives if (one.namespace, one.digest) not in used and one.used_at < latest]
         failed += await asyncio.to_thread(_each, lambda path: _retire(path, latest), idle)
-        self._told &= {path for path, _ in failed}
+        self._warned &= {path for path, _ in failed}
         for path, reason in failed:
             self._complain(path, reason)
         return not failed
@@ -151,8 +151,8 @@ class JobFiles:
         return {(job["metadata"]["namespace"], digest) for job in self._jobs.items() for digest in _archives_of(job)}
 
     def _complain(self, path: Path, error: Exception) -> None:
-        if path not in self._told:
-            self._told.add(path)
+        if path not in self._warned:
+            self._warned.add(path)
             _log.warning("cannot remove %s of a deleted job: %s; retrying", path, error)
 
 

@@ -30,7 +30,7 @@ class PodRecord(Struct):
     shortages: int = 0
     """How often in a row the machine had run out of something."""
 
-    stillborn: dict[str, ContainerRun] = field(default_factory=dict)
+    never_started: dict[str, ContainerRun] = field(default_factory=dict)
     """Containers that will never be started, as attempts that failed."""
 
     failures: dict[str, int] = field(default_factory=dict)

@@ -108,9 +108,9 @@ class Runner:
         )
         self._worker: Worker[str] = Worker("pod", self._clock, self._look_at, parallel=_PARALLEL)
         self._attending = Attending(supervision, self._starting, recorder, self._worker, self._clock)
-        cluster.cache("pods").on_change(self._hear_pod)
+        cluster.cache("pods").on_change(self._on_pod)
         for cache in (config_maps, secrets):
-            cache.on_change(self._hear_source)
+            cache.on_change(self._on_config)
 
     async def register(self) -> None:
         """Make the Node, or bring it up to date, once; the caches must be full."""
@@ -122,8 +122,8 @@ class Runner:
         """Run pods until cancelled; their processes run on."""
         await self._cluster.synced()
         self._directories.make()
-        self._supervision.on_change(self._hear_process)
-        self._supervision.on_lost(self._hear_lost)
+        self._supervision.on_change(self._on_process)
+        self._supervision.on_lost(self._on_supervisor_lost)
         await self._supervision.connect()
         self._recall()
         await self.register()
@@ -149,14 +149,14 @@ class Runner:
             if pod is None or self._processes.of(uid):
                 self._worker.add(uid)
 
-    async def _hear_lost(self) -> None:
-        """The supervisor died, and another one runs; what the first one held was told to have ended."""
+    async def _on_supervisor_lost(self) -> None:
+        """The supervisor died and another one runs; the processes of the first are reported as ended."""
         for uid in self._processes.pods():
             self._worker.add(uid)
 
     # What happens
 
-    def _hear_pod(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_pod(self, old: Manifest | None, new: Manifest | None) -> None:
         known = new if new is not None else old
         if known is None or known["spec"].get("nodeName") != self._node.name:
             return
@@ -173,7 +173,7 @@ class Runner:
         elif _matters(old, new) or (_is_over(new) and not _is_over(old) and uid not in self._concluding):
             self._worker.add(uid)
 
-    def _hear_process(self, process: Process) -> None:
+    def _on_process(self, process: Process) -> None:
         uid = self._processes.note(process)
         if process.ended is not None:
             self._try_next_short()
@@ -186,7 +186,7 @@ class Runner:
         else:
             self._worker.add_after(uid, SETTLE_SECONDS)
 
-    def _hear_source(self, _old: Manifest | None, new: Manifest | None) -> None:
+    def _on_config(self, _old: Manifest | None, new: Manifest | None) -> None:
         """A config map or a secret that came or changed may be what a container waits for."""
         if new is None:
             return
@@ -208,7 +208,7 @@ class Runner:
             return await self._finish(pod)
         record = self._records.get(uid)
         if record is None:
-            record = self._records[uid] = self._taken_over(pod)
+            record = self._records[uid] = self._new_record(pod)
         self._drop_old_troubles(record)
         seen = self._see(pod, record)
         plan = decide(seen)
@@ -222,7 +222,7 @@ class Runner:
             except NotEnough as lack:
                 return await self._reject(pod, lack)
             await self._starting.start_all(pod, record, plan.starts)
-            if self._pods.get(uid) is pod and not record.troubles and not record.stillborn:
+            if self._pods.get(uid) is pod and not record.troubles and not record.never_started:
                 return self._begun(record, plan)
             pod = self._pods.get(uid)
             if pod is None or _is_over(pod):
@@ -273,7 +273,7 @@ class Runner:
     def _see(self, pod: Manifest, record: PodRecord) -> PodObservation:
         now = self._now()
         lives = lives_of(pod, self._processes.of(pod["metadata"]["uid"]), now)
-        for name, attempt in record.stillborn.items():
+        for name, attempt in record.never_started.items():
             if lives[name].latest is None or lives[name].end is not None:
                 lives[name] = ContainerHistory(latest=attempt)
         return PodObservation(
@@ -310,14 +310,14 @@ class Runner:
         patch = status_patch(pod.get("status") or {}, status_of(seen, plan))
         if patch.keys() <= {"observedGeneration"}:  # not worth a write of its own
             return None
-        self._tell_waiting(pod, patch)
+        self._record_back_off(pod, patch)
         written = await self._write(pod, patch)
         await self._forget_ended(written)
         return None
 
     async def _conclude(self, pod: Manifest, seen: PodObservation, plan: PodPlan) -> float | None:
         """Nothing of this pod runs any more: say how it ended, and let go of what it held."""
-        self._let_go(pod["metadata"]["uid"])
+        self._release_devices(pod["metadata"]["uid"])
         deleted = "deletionTimestamp" in pod["metadata"]
         if not deleted or any(life.latest is not None for life in seen.lives.values()):
             pod = await self._write_end(pod, status_of(seen, plan))
@@ -329,7 +329,7 @@ class Runner:
         self._drop_record(uid)
         if await self._end_processes(uid, float(pod["spec"].get("terminationGracePeriodSeconds") or 0)):
             return None  # it comes here again when they have ended
-        self._let_go(uid)
+        self._release_devices(uid)
         if pod["spec"].get("volumes"):
             self._directories.remove_volumes(uid)
         metadata = pod["metadata"]
@@ -351,7 +351,7 @@ class Runner:
         self._drop_record(uid)
         if await self._end_processes(uid, LEAST_GRACE_SECONDS):
             return  # it comes here again when they have ended
-        self._let_go(uid)
+        self._release_devices(uid)
         self._directories.remove(uid, self._namespaces.pop(uid, ""))
 
     async def _end_processes(self, uid: str, grace_seconds: float) -> bool:
@@ -433,7 +433,7 @@ class Runner:
             for process in self._processes.all_of(uid):
                 self._attending.leave(process.id)
 
-    def _let_go(self, uid: str) -> None:
+    def _release_devices(self, uid: str) -> None:
         if self._devices.release(uid):
             for other, record in self._records.items():
                 if record.volumes is None:
@@ -442,7 +442,7 @@ class Runner:
     def _ends(self, uid: str) -> bool:
         return "deletionTimestamp" in self._pods[uid]["metadata"] or _is_over(self._pods[uid])
 
-    def _taken_over(self, pod: Manifest) -> PodRecord:
+    def _new_record(self, pod: Manifest) -> PodRecord:
         probed = [one for one in containers_of(pod) if has_probes(one)]
         health = {one["name"]: first_health(one) for one in probed}
         accepted = (pod.get("status") or {}).get("startTime") or self._processes.of(pod["metadata"]["uid"])
@@ -462,7 +462,7 @@ class Runner:
     def _now(self) -> float:
         return self._clock.now().timestamp()
 
-    def _tell_waiting(self, pod: Manifest, patch: Mapping[str, Any]) -> None:
+    def _record_back_off(self, pod: Manifest, patch: Mapping[str, Any]) -> None:
         metadata = pod["metadata"]
         for status in _container_statuses(patch):
             if (status["state"].get("waiting") or {}).get("reason") == "CrashLoopBackOff":

@@ -65,7 +65,7 @@ class Starting:
             record.volumes = self._launching.volumes(pod)
         except Unstartable as error:
             for container in containers_of(pod):
-                self._hinder(pod, record, ContainerStart(container=container["name"], number=0), error)
+                self._on_start_failed(pod, record, ContainerStart(container=container["name"], number=0), error)
 
     def _take_gpus(self, pod: Manifest) -> None:
         uid = pod["metadata"]["uid"]
@@ -96,14 +96,14 @@ class Starting:
 
     async def _start(self, pod: Manifest, record: PodRecord, start: ContainerStart) -> None:
         name = start.container
-        if name in record.troubles or name in record.stillborn:
+        if name in record.troubles or name in record.never_started:
             return
         try:
             prepared = self.prepared(pod, record, name, start.number)
         except Unstartable as error:
-            self._hinder(pod, record, start, error)
+            self._on_start_failed(pod, record, start, error)
             return
-        self._tell_missing(pod, record, prepared)
+        self._warn_missing(pod, record, prepared)
         launch = prepared.launch
         known = self._processes.knows(launch.id)
         if not known:
@@ -115,24 +115,24 @@ class Starting:
                 self._processes.drop(launch.id)
             if not isinstance(error, StartDeferred):
                 raise
-            self._hinder(pod, record, start, OutOfResources(str(error)))
+            self._on_start_failed(pod, record, start, OutOfResources(str(error)))
         else:
             record.failures[name] = start.failures
             record.shortages = 0
 
-    def _hinder(self, pod: Manifest, record: PodRecord, start: ContainerStart, error: Unstartable) -> None:
-        """A container cannot be started: where nothing can help and nobody tries again, it has failed."""
+    def _on_start_failed(self, pod: Manifest, record: PodRecord, start: ContainerStart, error: Unstartable) -> None:
+        """Note why a container cannot be started; it has failed if waiting cannot help and it is not restarted."""
         trouble = error.trouble
         if trouble.lasting and pod["spec"].get("restartPolicy") == "Never":
             now = self._clock.now().timestamp()
-            record.stillborn[start.container] = failed_to_start(start.number, trouble.message, now)
+            record.never_started[start.container] = failed_to_start(start.number, trouble.message, now)
         else:
             record.troubles[start.container] = trouble
             record.try_again_at = self._clock.monotonic() + _seconds_until_next_try(trouble, record)
             record.shortages += trouble.shortage
         self._warn_once(pod, record, "Failed", f"Error: {trouble.message}")
 
-    def _tell_missing(self, pod: Manifest, record: PodRecord, prepared: Prepared) -> None:
+    def _warn_missing(self, pod: Manifest, record: PodRecord, prepared: Prepared) -> None:
         if not self._said_images:
             self._said_images = True
             _log.info("images are not used: pods run as processes of this machine (docs/operate/runner.md)")

@@ -63,7 +63,7 @@ class LocalSupervision:
         self._heard: list[Heard] = []
         self._heard_lost: list[Callable[[], Awaitable[None]]] = []
         self._numbers = count(1)
-        self._unanswered: dict[int, _Unanswered] = {}
+        self._unanswered: dict[int, _PendingRequest] = {}
         self._held_back: list[bytes] = []
         """Requests that nobody waits for; they go with the next one, or soon."""
 
@@ -115,7 +115,7 @@ class LocalSupervision:
         del self._processes[process_id]
         request = messages.ForgetRequest(next(self._numbers), process_id)
         data = messages.frame(request)
-        self._unanswered[request.number] = _Unanswered(request, data, None)
+        self._unanswered[request.number] = _PendingRequest(request, data, None)
         self._held_back.append(data)
         if not self._will_send:
             self._will_send = True
@@ -149,7 +149,7 @@ class LocalSupervision:
             raise SupervisorFailed("not connected to a supervisor; connect first")
         data = messages.frame(request)
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._unanswered[request.number] = _Unanswered(request, data, answered)
+        self._unanswered[request.number] = _PendingRequest(request, data, answered)
         try:
             self._send(data)
             await answered
@@ -292,10 +292,10 @@ class LocalSupervision:
         if not first:
             for process in known.values():
                 if process != before.get(process.id):
-                    self._tell(process)
+                    self._notify(process)
         if replaced:
             _log.warning("the supervisor of %s ended; its processes are lost", self._directory)
-            self._run(self._tell_lost())
+            self._run(self._notify_lost())
 
     def on_answer(self, answer: messages.Answer) -> None:
         match answer:
@@ -306,7 +306,7 @@ class LocalSupervision:
                         del self._unanswered[number]
             case messages.Changed(process=process):
                 self._processes[process.id] = process
-                self._tell(process)
+                self._notify(process)
             case messages.StartDeferredReply(number=number, reason=reason):
                 if unanswered := self._unanswered.get(number):
                     _fail(unanswered.answered, StartDeferred(reason))
@@ -330,18 +330,18 @@ class LocalSupervision:
             else:
                 return
 
-    def _tell(self, process: Process) -> None:
+    def _notify(self, process: Process) -> None:
         for heard in self._heard:
             try:
                 heard(process)
-            except Exception:  # noqa: BLE001 - the others must hear of it too
+            except Exception:  # noqa: BLE001 - the other listeners must be called too
                 _log.exception("%s: a listener failed", process.id)
 
-    async def _tell_lost(self) -> None:
+    async def _notify_lost(self) -> None:
         for heard in self._heard_lost:
             try:
                 await heard()
-            except Exception:  # noqa: BLE001 - the others must hear of it too
+            except Exception:  # noqa: BLE001 - the other listeners must be called too
                 _log.exception("a listener for the end of the supervisor failed")
 
     def _run(self, work: Awaitable[None]) -> None:
@@ -350,7 +350,7 @@ class LocalSupervision:
         task.add_done_callback(self._tasks.discard)
 
 
-class _Unanswered(NamedTuple):
+class _PendingRequest(NamedTuple):
     request: messages.StartRequest | messages.StopRequest | messages.ForgetRequest
     data: bytes
     answered: asyncio.Future[None] | None

@@ -121,7 +121,7 @@ class FileChanges:
             watch, mask, _, length = _HEAD.unpack_from(news, position)
             position += _HEAD.size + length
             if mask & _OVERFLOW:
-                self._tell_everybody()
+                self._notify_all()
             elif mask & (_IGNORED | _DELETE_SELF | _MOVE_SELF):
                 self._lose(watch)
             else:
@@ -131,7 +131,7 @@ class FileChanges:
                 if subscription.name == name:
                     subscription.callback()
 
-    def _tell_everybody(self) -> None:
+    def _notify_all(self) -> None:
         for subscriptions in tuple(self._subscriptions.values()):
             for subscription in tuple(subscriptions):
                 subscription.callback()

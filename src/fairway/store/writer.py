@@ -69,7 +69,7 @@ class LogWriter:
             # Not at once: the requests that came in together should leave together.
             self._called = True
             self._idle.clear()
-            self._loop.call_soon(self._hand_over)
+            self._loop.call_soon(self._submit_batch)
 
     def probe(self) -> "asyncio.Future[None]":
         """Write without changing anything; done when that is durable, or with what went wrong."""
@@ -94,7 +94,7 @@ class LogWriter:
     def _owe(self, work: _Work) -> None:
         self._owed = _Work([], self._owed.dropped + work.dropped, max(self._owed.floor, work.floor))
 
-    def _hand_over(self) -> None:
+    def _submit_batch(self) -> None:
         self._called = False
         work, owed = self._waiting, self._owed
         if not work.rows and not work.dropped:
@@ -111,7 +111,7 @@ class LogWriter:
         try:
             self._on_done(work.rows[-1].revision if work.rows else 0, error)
         finally:
-            self._hand_over()
+            self._submit_batch()
 
     def _run(self) -> None:
         """The thread: commit what it is handed until there is no more."""

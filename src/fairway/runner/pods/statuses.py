@@ -56,7 +56,7 @@ def status_of(seen: PodObservation, plan: PodPlan) -> _Part:
         status["initContainerStatuses"] = inits
     if plan.expired and phase == "Failed":
         status.update(_EXPIRED)
-    elif phase in OVER and _was_told(seen):
+    elif phase in OVER and _was_stopped(seen):
         status.update(_STOPPED)
     wanted = _conditions(seen, phase, inits, mains, initialized=initialized)
     if phase == "Failed" and _was_lost(seen):
@@ -160,7 +160,7 @@ def _all_done_well(seen: PodObservation) -> bool:
     return all(end is not None and end.exit_code == 0 for end in ends)
 
 
-def _was_told(seen: PodObservation) -> bool:
+def _was_stopped(seen: PodObservation) -> bool:
     """Whether a container had been told to stop before it ended; a sidecar always is, when the others have."""
     ends = [seen.life(one).end for one in (*seen.init_containers, *seen.containers) if not is_sidecar(one)]
     return any(end is not None and end.told for end in ends)

@@ -44,7 +44,7 @@ class LogFile:
     A file that would grow beyond the limit becomes `<name>.1`, in place of an earlier one, and a new one begins.
     """
 
-    __slots__ = ("_file", "_last", "_limit", "_open_logs", "_path", "_size", "_told")
+    __slots__ = ("_file", "_last", "_limit", "_open_logs", "_path", "_size", "_warned")
 
     def __init__(self, path: str, limit_bytes: int, open_logs: OpenLogs) -> None:
         self._path = path
@@ -53,7 +53,7 @@ class LogFile:
         self._file: int | None = None
         self._size = 0
         self._last = 0
-        self._told = False
+        self._warned = False
 
     def now(self) -> int:
         """The time for the next entry, which is never before the one of the last."""
@@ -70,9 +70,9 @@ class LogFile:
                 self._open()
             self._write(entries)
         except OSError as error:
-            if not self._told:
+            if not self._warned:
                 note(f"output is lost: {error}")
-                self._told = True
+                self._warned = True
 
     def close(self) -> None:
         if self._file is not None:

@@ -222,7 +222,7 @@ class Supervisor:
                 connection.send(messages.KnownProcesses(some))
             connection.send(messages.Complete())
 
-    def _tell(self, process: Process) -> None:
+    def _broadcast(self, process: Process) -> None:
         changed = messages.Changed(process)
         for connection in tuple(self._connections):
             if connection.is_welcome:
@@ -243,7 +243,7 @@ class Supervisor:
             held = self._spawn(launch)
         except (spawning.CannotStart, ValueError) as error:
             reason = str(error) if isinstance(error, spawning.CannotStart) else f"cannot start a process: {error}"
-            self._tell(self._journal.over(launch.id, Ended(at=time.time(), error=reason)))
+            self._broadcast(self._journal.over(launch.id, Ended(at=time.time(), error=reason)))
             return
         except MachineExhausted:
             self._journal.forgotten(launch.id)
@@ -253,7 +253,7 @@ class Supervisor:
             raise MachineExhausted(f"cannot start a process: {explained(error)}") from error
         self._held[held.id] = self._by_pid[held.pid] = held
         stat = proc.read_stat(held.pid)
-        self._tell(self._journal.started(held.id, held.pid, time.time(), stat.birth if stat else 0))
+        self._broadcast(self._journal.started(held.id, held.pid, time.time(), stat.birth if stat else 0))
 
     def _spawn(self, launch: ProcessSpec) -> Held:
         """Whatever can fail comes before the process begins; after that, it is there."""
@@ -431,7 +431,7 @@ class Supervisor:
         del self._leaving[held.id]
         for owners in self._orphans.values():
             owners.discard(held.id)
-        self._tell(self._journal.over(held.id, ended))
+        self._broadcast(self._journal.over(held.id, ended))
         self._stir()
 
     def _recovered(self) -> None:
@@ -440,7 +440,7 @@ class Supervisor:
         note(f"{len(lost)} processes were lost with the last supervisor")
         self._cgroups.clear()
         for process_id in lost:
-            self._tell(self._journal.over(process_id, Ended(at=time.time(), lost=True)))
+            self._broadcast(self._journal.over(process_id, Ended(at=time.time(), lost=True)))
         self._recovering = False
         self._welcome_all()
         self._stir()

@@ -63,7 +63,7 @@ class NamespaceKeeper:
                 if not await self._all_end(kind, keys):
                     await self._objects.delete_collection(Selection(kind, name))
         if empty:
-            await self._objects.let_go(self._kind, ("", name))
+            await self._objects.finalize_namespace(self._kind, ("", name))
 
     async def _all_end(self, kind: Kind, keys: Sequence[Key]) -> bool:
         """Whether all of these objects are marked for deletion, or gone."""

@@ -73,8 +73,8 @@ def delete(context: WriteContext, kind: Kind, key: Key, options: DeleteOptions) 
     return put(context, kind, key, manifest, entry)
 
 
-def let_go(context: WriteContext, kind: Kind, key: Key) -> Written:
-    """Take away what holds a namespace until it is empty, `spec.finalizers`, which no update or patch can."""
+def finalize_namespace(context: WriteContext, kind: Kind, key: Key) -> Written:
+    """Remove `spec.finalizers` of an empty namespace, which no update or patch can."""
     entry = context.head(kind, key)
     before = decoded(entry)
     spec = {field: value for field, value in (before.get("spec") or {}).items() if field != "finalizers"}

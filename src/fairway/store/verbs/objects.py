@@ -206,9 +206,9 @@ class Objects:
         """Delete an object, or mark it for deletion while it has finalizers or a grace period."""
         return await when_durable(self.stage_delete(kind, key, options))
 
-    async def let_go(self, kind: Kind, key: Key) -> Written:
-        """Let a namespace go that is empty."""
-        written = deleting.let_go(self._context, kind, key)
+    async def finalize_namespace(self, kind: Kind, key: Key) -> Written:
+        """Finalize an empty namespace, as the subresource `finalize` does."""
+        written = deleting.finalize_namespace(self._context, kind, key)
         written.entry.shared = None
         return await when_durable(written)
 

@@ -223,7 +223,7 @@ class PartsCache:
     def keep(self, entry: Entry, parts: ObjectParts, previous: Entry | None = None) -> None:
         """Attach the parts to a new revision instead of the previous one."""
         if previous is not None and previous.parts is not None:
-            self._let_go(previous)
+            self._drop(previous)
         size = len(entry.data)
         if size > LARGEST:
             return
@@ -231,9 +231,9 @@ class PartsCache:
         self._entries[entry] = None
         self._bytes += size
         while self._bytes > MOST_BYTES:
-            self._let_go(next(iter(self._entries)))
+            self._drop(next(iter(self._entries)))
 
-    def _let_go(self, entry: Entry) -> None:
+    def _drop(self, entry: Entry) -> None:
         entry.parts = None
         del self._entries[entry]
         self._bytes -= len(entry.data)
