@@ -85,9 +85,9 @@ def wait(ctx: click.Context, /, *, choice: JobSelection, timeout: float | None, 
         ctx.exit(TIMED_OUT)
     if prospects.stuck:
         for job, reason in prospects.stuck[:_MOST_EXPLAINED]:
-            tell(f"error: {CannotRun(job, reason)}")
+            print_note(f"error: {CannotRun(job, reason)}")
         if len(prospects.stuck) > _MOST_EXPLAINED:
-            tell(f"... and {len(prospects.stuck) - _MOST_EXPLAINED} other jobs can never run")
+            print_note(f"... and {len(prospects.stuck) - _MOST_EXPLAINED} other jobs can never run")
         ctx.exit(CannotRun.exit_code)
     if not over and not quiet:
         click.echo("No job to wait for.")
