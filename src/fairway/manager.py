@@ -11,6 +11,7 @@ from typing import Final
 
 from fairway.admission.port import Decider, WaitingExplainer
 from fairway.apis.core.node_views import DEFAULT_SCHEDULER
+from fairway.apis.machinery.admission import AdmissionChain, AdmissionPlugin
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.contexts import other_servers
@@ -19,8 +20,10 @@ from fairway.controllers.admission.waiting import WaitingWorkloads
 from fairway.controllers.batchjob.controller import JobController
 from fairway.controllers.decider.stored import StoredDecider, StoredExplainer
 from fairway.controllers.jobframework.controller import FrameworkController
-from fairway.controllers.kit.configuration import CurrentConfiguration
+from fairway.controllers.kit.configuration import ConfigurationSource, CurrentConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
+from fairway.controllers.managedjob.ids import Ids
+from fairway.controllers.managedjob.plugin import ManagedJobAdmission
 from fairway.controllers.metrics import QueueMetrics
 from fairway.controllers.notrun import NotRunController
 from fairway.controllers.placement import WaitingForNode
@@ -29,13 +32,37 @@ from fairway.controllers.provisioning.check_capacity import CheckCapacity
 from fairway.controllers.provisioning.controller import ProvisioningController
 from fairway.controllers.queuestatus.controller import QueueStatuses
 from fairway.controllers.scheduler.scheduler import Scheduler
+from fairway.controllers.webhooks.commitment import CommitmentWarnings
+from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
+from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
+from fairway.integrations.frameworks import FRAMEWORKS
 from fairway.managedjobs.pods import HostDirectories
 from fairway.runtime.parts import Part, running, unless
 from fairway.settings import Settings
 
 SERVER_CONFIG_MAP: Final = "fairway-server"
 """In `kube-system`: the controllers that the server runs itself, so that no other process runs them, too."""
+
+
+def admission_resources() -> frozenset[str]:
+    """What the plugins of `admission_plugins` are to be asked about."""
+    frameworks = (framework.resource for framework in FRAMEWORKS)
+    rest = (PriorityAdmission.resources, CommitmentWarnings.resources, ManagedJobAdmission.resources)
+    return frozenset(("pods", *frameworks)).union(*rest)
+
+
+def admission_plugins(
+    cluster: Cluster, configuration: ConfigurationSource, ids: Ids, *more: AdmissionPlugin
+) -> AdmissionChain:
+    """The plugins of a server, or of webhooks that are served to one."""
+    return AdmissionChain(
+        PriorityAdmission(cluster),
+        QueueAdmission(cluster, configuration),
+        CommitmentWarnings(cluster),
+        ManagedJobAdmission(ids),
+        *more,
+    )
 
 
 class ControllerManager:

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 
 from fairway.admission.port import WaitingExplainer
 from fairway.apis.core.accelerators import GPU
-from fairway.apis.machinery.admission import AdmissionChain
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import format_amount
 from fairway.client.cluster import Cluster
@@ -20,13 +19,9 @@ from fairway.client.local import LocalClient
 from fairway.contexts import runner_configuration
 from fairway.controllers.defaults import Defaults
 from fairway.controllers.managedjob.ids import Ids
-from fairway.controllers.managedjob.plugin import ManagedJobAdmission
-from fairway.controllers.webhooks.commitment import CommitmentWarnings
 from fairway.controllers.webhooks.installing import InstallManifest
-from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
-from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.managedjobs.configured import RunnerConfig
-from fairway.manager import SERVER_CONFIG_MAP, ControllerManager
+from fairway.manager import SERVER_CONFIG_MAP, ControllerManager, admission_plugins
 from fairway.runner.enforcement import Enforcement
 from fairway.runner.jobfiles import JobFiles
 from fairway.runner.machine import Machine
@@ -66,13 +61,7 @@ class Plane:
         )
         self._parts = [*self.manager.parts, ids, self._runner, JobFiles(cluster, settings.state, _retention(own))]
         install = InstallManifest()
-        plugins = AdmissionChain(
-            PriorityAdmission(cluster),
-            QueueAdmission(cluster, self.manager.configuration),
-            CommitmentWarnings(cluster),
-            ManagedJobAdmission(ids),
-            install,
-        )
+        plugins = admission_plugins(cluster, self.manager.configuration, ids, install)
         objects.use_admission(plugins, install.before_apply)
 
     @asynccontextmanager

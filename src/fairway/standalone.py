@@ -5,6 +5,7 @@ controllers of its own, so what a former term knew or was about to do ends with 
 """
 
 import asyncio
+import base64
 import logging
 import os
 import secrets
@@ -13,22 +14,25 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from fairway.apis.machinery.kind import Kind
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry, default_registry
 from fairway.client.cluster import Cluster
 from fairway.client.election import LeaderElection, LostLeaseError
 from fairway.client.explainer import NAMESPACE, secret_of
 from fairway.client.http.client import HttpClient
 from fairway.client.http.transport import Transport, open_transport
+from fairway.controllers.managedjob.ids import Ids
 from fairway.controllers.metrics import QueueMetrics
 from fairway.errors import NotFound
-from fairway.manager import SERVER_CONFIG_MAP, ControllerManager
+from fairway.manager import SERVER_CONFIG_MAP, ControllerManager, admission_plugins, admission_resources
 from fairway.runtime.clock import SystemClock
 from fairway.runtime.garbage import GarbageKeeper
 from fairway.runtime.lease import AlreadyRunning, Hold
 from fairway.runtime.parts import running
 from fairway.runtime.privacy import make_private
+from fairway.server.admissionreview import MASTERS, AdmissionReviews, webhook_configurations
 from fairway.server.certificates import own_certificate
 from fairway.server.endpoint import ControllerEndpoint
 from fairway.server.listening import bound_socket
@@ -37,6 +41,8 @@ from fairway.settings import Settings
 _log = logging.getLogger(__name__)
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _PAUSE_SECONDS = 0.25
+CONTROLLER_USER = "system:serviceaccount:kueue-system:fairway-controller"
+"""The user of this process on a cluster, whose writes no webhook judges."""
 
 
 class RunsInServerError(LostLeaseError):
@@ -53,6 +59,8 @@ class ControllerOptions:
     kubeconfig: Path | str
     context: str = ""
     lease: str = "fairway-controller"
+    webhooks: bool = False
+    """Serve the admission plugins as webhooks."""
 
 
 async def run_controllers(options: ControllerOptions, announce: Callable[[str, str], None]) -> None:
@@ -133,17 +141,24 @@ class _Process:
         async with election.leading(lambda: self._check_server(client)) as lease:
             cluster = Cluster(lambda name: HttpClient(transport, self._clock, name), self._registry, self._clock)
             manager = ControllerManager(cluster, self._options.settings, self._names)
-            leading = asyncio.create_task(self._lead(manager, client))
+            reviews = None
+            if self._options.webhooks:
+                ids = Ids(cluster)
+                manager.parts.append(ids)
+                plugins = admission_plugins(cluster, manager.configuration, ids)
+                reviews = AdmissionReviews(plugins, self._registry, (MASTERS, CONTROLLER_USER))
+            leading = asyncio.create_task(self._lead(manager, client, reviews))
             try:
                 await asyncio.wait({lease, leading}, return_when=asyncio.FIRST_COMPLETED)
                 (lease if lease.done() else leading).result()
             finally:
-                self.endpoint.explainer = self._metrics = None
+                self.endpoint.explainer = self._metrics = self.endpoint.reviews = None
                 leading.cancel()
                 await asyncio.gather(leading, return_exceptions=True)
 
-    async def _lead(self, manager: ControllerManager, client: HttpClient) -> None:
+    async def _lead(self, manager: ControllerManager, client: HttpClient, reviews: AdmissionReviews | None) -> None:
         async with manager.running() as broken, running(GarbageKeeper(self._clock), broken=broken):
+            self.endpoint.reviews = reviews
             self._metrics = manager.metrics
             if "admission" in self._names:
                 self.endpoint.explainer = manager.explainer
@@ -199,3 +214,12 @@ def _url(host: str, listening: socket.socket) -> str:
     everywhere = host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
     name = socket.gethostname() if everywhere else host
     return f"https://{f'[{name}]' if ':' in name else name}:{listening.getsockname()[1]}"
+
+
+def webhooks_at(url: str, settings: Settings) -> list[Manifest]:
+    """The configurations that make an API server call the webhooks of `fairway controller` at this address."""
+    make_private(settings.state)
+    host = urlsplit(url).hostname or settings.host
+    certificate = own_certificate(settings.state / "controller-tls", host, SystemClock().now())
+    bundle = base64.b64encode(certificate.authority.read_bytes()).decode()
+    return webhook_configurations(admission_resources(), default_registry(), {"url": url, "caBundle": bundle})

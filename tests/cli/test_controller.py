@@ -1,5 +1,6 @@
 """Which controllers run where: `serve --controllers` and `fairway controller`, as somebody at a terminal meets them."""
 
+import base64
 import json
 import os
 import signal
@@ -125,6 +126,45 @@ def test_why_is_the_engines_answer_and_the_conditions_when_it_is_gone(tmp_path: 
         gone = fairway("jobs", "why", "1", "--state", str(server.state))
         assert gone.returncode == 0, gone.stderr
         assert "insufficient quota for cpu in flavor default-flavor" in gone.stdout
+
+
+def test_webhooks_are_served_where_their_configurations_say(tmp_path: Path) -> None:
+    """As an API server calls them: at the printed address, trusting the printed certificate authority."""
+    with Server(tmp_path / "state", "--insecure", "--controllers=none", jobs=True) as server:
+        url = server.start_controller("--webhooks")
+        printed = fairway("controller", "--state", str(server.state), "--print-webhooks", url)
+        assert printed.returncode == 0, printed.stderr
+        mutating, validating = json.loads(printed.stdout)["items"]
+        assert {one["rules"][0]["resources"][0] for one in validating["webhooks"]} >= {"jobs", "pods", "workloads"}
+        config = next(one for one in mutating["webhooks"] if one["rules"][0]["resources"] == ["jobs"])["clientConfig"]
+        trust = ssl.create_default_context(cadata=base64.b64decode(config["caBundle"]).decode())
+        job = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "train", "namespace": "default"},
+            "spec": {"suspend": False, "template": {"spec": {"containers": []}}},
+        }
+        asked = {
+            "uid": "7",
+            "resource": {"group": "batch", "version": "v1", "resource": "jobs"},
+            "operation": "CREATE",
+            "namespace": "default",
+            "userInfo": {"username": "ben"},
+            "object": job,
+        }
+        body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}).encode()
+        sent = urllib.request.Request(config["url"], body, {"Content-Type": "application/json"})  # noqa: S310
+        with urllib.request.urlopen(sent, context=trust, timeout=30) as answer:  # noqa: S310
+            response = json.loads(answer.read())["response"]
+        assert (response["uid"], response["allowed"]) == ("7", True)
+        patch = json.loads(base64.b64decode(response["patch"]))
+        assert {"op": "replace", "path": "/spec/suspend", "value": True} in patch, "the queue `default` of the server"
+
+
+def test_the_address_of_webhooks_is_https(tmp_path: Path) -> None:
+    ended = fairway("controller", "--state", str(tmp_path), "--print-webhooks", "http://here:1")
+    assert ended.returncode == 2
+    assert "'http://here:1' must begin with https://" in ended.stderr
 
 
 def _health(server: Server) -> str:

@@ -28,7 +28,17 @@ from fairway.settings import Settings
 @click.option(
     "--lease", default="fairway-controller", show_default=True, metavar="NAME", help="Lease of the leader election."
 )
-def controller(kubeconfig: Path | None, context: str, lease: str, **options: Any) -> None:
+@click.option(
+    "--webhooks", is_flag=True, help="Serve admission webhooks, too, for an API server without Fairway's rules."
+)
+@click.option(
+    "--print-webhooks",
+    metavar="URL",
+    help="Print the webhook configurations for an API server that reaches this process at URL, and exit.",
+)
+def controller(
+    kubeconfig: Path | None, context: str, lease: str, print_webhooks: str | None, *, webhooks: bool, **options: Any
+) -> None:
     """Run controllers in a process of their own.
 
     For a server that runs none itself (`fairway serve --controllers=none`). The process watches the API, decides about
@@ -36,25 +46,36 @@ def controller(kubeconfig: Path | None, context: str, lease: str, **options: Any
     several, and one works while the others stand by (leader election by a Lease in kube-system). Processes with
     different --controllers need different --lease names.
 
-    Served over HTTPS: /healthz, /readyz and, with the token of the Secret kube-system/fairway-decider, /metrics.
+    Served over HTTPS: /healthz, /readyz and, with the token of the Secret kube-system/fairway-decider, /metrics;
+    with --webhooks also /mutate and /validate, by the process that leads.
 
     \b
     Examples:
       fairway serve --controllers=none &
       fairway controller
       fairway controller --kubeconfig ./kubeconfig --controllers=-managedjob
+      fairway controller --print-webhooks https://10.0.0.7:9443 | kubectl apply -f -
+      fairway controller --webhooks --host 10.0.0.7 --port 9443
     """
     import asyncio  # noqa: PLC0415 - help must not wait for it
     import logging  # noqa: PLC0415
 
-    from fairway.standalone import ControllerOptions, run_controllers  # noqa: PLC0415
+    import msgspec  # noqa: PLC0415
+
+    from fairway.standalone import ControllerOptions, run_controllers, webhooks_at  # noqa: PLC0415
 
     settings = Settings(**options)
+    if print_webhooks is not None:
+        if not print_webhooks.startswith("https://"):
+            raise click.BadParameter(f"{print_webhooks!r} must begin with https://", param_hint="--print-webhooks")
+        items = webhooks_at(print_webhooks, settings)
+        click.echo(msgspec.json.format(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})))
+        return
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     import uvloop  # noqa: PLC0415
 
     chosen = ControllerOptions(
-        settings=settings, kubeconfig=kubeconfig or settings.kubeconfig, context=context, lease=lease
+        settings=settings, kubeconfig=kubeconfig or settings.kubeconfig, context=context, lease=lease, webhooks=webhooks
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run_controllers(chosen, _announce))

@@ -1,37 +1,31 @@
 """Admission plugins served as webhooks of another API server: `AdmissionReview` v1 in, `AdmissionReview` v1 out.
 
 `/mutate/RESOURCE` completes an object and judges it, `/validate/RESOURCE` only judges. `AdmissionReviews.answer` takes
-and gives bytes; `serving` puts it on an HTTPS port. Other objects are known to the plugins from their caches, which
-work over HTTP as well.
+and gives bytes; `ControllerEndpoint` serves it over HTTPS. Other objects are known to the plugins from their caches,
+which work over HTTP as well.
 """
 
-import asyncio
 import base64
 import copy
-import ssl
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, Final, cast
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
-import httptools
 import msgspec
 
 from fairway.apis.machinery.admission import AdmissionPlugin, AdmissionRequest, UserInfo
 from fairway.apis.machinery.documents import from_json
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry
-from fairway.errors import ApiError, BadRequest, MethodNotAllowed, NotFound, TooLarge, ValidationError
+from fairway.errors import ApiError, BadRequest, MethodNotAllowed, NotFound, ValidationError
 from fairway.server.responses import encode, status_of
 
 API_VERSION: Final = "admission.k8s.io/v1"
 MASTERS: Final = "system:masters"
 _KIND: Final = "AdmissionReview"
 _OPERATIONS: Final = ("CREATE", "UPDATE")
-_MOST_BODY: Final = 8 << 20
+ACTIONS: Final = ("mutate", "validate")
+LARGEST_BODY: Final = 8 << 20
 """Bytes: the object and the old one, at most 3 MiB each as an API server stores them."""
-
-_MOST_CONNECTIONS: Final = 256
-_IDLE_SECONDS: Final = 120.0
 
 
 class AdmissionReviews:
@@ -51,11 +45,9 @@ class AdmissionReviews:
             return error.code, encode(status_of(error, self._registry))
 
     def _answer(self, method: str, path: str, body: bytes) -> bytes:
-        if path == "/healthz":
-            return b"ok"
         action, _, resource = path.strip("/").partition("/")
-        if action not in {"mutate", "validate"}:
-            raise NotFound(f"there is no path {path[:80]!r}; there are /mutate, /validate and /healthz")
+        if action not in ACTIONS:
+            raise NotFound(f"there is no path {path[:80]!r}; there are /mutate and /validate")
         if method != "POST":
             raise MethodNotAllowed(f"{path[:80]} takes POST, not {method[:20]}")
         review = from_json(body)
@@ -139,13 +131,13 @@ def json_patch_between(old: Any, new: Any, path: str = "") -> list[dict[str, Any
 
 
 def webhook_configurations(
-    plugin: AdmissionPlugin, registry: Registry, client_config: Mapping[str, Any], name: str = "fairway"
+    resources: Collection[str], registry: Registry, client_config: Mapping[str, Any], name: str = "fairway"
 ) -> list[Manifest]:
     """What makes an API server call these webhooks.
 
     `client_config` says where they are: `caBundle` and either `url` (of which paths are made) or `service`.
     """
-    kinds = [kind for resource in sorted(plugin.resources) if (kind := registry.by_name(resource)) is not None]
+    kinds = [kind for resource in sorted(resources) if (kind := registry.by_name(resource)) is not None]
     return [
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -179,96 +171,3 @@ def _webhook(kind: Kind, action: str, client_config: Mapping[str, Any]) -> Manif
         "failurePolicy": "Fail",
         "timeoutSeconds": 10,
     }
-
-
-# HTTPS
-
-
-@asynccontextmanager
-async def serving(reviews: AdmissionReviews, host: str, port: int, tls: ssl.SSLContext) -> AsyncIterator[int]:
-    """Serve reviews until the block is left; the port, where 0 was asked for."""
-    connections: set[_Connection] = set()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Connection(reviews, connections), host, port, ssl=tls)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for connection in list(connections):
-            connection.close()
-
-
-class _Connection(asyncio.Protocol):
-    """One HTTP/1.1 connection; requests are answered one after the other, at once."""
-
-    def __init__(self, reviews: AdmissionReviews, connections: "set[_Connection]") -> None:
-        self._reviews = reviews
-        self._connections = connections
-        self._transport: asyncio.Transport | None = None
-        self._parser: Any = None
-        self._idle: asyncio.TimerHandle | None = None
-        self._url, self._body, self._size = b"", [b""], 0
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._parser = httptools.HttpRequestParser(self)
-        self._connections.add(self)
-        if len(self._connections) > _MOST_CONNECTIONS:
-            self.close()
-        self._wind()
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._connections.discard(self)
-        if self._idle is not None:
-            self._idle.cancel()
-
-    def data_received(self, data: bytes) -> None:
-        self._wind()
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError:
-            self._send(400, b"this is not an HTTP request", keep=False)
-
-    def on_message_begin(self) -> None:
-        self._url, self._body, self._size = b"", [], 0
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_body(self, body: bytes) -> None:
-        self._size += len(body)
-        if self._size <= _MOST_BODY:
-            self._body.append(body)
-        else:
-            self._body.clear()
-
-    def on_message_complete(self) -> None:
-        keep = self._parser.should_keep_alive()
-        if self._size > _MOST_BODY:
-            error = TooLarge(f"the review is larger than {_MOST_BODY >> 20} MiB")
-            self._send(error.code, str(error).encode(), keep=False)
-            return
-        path = self._url.partition(b"?")[0].decode("latin-1")
-        code, body = self._reviews.answer(self._parser.get_method().decode(), path, b"".join(self._body))
-        self._send(code, body, keep=keep)
-
-    def _send(self, code: int, body: bytes, *, keep: bool) -> None:
-        if self._transport is None or self._transport.is_closing():
-            return
-        connection = "keep-alive" if keep else "close"
-        head = (
-            f"HTTP/1.1 {code} \r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-            f"Connection: {connection}\r\n\r\n"
-        )
-        self._transport.write(head.encode() + body)
-        if not keep:
-            self._transport.close()
-
-    def _wind(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-        self._idle = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self.close)

@@ -3,6 +3,7 @@
     GET  /healthz /livez /readyz        for anybody
     GET  /metrics                       with the token of this endpoint, as all that follow
     POST /explainer/pending|all|one     `fairway.admission.port.WaitingExplainer`
+    POST /mutate /validate              admission webhooks, for anybody (`fairway.server.admissionreview`)
 
 One request a connection, small bodies, bounded in number and time: it has one client, and a few probes.
 """
@@ -20,6 +21,7 @@ import msgspec
 
 from fairway.admission.port import WaitingExplainer
 from fairway.errors import FairwayError
+from fairway.server.admissionreview import ACTIONS, LARGEST_BODY, AdmissionReviews
 from fairway.server.certificates import Certificate
 
 _log = logging.getLogger(__name__)
@@ -42,6 +44,9 @@ class ControllerEndpoint:
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
         self.explainer: WaitingExplainer | None = None
         """Set while this process decides."""
+
+        self.reviews: AdmissionReviews | None = None
+        """Set while this process serves webhooks."""
 
         self.unhealthy = ""
         """Why `/readyz` says no; empty if it does not."""
@@ -76,6 +81,11 @@ class ControllerEndpoint:
             if path == "/readyz" and self.unhealthy:
                 return HTTPStatus.SERVICE_UNAVAILABLE, self.unhealthy.encode(), "text/plain"
             return HTTPStatus.OK, b"ok", "text/plain"
+        length = int(headers.get("content-length") or 0)
+        if path.split("/")[1] in ACTIONS:
+            if not 0 <= length <= LARGEST_BODY:
+                return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"the review is too large", "text/plain"
+            return self._review(method, path, await reader.readexactly(length))
         if not hmac.compare_digest(headers.get("authorization", "").encode(), f"Bearer {self._token}".encode()):
             return HTTPStatus.UNAUTHORIZED, b"a token is needed", "text/plain"
         if method == "GET" and path == "/metrics":
@@ -83,10 +93,15 @@ class ControllerEndpoint:
         question = _QUESTIONS.get(path) if method == "POST" else None
         if question is None:
             return HTTPStatus.NOT_FOUND, b"there is no such path", "text/plain"
-        length = int(headers.get("content-length") or 0)
         if not 0 <= length <= _LARGEST_BODY:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"the body is too large", "text/plain"
         return await self._explain(question, await reader.readexactly(length))
+
+    def _review(self, method: str, path: str, body: bytes) -> Answer:
+        if self.reviews is None:
+            return HTTPStatus.SERVICE_UNAVAILABLE, b"this process serves no webhooks", "text/plain"
+        code, text = self.reviews.answer(method, path, body)
+        return HTTPStatus(code), text, "application/json"
 
     async def _explain(self, question: "_Question", body: bytes) -> Answer:
         if self.explainer is None:

@@ -114,9 +114,10 @@ class Server:
             self.start_controller()
         return self
 
-    def start_controller(self) -> None:
-        """Start the process of the controllers and return when it works."""
-        self.controller, _ = self._launch("controller", "--state", str(self.state))
+    def start_controller(self, *arguments: str) -> str:
+        """Start the process of the controllers and return when it works; the URL of its endpoint."""
+        self.controller, url = self._launch("controller", "--state", str(self.state), *arguments)
+        return url
 
     def _launch(self, *arguments: str) -> "tuple[subprocess.Popen[bytes], str]":
         """A process of the command line, and what it says when it is ready."""

@@ -36,15 +36,17 @@ from fairway.controllers.webhooks.installing import InstallManifest
 from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.errors import AlreadyExists
+from fairway.manager import admission_plugins, admission_resources
 from fairway.runtime.clock import SystemClock
 from fairway.server.admissionreview import (
     MASTERS,
     AdmissionReviews,
     json_patch_between,
-    serving,
     webhook_configurations,
 )
 from fairway.server.certificates import own_certificate
+from fairway.server.endpoint import ControllerEndpoint
+from fairway.server.listening import bound_socket
 from fairway.store.patching.jsonpatch import json_patch, same_json
 from fairway.testing.clock import settle
 from fairway.testing.clusters import local_cluster
@@ -315,13 +317,15 @@ def test_administrators_are_known_by_their_groups() -> None:
 
 def test_the_configurations_name_every_resource_and_its_path() -> None:
     chain = AdmissionChain(Suspending(), InstallManifest())
-    mutating, validating = webhook_configurations(chain, REGISTRY, {"url": "https://here:9443/", "caBundle": "Q0E="})
+    mutating, validating = webhook_configurations(
+        chain.resources, REGISTRY, {"url": "https://here:9443/", "caBundle": "Q0E="}
+    )
     assert [one["clientConfig"]["url"] for one in mutating["webhooks"]] == [
         "https://here:9443/mutate/configmaps",
         "https://here:9443/mutate/jobs.batch",
     ]
     service = {"name": "fairway", "namespace": "kueue-system"}
-    by_service = webhook_configurations(chain, REGISTRY, {"service": service})[1]
+    by_service = webhook_configurations(chain.resources, REGISTRY, {"service": service})[1]
     assert by_service["webhooks"][1]["clientConfig"]["service"] == {**service, "path": "/validate/jobs.batch"}
     assert by_service["webhooks"][1]["rules"] == [
         {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["jobs"]}
@@ -334,32 +338,41 @@ def test_the_configurations_name_every_resource_and_its_path() -> None:
 
 def test_reviews_over_https(tmp_path: Path) -> None:
     certificate = own_certificate(tmp_path / "tls", "localhost", datetime.now(UTC))
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(certificate.certificate, certificate.key)
 
-    def ask(port: int) -> list[tuple[int, bytes]]:
+    def ask(port: int, path: str, body: bytes) -> tuple[int, bytes]:
         trust = ssl.create_default_context(cafile=str(certificate.authority))
         connection = http.client.HTTPSConnection("localhost", port, context=trust, timeout=20)
-        answers = []
-        chunks = iter([review()[:100], review()[100:]])
-        for path, body in (("/mutate/jobs.batch", review()), ("/validate", chunks), ("/nowhere", b"")):
-            connection.request("POST", path, body, encode_chunked=not isinstance(body, bytes))
-            answered = connection.getresponse()
-            answers.append((answered.status, answered.read()))
-        connection.request("POST", "/mutate", bytes(9 << 20))
+        connection.request("POST", path, headers={"Content-Length": str(len(body))})
+        if len(body) < 1 << 20:  # else the answer comes before the body
+            connection.send(body)
         answered = connection.getresponse()
-        answers.append((answered.status, answered.read()))
-        return answers
+        return answered.status, answered.read()
 
     async def play() -> None:
-        async with serving(REVIEWS, "127.0.0.1", 0, tls) as port:
-            answers = await asyncio.to_thread(ask, port)
-        assert [code for code, _ in answers] == [200, 200, 404, 413]
+        endpoint = ControllerEndpoint("secret", lambda: b"")
+        with bound_socket("127.0.0.1", 0) as listening:
+            server, port = await endpoint.serve(listening, certificate), listening.getsockname()[1]
+            code, _ = await asyncio.to_thread(ask, port, "/mutate", review())
+            assert code == 503, "before the caches are filled"
+            endpoint.reviews = REVIEWS
+            asked = (("/mutate/jobs.batch", review()), ("/validate", review()), ("/mutate", bytes(9 << 20)))
+            answers = [await asyncio.to_thread(ask, port, path, body) for path, body in asked]
+            server.close()
+        assert [code for code, _ in answers] == [200, 200, 413]
         mutated, judged = (msgspec.json.decode(body)["response"] for _, body in answers[:2])
         assert mutated["warnings"] == judged["warnings"] == ["hello ben"]
         patch = msgspec.json.decode(base64.b64decode(mutated["patch"]))
         assert patch == [{"op": "replace", "path": "/spec/suspend", "value": True}]
         assert "patch" not in judged
+
+    asyncio.run(play())
+
+
+def test_the_plugins_of_a_server_are_asked_about_what_their_configurations_name() -> None:
+    async def play() -> None:
+        async with local_cluster() as world:
+            plugins = admission_plugins(world.cluster, FixedConfiguration(), Ids(world.cluster))
+            assert set(plugins.resources) == admission_resources()
 
     asyncio.run(play())
 
