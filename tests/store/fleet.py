@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fairway.apis.machinery.custom import custom_rules
 from fairway.apis.machinery.kind import Kind, Manifest
-from fairway.apis.machinery.manifest_metadata import LABEL
+from fairway.apis.machinery.metadata_rules import LABEL
 from fairway.apis.registry import Registry, default_registry
 from fairway.errors import AlreadyExists, Conflict, NotFound, ValidationError
 from fairway.store.entries import Key

@@ -15,7 +15,7 @@ from fairway.apis.extensions.records import GROUP as CRD_GROUP
 from fairway.apis.kueue.configuration import CONFIG_MAP, NAMESPACE
 from fairway.apis.machinery import problems
 from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules
-from fairway.apis.machinery.manifest_metadata import wrong_metadata, wrong_metadata_update
+from fairway.apis.machinery.metadata_rules import wrong_metadata, wrong_metadata_update
 from fairway.apis.machinery.printing import AGE
 from fairway.apis.machinery.schemas.definitions import definition
 from fairway.apis.machinery.schemas.schema import Schema

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fairway.apis.batch import job_specs, job_updates
 from fairway.apis.batch.job_specs import wrong_job
 from fairway.apis.batch.labels import CONTROLLER_UID, GENERATED_LABELS
-from fairway.apis.core.checks import same
+from fairway.apis.machinery.immutability import same
 from fairway.apis.machinery.kind import Manifest
 
 UID = "a2a637b5-f309-4309-8877-1aa1afe45808"

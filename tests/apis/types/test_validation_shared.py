@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairway.apis.kueue.manifests import decode, load
-from fairway.apis.kueue.validation import validate, validate_update
+from fairway.apis.kueue.manifests import load
 
 from .samples import (
     TIME,
@@ -18,7 +17,7 @@ from .samples import (
     flavor,
     full_samples,
     local_queue,
-    manifest,
+    validate_update,
     workload,
 )
 
@@ -174,10 +173,10 @@ def test_an_object_may_be_replaced_by_itself(kind: str) -> None:
         pytest.param(
             changed(cohort(), "metadata.ownerReferences", [{"apiVersion": "", "kind": "", "name": "", "uid": ""}]),
             [
-                'metadata.ownerReferences[0].apiVersion: Invalid value: "": version must not be empty',
-                'metadata.ownerReferences[0].kind: Invalid value: "": must not be empty',
-                'metadata.ownerReferences[0].name: Invalid value: "": must not be empty',
-                'metadata.ownerReferences[0].uid: Invalid value: "": must not be empty',
+                "metadata.ownerReferences[0].apiVersion: Required value",
+                "metadata.ownerReferences[0].kind: Required value",
+                "metadata.ownerReferences[0].name: Required value",
+                "metadata.ownerReferences[0].uid: Required value",
             ],
             id="an owner must be named",
         ),
@@ -195,16 +194,6 @@ def test_an_object_may_be_replaced_by_itself(kind: str) -> None:
 )
 def test_metadata(sample: Manifest, want: list[str]) -> None:
     assert [str(error) for error in errors_of(lambda: load(sample))] == want
-
-
-def test_without_defaults_a_namespace_is_needed_where_there_is_one_and_refused_elsewhere() -> None:
-    nowhere = decode(manifest("LocalQueue", "q"))
-    everywhere = decode(manifest("Cohort", "c", namespace="ns"))
-
-    assert [str(error) for error in errors_of(lambda: validate(nowhere))] == ["metadata.namespace: Required value"]
-    assert [str(error) for error in errors_of(lambda: validate(everywhere))] == [
-        "metadata.namespace: Forbidden: not allowed on this type"
-    ]
 
 
 def test_a_name_that_is_still_to_be_made_up_is_fine() -> None:
@@ -226,8 +215,7 @@ def test_what_identifies_an_object_cannot_change(field: str, value: str) -> None
     new = changed(old, f"metadata.{field}", value)
     errors = errors_of(lambda: validate_update(load(old), load(new)))
 
-    shown = value.replace("T", " ").replace("Z", "+00:00") if field.endswith("Timestamp") else value
-    assert [str(error) for error in errors] == [f'metadata.{field}: Invalid value: "{shown}": field is immutable']
+    assert [str(error) for error in errors] == [f'metadata.{field}: Invalid value: "{value}": field is immutable']
 
 
 def test_an_object_on_its_way_out_gets_no_more_finalizers() -> None:
@@ -237,7 +225,7 @@ def test_an_object_on_its_way_out_gets_no_more_finalizers() -> None:
     assert [str(error) for error in errors_of(lambda: validate_update(load(old), load(new)))] == [
         (
             "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new "
-            "finalizers a/b"
+            'finalizers []string{"a/b"}'
         )
     ]
 
@@ -248,11 +236,6 @@ def test_generations_do_not_go_back() -> None:
     assert [str(error) for error in errors_of(lambda: validate_update(old, new))] == [
         "metadata.generation: Invalid value: 4: must not be decremented"
     ]
-
-
-def test_an_object_of_one_kind_cannot_become_another() -> None:
-    with pytest.raises(TypeError, match="a Cohort cannot become a LocalQueue"):
-        validate_update(load(cohort()), load(local_queue()))
 
 
 @pytest.mark.parametrize(

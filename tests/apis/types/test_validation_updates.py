@@ -5,9 +5,19 @@ from typing import Any
 import pytest
 
 from fairway.apis.kueue.manifests import decode
-from fairway.apis.kueue.validation import validate_update
 
-from .samples import TIME, Manifest, admitted, changed, condition, errors_of, pod_set, pod_spec, workload
+from .samples import (
+    TIME,
+    Manifest,
+    admitted,
+    changed,
+    condition,
+    errors_of,
+    pod_set,
+    pod_spec,
+    validate_update,
+    workload,
+)
 
 ELASTIC = {"annotations": {"kueue.x-k8s.io/elastic-job": "true"}}
 PRIORITY = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controllers.scheduler.things import node, pod_spec
 from fairway.apis.core.node_views import facts_of
-from fairway.apis.core.pod_views import PodSpec
+from fairway.apis.core.pod_requests import PodSpec
 from fairway.apis.machinery.schemas.definitions import definition
 from fairway.controllers.kit.capacity import (
     NO_NODES,

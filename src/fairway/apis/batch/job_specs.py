@@ -9,7 +9,7 @@ from fairway.apis.batch.labels import CONTROLLER_UID, GENERATED_LABELS
 from fairway.apis.core import checks
 from fairway.apis.core.checks import Part
 from fairway.apis.core.pod_specs import wrong_template
-from fairway.apis.machinery import manifest_metadata as metadata
+from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import names, problems
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import FieldError

@@ -7,10 +7,10 @@ from typing import Any, Final
 from fairway.apis.batch.indexes import IndexesFault, read_indexes
 from fairway.apis.batch.job_specs import wrong_job
 from fairway.apis.core import checks
-from fairway.apis.core.checks import Part, same
-from fairway.apis.machinery import manifest_metadata as metadata
+from fairway.apis.core.checks import Part
+from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import problems
-from fairway.apis.machinery.immutability import IMMUTABLE
+from fairway.apis.machinery.immutability import IMMUTABLE, same
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.printing import read_time
 from fairway.errors import FieldError

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fairway.apis.machinery import manifest_metadata as metadata
+from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import problems
 from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules
 from fairway.apis.machinery.printing import AGE, text_at

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fairway.apis.machinery import manifest_metadata as metadata
+from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery.kind import Kind, Manifest, Rules
 from fairway.apis.machinery.printing import AGE
 from fairway.apis.machinery.schemas.definitions import definition

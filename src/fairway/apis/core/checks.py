@@ -168,21 +168,3 @@ def wrong_label_selector(selector: Part | None, path: str) -> list[FieldError]:
             faults = names.value_faults(value)
             errors += [problems.invalid(f"{where}.values[{place}]", value, fault) for fault in faults]
     return errors
-
-
-def same(one: object, other: object) -> bool:
-    """Equal, where a field that is left out equals an empty one."""
-    if one == other:
-        return True
-    if one is None or other is None:
-        present = other if one is None else one
-        return all(map(_empty, present.values())) if isinstance(present, dict) else _empty(present)
-    if isinstance(one, dict) and isinstance(other, dict):
-        return all(same(one.get(key), other.get(key)) for key in one.keys() | other.keys())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return _empty(one) and _empty(other)
-
-
-def _empty(value: object) -> bool:
-    return value is None or value is False or value in ("", {}, [])

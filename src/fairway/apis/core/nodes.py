@@ -6,7 +6,7 @@ from typing import Final
 from fairway.apis.core.placement import wrong_taints
 from fairway.apis.core.resources import canonical, wrong_quantity
 from fairway.apis.core.selectables import flag_at
-from fairway.apis.machinery import manifest_metadata as metadata
+from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import problems
 from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules
 from fairway.apis.machinery.printing import AGE, NONE, UNKNOWN, text_at

@@ -1,26 +1,73 @@
 """What a pod asks for: its effective request as Kubernetes computes it, and where it agrees to run.
 
-Everything here reads a raw pod spec. A spec that is not one at all raises `ValidationError`; whether its contents make
-sense is asked with `validate_pod_spec`, and `requests_exceeding_limits` for what Kueue reports only when it admits.
+Everything here reads a pod spec that its schema accepted; one that is not a pod spec at all raises `ValidationError`.
+Kueue reports `requests_exceeding_limits` only when it admits. The types are a view of the spec: the fields that decide
+where a pod may run and how much it takes, and no others.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.apis.core import pod_views as podspecs
-from fairway.apis.core.pod_views import Container, PodSpec, ResourceRequirements
+import msgspec
+
 from fairway.apis.core.taints import Toleration
 from fairway.apis.kueue.workloads import PodTemplate
-from fairway.apis.machinery import problems, shapes
+from fairway.apis.machinery import problems
 from fairway.apis.machinery.quantities import ZERO, Quantity, amount_of
-from fairway.errors import FieldError, ValidationError
+from fairway.apis.machinery.structs import Value, read
+from fairway.errors import FieldError
 
-RESERVED_RESOURCE: Final = "pods"
-"""The name under which Kueue itself counts pods against a quota."""
-
+_ALWAYS: Final = "Always"
 _POD_LEVEL_RESOURCES: Final = frozenset({"cpu", "memory"})
 _HUGE_PAGES_PREFIX: Final = "hugepages-"
+
+
+class ResourceRequirements(Value, frozen=True, kw_only=True):
+    requests: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    limits: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+    def requests_or_limits(self) -> Mapping[str, Quantity]:
+        """The requests, and the limit of what is only limited."""
+        return {**self.limits, **self.requests} if self.limits else self.requests
+
+
+class Container(Value, frozen=True, kw_only=True):
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str = ""
+
+
+class NodeSelectorRequirement(Value, frozen=True, kw_only=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Value, frozen=True, kw_only=True):
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class NodeSelector(Value, frozen=True, kw_only=True):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class NodeAffinity(Value, frozen=True, kw_only=True):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+
+
+class Affinity(Value, frozen=True, kw_only=True):
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(Value, frozen=True, kw_only=True):
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: ResourceRequirements | None = None
+    overhead: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +96,12 @@ class PodShape:
 
 def pod_requests(spec: Mapping[str, Any]) -> dict[str, Quantity]:
     """The resources that the pod takes from start to end, its overhead included."""
-    return _requests(_read(spec))
+    return _requests(read(spec, PodSpec))
 
 
 def pod_shape(template: PodTemplate) -> PodShape:
     """What admission looks at in the pods of this template."""
-    pod = _read(template.spec)
+    pod = read(template.spec, PodSpec)
     return PodShape(
         requests={name: max(0, amount_of(name, quantity)) for name, quantity in _requests(pod).items()},
         tolerations=pod.tolerations,
@@ -63,29 +110,9 @@ def pod_shape(template: PodTemplate) -> PodShape:
     )
 
 
-def validate_pod_spec(spec: object, path: str) -> list[FieldError]:
-    """What is wrong with the parts of a pod spec that are read here."""
-    pod, errors = shapes.read(spec, PodSpec, path)
-    if pod is None:
-        return errors
-    for name, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
-        seen: set[str] = set()
-        for position, container in enumerate(containers):
-            if container.name in seen:
-                where = problems.index(problems.child(path, name), position)
-                errors.append(problems.duplicate(where, {"name": container.name}))
-            seen.add(container.name)
-            if not _are_acceptable(container.resources):
-                where = problems.index(problems.child(path, name), position)
-                errors += _wrong_resources(container.resources, problems.child(where, "resources"))
-    if pod.resources is not None:
-        errors += _wrong_resources(pod.resources, problems.child(path, "resources"))
-    return errors
-
-
 def requests_exceeding_limits(spec: Mapping[str, Any], path: str = "") -> list[FieldError]:
     """The containers that request more than their own limit; such pods can be queued but never created."""
-    pod = _read(spec)
+    pod = read(spec, PodSpec)
     parts: list[tuple[str, ResourceRequirements]] = []
     for name, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
         parts += [
@@ -104,14 +131,6 @@ def requests_exceeding_limits(spec: Mapping[str, Any], path: str = "") -> list[F
         if exceeding:
             errors.append(problems.invalid(where, exceeding, "requests must not exceed its limits"))
     return errors
-
-
-def _read(spec: object) -> PodSpec:
-    # A template without a spec stands for pods that ask for nothing.
-    pod, errors = shapes.read(spec or {"containers": []}, PodSpec)
-    if pod is None:
-        raise ValidationError("PodSpec", "", errors)
-    return pod
 
 
 def _requests(pod: PodSpec) -> dict[str, Quantity]:
@@ -136,7 +155,7 @@ def _starting(init_containers: tuple[Container, ...], running: dict[str, Quantit
     sidecars: dict[str, Quantity] = {}
     for container in init_containers:
         requests = container.resources.requests_or_limits()
-        if container.restart_policy == podspecs.ALWAYS:
+        if container.restart_policy == _ALWAYS:
             _add(running, requests)
             _add(sidecars, requests)
             _raise_to(peak, sidecars)
@@ -170,24 +189,3 @@ def _affinity_terms(pod: PodSpec) -> tuple[AffinityTerm, ...]:
         )
         for term in required.node_selector_terms
     )
-
-
-def _are_acceptable(resources: ResourceRequirements) -> bool:
-    """What nearly all are, found out without spelling their paths."""
-    return all(
-        name != RESERVED_RESOURCE and quantity.nanos >= 0
-        for quantities in (resources.requests, resources.limits)
-        for name, quantity in quantities.items()
-    )
-
-
-def _wrong_resources(resources: ResourceRequirements, path: str) -> list[FieldError]:
-    errors = []
-    for part, quantities in (("requests", resources.requests), ("limits", resources.limits)):
-        for name, quantity in quantities.items():
-            where = problems.key(problems.child(path, part), name)
-            if name == RESERVED_RESOURCE:
-                errors.append(problems.invalid(where, name, "the key is reserved for internal kueue use"))
-            if quantity < ZERO:
-                errors.append(problems.invalid(where, str(quantity), "must be greater than or equal to 0"))
-    return errors

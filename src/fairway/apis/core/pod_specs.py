@@ -11,7 +11,7 @@ from fairway.apis.core.containers import Surroundings, wrong_containers, wrong_i
 from fairway.apis.core.resources import wrong_resources
 from fairway.apis.core.security import wrong_pod_security
 from fairway.apis.core.volumes import wrong_volumes
-from fairway.apis.machinery import manifest_metadata as metadata
+from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import names, problems
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import FieldError

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairway.apis.core import checks, placement
-from fairway.apis.core.checks import Part, same
+from fairway.apis.core.checks import Part
 from fairway.apis.core.pod_specs import wrong_pod
-from fairway.apis.machinery import manifest_metadata as metadata
+from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import problems
-from fairway.apis.machinery.immutability import changed
+from fairway.apis.machinery.immutability import changed, same
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import FieldError
 

@@ -1,10 +1,9 @@
 """Taints of nodes and flavors, and the tolerations of the pods that may run there all the same."""
 
 from enum import StrEnum
-from typing import Annotated
 
 from fairway.apis.machinery.selectors import as_int64
-from fairway.apis.machinery.structs import Int64, Time, Value, limits, normalise_times
+from fairway.apis.machinery.structs import Time, Value, normalise_times
 
 
 class TaintEffect(StrEnum):
@@ -42,7 +41,7 @@ class Toleration(Value, frozen=True, kw_only=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: Int64 | None = None
+    toleration_seconds: int | None = None
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether this toleration matches the taint; an empty effect matches all effects, an empty key all keys."""
@@ -66,6 +65,3 @@ def decimal_integer(text: str) -> int | None:
     """The 64-bit number that the text spells in the one way that is allowed: no plus, no zeros in front."""
     number = as_int64(text)
     return number if number is not None and str(number) == text else None
-
-
-Tolerations = Annotated[tuple[Toleration, ...], limits(max_items=8)]

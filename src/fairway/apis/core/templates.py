@@ -5,7 +5,7 @@ from typing import Final
 
 from fairway.apis.core.pod_defaults import default_template
 from fairway.apis.core.pod_specs import wrong_template
-from fairway.apis.machinery import manifest_metadata as metadata
+from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules
 from fairway.apis.machinery.printing import container_images, container_names, labels_text
 from fairway.apis.machinery.schemas.definitions import definition

@@ -11,7 +11,7 @@ from fairway.apis.machinery.custom import custom_rules
 from fairway.apis.machinery.immutability import changed
 from fairway.apis.machinery.jsonpath import compiled, custom_column
 from fairway.apis.machinery.kind import Column, Kind, Manifest, Scale
-from fairway.apis.machinery.manifest_metadata import wrong_metadata, wrong_metadata_update
+from fairway.apis.machinery.metadata_rules import wrong_metadata, wrong_metadata_update
 from fairway.apis.machinery.printing import AGE
 from fairway.apis.machinery.schemas.schema import Schema
 from fairway.apis.machinery.schemas.walk import forget

@@ -7,7 +7,7 @@ from fairway.apis.core.unenforced import managed_job_warnings
 from fairway.apis.machinery.custom import custom_rules, custom_schemas
 from fairway.apis.machinery.jsonpath import custom_column
 from fairway.apis.machinery.kind import Kind, Manifest
-from fairway.apis.machinery.manifest_metadata import LABEL
+from fairway.apis.machinery.metadata_rules import LABEL
 from fairway.errors import FieldError
 
 GROUP: Final = "fairway.dev"

@@ -1,21 +1,20 @@
-"""Manifests of older API versions to `v1beta2` and back; plain data in, plain data out, the input untouched.
+"""Manifests of `v1beta1` to `v1beta2` and back; plain data in, plain data out, the input untouched.
 
-Kueue 0.11 wrote `v1beta1` (and `v1alpha1` for Cohort and Topology); 0.19 stores `v1beta2` and converts on request,
-losing the same as here: fields that exist only in one version have no place in the other. A part that is malformed is
-left out of the result; `wrong_in_old_version` reports it, by its old path.
+Kueue 0.19 stores `v1beta2` and converts on request, losing the same as here: fields that exist only in one version have
+no place in the other. Manifests have passed the schema of their version; parts of one (an applied configuration) may
+lack fields that are required. A part without a counterpart is left out of the result; `without_likeness` reports it, by
+its old path.
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from fairway.apis.kueue.workloads import PriorityClassGroup, PriorityClassKind
-from fairway.apis.machinery import problems, shapes
-from fairway.apis.machinery.structs import Int32, Value, limits
+from fairway.apis.machinery import problems
 from fairway.errors import FieldError
 
 STORED: Final = "v1beta2"
-_ALPHA: Final = "v1alpha1"
 _EVERY: Final = "*"
 
 Data: TypeAlias = Mapping[str, Any]
@@ -23,7 +22,6 @@ _Path: TypeAlias = tuple[str, ...]
 
 _RENAMED: Final[Mapping[tuple[str, str], tuple[tuple[_Path, str, str], ...]]] = {
     ("ClusterQueue", "v1beta1"): ((("spec",), "cohort", "cohortName"),),
-    ("Cohort", _ALPHA): ((("spec",), "parent", "parentName"),),
     ("LocalQueue", "v1beta1"): ((("status",), "flavorUsage", "flavorsUsage"),),
     ("Workload", "v1beta1"): (
         (("status",), "accumulatedPastExexcutionTimeSeconds", "accumulatedPastExecutionTimeSeconds"),
@@ -50,27 +48,12 @@ _ONLY_NEW: Final[Mapping[str, tuple[_Path, ...]]] = {
     ),
 }
 
-_NEW_NAMES: Final[Mapping[str, tuple[_Path, ...]]] = {
-    "Workload": (("spec", "priorityClassRef"),),
-}
-"""What only `v1beta2` has, but what has another form in `v1beta1`."""
-
 _SOURCES: Final = {
     "kueue.x-k8s.io/workloadpriorityclass": (PriorityClassGroup.WORKLOAD.value, PriorityClassKind.WORKLOAD.value),
     "scheduling.k8s.io/priorityclass": (PriorityClassGroup.POD.value, PriorityClassKind.POD.value),
 }
 
 _TOPOLOGY_ASSIGNMENT: Final = ("status", "admission", "podSetAssignments", _EVERY, "topologyAssignment")
-
-
-class _OldDomain(Value, frozen=True, kw_only=True):
-    values: Annotated[tuple[str, ...], limits(min_items=1)]
-    count: Int32
-
-
-class _OldTopologyAssignment(Value, frozen=True, kw_only=True):
-    levels: tuple[str, ...]
-    domains: tuple[_OldDomain, ...]
 
 
 def to_stored(kind: str, version: str, data: Data) -> dict[str, Any]:
@@ -102,32 +85,11 @@ def from_stored(kind: str, version: str, data: Data) -> dict[str, Any]:
     return converted
 
 
-def wrong_in_old_version(kind: str, version: str, data: Data) -> list[FieldError]:
-    """What is wrong with an older manifest that its conversion would hide: newer fields, parts without a likeness."""
-    renamed = _RENAMED.get((kind, version), ())
-    errors: list[FieldError] = []
-    for path in (*_ONLY_NEW.get(kind, ()), *_NEW_NAMES.get(kind, ())):
-        errors += [problems.unknown(where, value, _since_message(path[-1])) for where, value in _found(data, path)]
-    for parent, old, new in renamed:
-        errors += [
-            problems.unknown(where, value, f'{version} calls it "{old}"')
-            for where, value in _found(data, (*parent, new))
-        ]
-    if kind == "Workload":
-        errors += [
-            problems.required(problems.child(where, name))
-            for where, admission in _found(data, ("status", "admission"))
-            for name in ("clusterQueue", "podSetAssignments")
-            if isinstance(admission, Mapping) and admission.get(name) is None
-        ]
-    return errors + without_likeness(kind, data)
-
-
 def without_likeness(kind: str, data: Data) -> list[FieldError]:
     """The parts of an older manifest, or of a piece of one, that have no likeness in `v1beta2` and would be dropped."""
     if kind != "Workload":
         return []
-    errors = _wrong_priority_class(data)
+    errors = _wrong_priority_class(data.get("spec") or {})
     for where, value in _found(data, _TOPOLOGY_ASSIGNMENT):
         errors += _wrong_topology(value, where)
     return errors
@@ -148,10 +110,6 @@ def old_path(kind: str, version: str, path: str) -> str:
         if path == new or path.startswith((f"{new}.", f"{new}[")):
             return old + path[len(new) :]
     return path
-
-
-def _since_message(name: str) -> str:
-    return f'"{name}" came with {STORED}; write the manifest in that version'
 
 
 # Editing along a path: copies what it changes and leaves alone what does not have the expected form.
@@ -230,35 +188,27 @@ def _priority_class_from_stored(spec: dict[str, Any]) -> dict[str, Any]:
     return spec
 
 
-def _wrong_priority_class(data: Data) -> list[FieldError]:
+def _wrong_priority_class(spec: Data) -> list[FieldError]:
     errors = []
-    sources = _found(data, ("spec", "priorityClassSource"))
-    for where, source in sources:
-        if not isinstance(source, str):
-            errors.append(problems.wrong_type(where, source, "must be a string"))
-        elif source and source not in _SOURCES:
-            errors.append(problems.not_supported(where, source, (*_SOURCES, "")))
-    for where, name in _found(data, ("spec", "priorityClassName")):
-        if not isinstance(name, str):
-            errors.append(problems.wrong_type(where, name, "must be a string"))
-        elif not any(source for _, source in sources) and not _found(data, ("spec", "priority")):
-            # Such a name refers to nothing and is dropped, so this is the last place to see it.
-            errors.append(problems.invalid("spec", name, "priority should not be nil when priorityClassName is set"))
+    name, source = spec.get("priorityClassName"), spec.get("priorityClassSource")
+    if source and source not in _SOURCES:
+        errors.append(problems.not_supported("spec.priorityClassSource", source, (*_SOURCES, "")))
+    if name is not None and not source and spec.get("priority") is None:
+        # Such a name refers to nothing and is dropped, so this is the last place to see it.
+        errors.append(problems.invalid("spec", name, "priority should not be nil when priorityClassName is set"))
     return errors
 
 
-def _wrong_topology(data: Any, path: str) -> list[FieldError]:
-    assignment, errors = shapes.read(data, _OldTopologyAssignment, path)
-    if assignment is not None:
-        errors += [
-            problems.invalid(
-                problems.child(problems.index(problems.child(path, "domains"), i), "values"),
-                list(domain.values),
-                f"must have one value for each of the {len(assignment.levels)} levels",
-            )
-            for i, domain in enumerate(assignment.domains)
-            if len(domain.values) != len(assignment.levels)
-        ]
+def _wrong_topology(data: Data, path: str) -> list[FieldError]:
+    errors = [problems.required(f"{path}.{name}") for name in ("levels", "domains") if data.get(name) is None]
+    levels = data.get("levels") or ()
+    for position, domain in enumerate(data.get("domains") or ()):
+        where = f"{path}.domains[{position}]"
+        errors += [problems.required(f"{where}.{name}") for name in ("values", "count") if domain.get(name) is None]
+        values = domain.get("values")
+        if values is not None and len(values) != len(levels):
+            rule = f"must have one value for each of the {len(levels)} levels"
+            errors.append(problems.invalid(f"{where}.values", values, rule))
     return errors
 
 

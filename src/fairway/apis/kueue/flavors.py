@@ -1,19 +1,19 @@
 """ResourceFlavor and Topology: what the nodes behind a quota look like."""
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import msgspec
 
-from fairway.apis.core.taints import Taint, Tolerations
+from fairway.apis.core.taints import Taint, Toleration
 from fairway.apis.machinery.metadata import Object
-from fairway.apis.machinery.structs import NodeLabel, OptionalReference, Value, limits
+from fairway.apis.machinery.structs import Value
 
 
 class ResourceFlavorSpec(Value, frozen=True, kw_only=True):
-    node_labels: Annotated[dict[str, str], limits(max_items=8)] = msgspec.field(default_factory=dict)
-    node_taints: Annotated[tuple[Taint, ...], limits(max_items=8)] = ()
-    tolerations: Tolerations = ()
-    topology_name: OptionalReference = ""
+    node_labels: dict[str, str] = msgspec.field(default_factory=dict)
+    node_taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topology_name: str = ""
 
 
 class ResourceFlavor(Object, frozen=True, kw_only=True):
@@ -25,11 +25,11 @@ class ResourceFlavor(Object, frozen=True, kw_only=True):
 
 
 class TopologyLevel(Value, frozen=True, kw_only=True):
-    node_label: NodeLabel
+    node_label: str
 
 
 class TopologySpec(Value, frozen=True, kw_only=True):
-    levels: Annotated[tuple[TopologyLevel, ...], limits(min_items=1, max_items=16)]
+    levels: tuple[TopologyLevel, ...]
 
 
 class Topology(Object, frozen=True, kw_only=True):

@@ -1,12 +1,12 @@
 """WorkloadPriorityClass, AdmissionCheck and ProvisioningRequestConfig: what workloads and queues refer to by name."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import msgspec
 
 from fairway.apis.machinery.metadata import Conditions, Object
-from fairway.apis.machinery.structs import LABEL_KEY, Int32, RequiredReference, Value, always, limits
+from fairway.apis.machinery.structs import Value, always
 
 
 class WorkloadPriorityClass(Object, frozen=True, kw_only=True):
@@ -14,23 +14,20 @@ class WorkloadPriorityClass(Object, frozen=True, kw_only=True):
 
     KIND: ClassVar[str] = "WorkloadPriorityClass"
 
-    value: Int32
-    description: Annotated[str, limits(max_length=2048)] = ""
-
-
-_KIND_PATTERN = "[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?"
+    value: int
+    description: str = ""
 
 
 class AdmissionCheckParameters(Value, frozen=True, kw_only=True):
     """The object that configures a check."""
 
-    api_group: RequiredReference
-    kind: Annotated[str, limits(min_length=1, max_length=63, pattern=_KIND_PATTERN)]
-    name: Annotated[str, limits(min_length=1, max_length=63, pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?")]
+    api_group: str
+    kind: str
+    name: str
 
 
 class AdmissionCheckSpec(Value, frozen=True, kw_only=True):
-    controller_name: Annotated[str, limits(min_length=1, max_length=253)]
+    controller_name: str
     parameters: AdmissionCheckParameters | None = None
 
 
@@ -53,26 +50,24 @@ class PodSetMergePolicy(StrEnum):
 
 
 class RetryStrategy(Value, frozen=True, kw_only=True):
-    backoff_limit_count: Int32 = always(3)
-    backoff_base_seconds: Int32 = always(60)
-    backoff_max_seconds: Int32 = always(1800)
+    backoff_limit_count: int = always(3)
+    backoff_base_seconds: int = always(60)
+    backoff_max_seconds: int = always(1800)
 
 
 class NodeSelectorUpdate(Value, frozen=True, kw_only=True):
-    key: Annotated[str, limits(min_length=1, max_length=317, pattern=LABEL_KEY)]
-    value_from_provisioning_class_detail: Annotated[str, limits(min_length=1, max_length=32768)]
+    key: str
+    value_from_provisioning_class_detail: str
 
 
 class ProvisioningPodSetUpdates(Value, frozen=True, kw_only=True):
-    node_selector: Annotated[tuple[NodeSelectorUpdate, ...], limits(max_items=8, unique_by=("key",))] = ()
+    node_selector: tuple[NodeSelectorUpdate, ...] = ()
 
 
 class ProvisioningRequestConfigSpec(Value, frozen=True, kw_only=True):
-    provisioning_class_name: RequiredReference
-    parameters: Annotated[dict[str, Annotated[str, limits(max_length=255)]], limits(max_items=100)] = msgspec.field(
-        default_factory=dict
-    )
-    managed_resources: Annotated[tuple[str, ...], limits(max_items=100, unique_by=("",))] = ()
+    provisioning_class_name: str
+    parameters: dict[str, str] = msgspec.field(default_factory=dict)
+    managed_resources: tuple[str, ...] = ()
     retry_strategy: RetryStrategy = always(RetryStrategy())
     pod_set_updates: ProvisioningPodSetUpdates | None = None
     pod_set_merge_policy: PodSetMergePolicy | None = None

@@ -1,23 +1,12 @@
 """ClusterQueue, Cohort and LocalQueue: who owns how much, who lends to whom, and where users submit."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from fairway.apis.machinery.metadata import Conditions, Object
 from fairway.apis.machinery.quantities import ZERO, Quantity
 from fairway.apis.machinery.selectors import LabelSelector
-from fairway.apis.machinery.structs import (
-    CheckName,
-    Int32,
-    Int64,
-    OptionalReference,
-    Reference,
-    Time,
-    Value,
-    always,
-    limits,
-    normalise_times,
-)
+from fairway.apis.machinery.structs import Time, Value, always, normalise_times
 
 
 class QueueingStrategy(StrEnum):
@@ -75,18 +64,15 @@ class ResourceQuota(Value, frozen=True, kw_only=True):
 
 
 class FlavorQuotas(Value, frozen=True, kw_only=True):
-    name: Reference
-    resources: Annotated[tuple[ResourceQuota, ...], limits(min_items=1, max_items=64, unique_by=("name",))]
+    name: str
+    resources: tuple[ResourceQuota, ...]
 
 
 class ResourceGroup(Value, frozen=True, kw_only=True):
     """Resources that always come from the same flavor, and the flavors to try in this order."""
 
-    covered_resources: Annotated[tuple[str, ...], limits(min_items=1, max_items=64)]
-    flavors: Annotated[tuple[FlavorQuotas, ...], limits(min_items=1, max_items=64)]
-
-
-ResourceGroups = Annotated[tuple[ResourceGroup, ...], limits(max_items=16)]
+    covered_resources: tuple[str, ...]
+    flavors: tuple[FlavorQuotas, ...]
 
 
 class FairSharing(Value, frozen=True, kw_only=True):
@@ -94,7 +80,7 @@ class FairSharing(Value, frozen=True, kw_only=True):
 
 
 class FairSharingStatus(Value, frozen=True, kw_only=True):
-    weighted_share: Int64
+    weighted_share: int
 
 
 class FlavorFungibility(Value, frozen=True, kw_only=True):
@@ -107,30 +93,24 @@ class FlavorFungibility(Value, frozen=True, kw_only=True):
 
 class BorrowWithinCohort(Value, frozen=True, kw_only=True):
     policy: BorrowWithinCohortPolicy = always(BorrowWithinCohortPolicy.NEVER)
-    max_priority_threshold: Int32 | None = None
+    max_priority_threshold: int | None = None
 
 
 class ClusterQueuePreemption(Value, frozen=True, kw_only=True):
-    reclaim_within_cohort: Annotated[PreemptionPolicy, limits(one_of=("Never", "LowerPriority", "Any"))] = always(
-        PreemptionPolicy.NEVER
-    )
+    reclaim_within_cohort: PreemptionPolicy = always(PreemptionPolicy.NEVER)
     borrow_within_cohort: BorrowWithinCohort = always(BorrowWithinCohort())
-    within_cluster_queue: Annotated[
-        PreemptionPolicy, limits(one_of=("Never", "LowerPriority", "LowerOrNewerEqualPriority"))
-    ] = always(PreemptionPolicy.NEVER)
+    within_cluster_queue: PreemptionPolicy = always(PreemptionPolicy.NEVER)
 
 
 class AdmissionCheckStrategyRule(Value, frozen=True, kw_only=True):
     """A check, and the flavors that need it; no flavors means all of them."""
 
-    name: CheckName
-    on_flavors: Annotated[tuple[Reference, ...], limits(max_items=64, unique_by=("",))] = ()
+    name: str
+    on_flavors: tuple[str, ...] = ()
 
 
 class AdmissionChecksStrategy(Value, frozen=True, kw_only=True):
-    admission_checks: Annotated[
-        tuple[AdmissionCheckStrategyRule, ...], limits(min_items=1, max_items=64, unique_by=("name",))
-    ]
+    admission_checks: tuple[AdmissionCheckStrategyRule, ...]
 
 
 class AdmissionScope(Value, frozen=True, kw_only=True):
@@ -138,7 +118,7 @@ class AdmissionScope(Value, frozen=True, kw_only=True):
 
 
 class ConcurrentAdmissionConstraints(Value, frozen=True, kw_only=True):
-    last_acceptable_flavor_name: OptionalReference = ""
+    last_acceptable_flavor_name: str = ""
 
 
 class ConcurrentAdmissionMigration(Value, frozen=True, kw_only=True):
@@ -151,8 +131,8 @@ class ConcurrentAdmissionPolicy(Value, frozen=True, kw_only=True):
 
 
 class ClusterQueueSpec(Value, frozen=True, kw_only=True):
-    resource_groups: ResourceGroups = ()
-    cohort_name: OptionalReference = ""
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    cohort_name: str = ""
     queueing_strategy: QueueingStrategy = always(QueueingStrategy.BEST_EFFORT_FIFO)
     namespace_selector: LabelSelector | None = None
     """`None` selects no namespace at all, an empty selector selects every one."""
@@ -172,20 +152,17 @@ class ResourceUsage(Value, frozen=True, kw_only=True):
 
 
 class FlavorUsage(Value, frozen=True, kw_only=True):
-    name: Reference
-    resources: Annotated[tuple[ResourceUsage, ...], limits(max_items=64, unique_by=("name",))]
-
-
-FlavorUsages = Annotated[tuple[FlavorUsage, ...], limits(max_items=64, unique_by=("name",))]
+    name: str
+    resources: tuple[ResourceUsage, ...]
 
 
 class ClusterQueueStatus(Value, frozen=True, kw_only=True):
     conditions: Conditions = ()
-    flavors_reservation: FlavorUsages = ()
-    flavors_usage: FlavorUsages = ()
-    pending_workloads: Int32 = always(0)
-    reserving_workloads: Int32 = always(0)
-    admitted_workloads: Int32 = always(0)
+    flavors_reservation: tuple[FlavorUsage, ...] = ()
+    flavors_usage: tuple[FlavorUsage, ...] = ()
+    pending_workloads: int = always(0)
+    reserving_workloads: int = always(0)
+    admitted_workloads: int = always(0)
     fair_sharing: FairSharingStatus | None = None
 
 
@@ -199,8 +176,8 @@ class ClusterQueue(Object, frozen=True, kw_only=True):
 
 
 class CohortSpec(Value, frozen=True, kw_only=True):
-    parent_name: OptionalReference = ""
-    resource_groups: ResourceGroups = ()
+    parent_name: str = ""
+    resource_groups: tuple[ResourceGroup, ...] = ()
     fair_sharing: FairSharing | None = None
 
 
@@ -218,7 +195,7 @@ class Cohort(Object, frozen=True, kw_only=True):
 
 
 class LocalQueueSpec(Value, frozen=True, kw_only=True):
-    cluster_queue: OptionalReference = ""
+    cluster_queue: str = ""
     stop_policy: StopPolicy = always(StopPolicy.NONE)
     fair_sharing: FairSharing | None = None
 
@@ -229,11 +206,8 @@ class LocalQueueResourceUsage(Value, frozen=True, kw_only=True):
 
 
 class LocalQueueFlavorUsage(Value, frozen=True, kw_only=True):
-    name: Reference
-    resources: Annotated[tuple[LocalQueueResourceUsage, ...], limits(max_items=64, unique_by=("name",))]
-
-
-LocalQueueFlavorUsages = Annotated[tuple[LocalQueueFlavorUsage, ...], limits(max_items=64, unique_by=("name",))]
+    name: str
+    resources: tuple[LocalQueueResourceUsage, ...]
 
 
 class AdmissionFairSharingStatus(Value, frozen=True, kw_only=True):
@@ -245,17 +219,17 @@ class AdmissionFairSharingStatus(Value, frozen=True, kw_only=True):
 
 
 class LocalQueueFairSharingStatus(Value, frozen=True, kw_only=True):
-    weighted_share: Int64
+    weighted_share: int
     admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
 
 
 class LocalQueueStatus(Value, frozen=True, kw_only=True):
     conditions: Conditions = ()
-    pending_workloads: Int32 = always(0)
-    reserving_workloads: Int32 = always(0)
-    admitted_workloads: Int32 = always(0)
-    flavors_reservation: LocalQueueFlavorUsages = ()
-    flavors_usage: LocalQueueFlavorUsages = ()
+    pending_workloads: int = always(0)
+    reserving_workloads: int = always(0)
+    admitted_workloads: int = always(0)
+    flavors_reservation: tuple[LocalQueueFlavorUsage, ...] = ()
+    flavors_usage: tuple[LocalQueueFlavorUsage, ...] = ()
     fair_sharing: LocalQueueFairSharingStatus | None = None
 
 

@@ -35,7 +35,7 @@ def _record(
         schemas=custom_schemas(GROUP, SERVED_VERSIONS, kind),
         columns=columns or {},
         selectable={path: _text_at(path) for path in selectable},
-        rules=rules_of(kind),
+        rules=rules_of(kind, status=status),
     )
 
 

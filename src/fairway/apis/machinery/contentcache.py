@@ -31,6 +31,11 @@ def written(value: Any) -> bytes | None:
     return data if len(data) <= LARGEST else None
 
 
+def same(left: object, right: object) -> bool:
+    """Whether two values are one and the same in JSON, too: to Python, `1`, `1.0` and `true` are equal."""
+    return left is right or (left == right and _encode(left) == _encode(right))
+
+
 class Familiar(Generic[_Found]):
     """What was found out about values."""
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from fairway.apis.machinery.kind import Manifest, Rules
-from fairway.apis.machinery.manifest_metadata import SUBDOMAIN, NameRule, wrong_metadata, wrong_metadata_update
+from fairway.apis.machinery.metadata_rules import SUBDOMAIN, NameRule, wrong_metadata, wrong_metadata_update
 from fairway.apis.machinery.schemas.definitions import definition
 from fairway.apis.machinery.schemas.schema import Schema
 from fairway.errors import FieldError
@@ -32,7 +32,7 @@ def custom_rules(
     """The rules about metadata, then the kind's own: what is wrong with an object, and with a change to one."""
 
     def validate(manifest: Manifest) -> list[FieldError]:
-        return [*wrong_metadata(manifest, name_rule), *wrong(manifest)]
+        return [*wrong_metadata(manifest, name_rule, builtin=False), *wrong(manifest)]
 
     def validate_update(old: Manifest, new: Manifest) -> list[FieldError]:
         return [*validate(new), *wrong_metadata_update(old, new), *changed(old, new)]

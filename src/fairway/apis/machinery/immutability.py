@@ -1,24 +1,32 @@
 """Fields that may not change."""
 
-from typing import Any
+from typing import Final
 
-import msgspec
-
-from fairway.apis.machinery import problems, shapes
+from fairway.apis.machinery import problems
 from fairway.errors import FieldError
 
-IMMUTABLE = "field is immutable"
+IMMUTABLE: Final = "field is immutable"
 
 
 def changed(old: object, new: object, path: str, rule: str = IMMUTABLE) -> list[FieldError]:
     """The error if the two differ."""
-    return [] if old == new else [problems.invalid(path, shown(new), rule)]
+    return [] if same(old, new, flags=False) else [problems.invalid(path, new, rule)]
 
 
-def shown(value: object) -> Any:
-    """The value as it would stand in a manifest."""
-    if isinstance(value, msgspec.Struct):
-        return shapes.write(value)
-    if isinstance(value, tuple):
-        return [shown(item) for item in value]
-    return value if isinstance(value, str | int | float | dict | list) or value is None else str(value)
+def same(one: object, other: object, *, flags: bool = True) -> bool:
+    """Whether two parts of manifests are semantically equal: a field that is left out equals an empty one.
+
+    With `flags` it also equals `false`, as in Kubernetes' own kinds, where defaults have been filled in.
+    """
+    if one is other or one == other:
+        return True
+    if isinstance(one, dict | None) and isinstance(other, dict | None):
+        left, right = one or {}, other or {}
+        return all(same(left.get(key), right.get(key), flags=flags) for key in left.keys() | right.keys())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(same(a, b, flags=flags) for a, b in zip(one, other, strict=True))
+    return _empty(one, flags=flags) and _empty(other, flags=flags)
+
+
+def _empty(value: object, *, flags: bool) -> bool:
+    return value is None or (flags and value is False) or value in ("", {}, [])

@@ -71,17 +71,16 @@ class Rules:
 
     validate: Callable[[Manifest], list[FieldError]] = _all_right
     validate_metadata: Callable[[Manifest], list[FieldError]] | None = None
-    """What `validate` asks of the metadata; given only where it judges the spec by the spec alone, and where neither
-    `default` nor `prepare_create` touches it."""
+    """What `validate` returns for new metadata beside a spec that was accepted before (`msgspec.Raw`); given only where
+    neither `default` nor `prepare_create` touches the spec."""
 
     validate_update: Callable[[Manifest, Manifest], list[FieldError]] = _all_right_update
     """`(old, new)`; paths of the stored version."""
 
-    validate_status: Callable[[Manifest, Manifest, Any], tuple[list[FieldError], Any]] | None = None
-    """`(old, new, reading)`: what `validate_update` says where only the status changes, and a reading of `new` that
-    saves time when `new` is `old`; `None` stands for none. Specs are as they are stored (`msgspec.Raw`); a part of the
-    new status that is the old one's very own was accepted with it. Given only where neither `default` nor
-    `prepare_update` does anything."""
+    validate_status: Callable[[Manifest, Manifest], list[FieldError]] | None = None
+    """`(old, new)`: what `validate_update` returns where only the status changes. Specs are as they are stored
+    (`msgspec.Raw`); a part of the new status that is the old one's very own was accepted with it. Given only where
+    neither `default` nor `prepare_update` does anything."""
 
     status_is_apart: bool = False
     """Whether a status can change without a look at the rest: `default` then has nothing to do, and `prepare_update`

@@ -1,20 +1,11 @@
 """What all objects have: metadata and conditions."""
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 
-from fairway.apis.machinery.structs import (
-    ConditionReason,
-    ConditionType,
-    Int64,
-    Message,
-    Time,
-    Value,
-    limits,
-    normalise_times,
-)
+from fairway.apis.machinery.structs import Time, Value, normalise_times
 
 GROUP = "kueue.x-k8s.io"
 IN_USE_FINALIZER = "kueue.x-k8s.io/resource-in-use"
@@ -41,10 +32,10 @@ class Metadata(Value, frozen=True, kw_only=True):
     self_link: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: Int64 = 0
+    generation: int = 0
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
-    deletion_grace_period_seconds: Int64 | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()
@@ -64,12 +55,12 @@ class ConditionStatus(StrEnum):
 class Condition(Value, frozen=True, kw_only=True):
     """One observed aspect of an object's state."""
 
-    type: ConditionType
+    type: str
     status: ConditionStatus
-    reason: ConditionReason
-    message: Message
+    reason: str
+    message: str
     last_transition_time: Time
-    observed_generation: Annotated[Int64, limits(minimum=0)] | None = None
+    observed_generation: int | None = None
 
     def __post_init__(self) -> None:
         normalise_times(self, "last_transition_time")
@@ -79,7 +70,7 @@ class Condition(Value, frozen=True, kw_only=True):
         return self.status is ConditionStatus.TRUE
 
 
-Conditions = Annotated[tuple[Condition, ...], limits(max_items=16, unique_by=("type",))]
+Conditions = tuple[Condition, ...]
 
 
 def find_condition(conditions: tuple[Condition, ...], condition_type: str) -> Condition | None:

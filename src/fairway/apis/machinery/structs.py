@@ -1,45 +1,27 @@
-"""What every kind's type is built from: the base value, and the limits that its fields carry.
+"""What every typed kind is built from, and the way from plain data to typed values and back.
 
-A kind is a frozen `msgspec.Struct`. Its annotations say three things: the shape (checked whenever a manifest is read),
-the limits of the API's schema (`Limits`, checked by `validation.limits`), and the defaults that the API server fills
-in. Rules that compare fields with each other do not belong here; they are in `validation`.
+A kind's type is a frozen `msgspec.Struct`: the shape of an object for those who read it, with the defaults of the API's
+schema. It has no limits and refuses no unknown field: what may be written is said by the recorded schema alone
+(`schemas/`), and rules that compare fields with each other are on the kind's record.
 """
 
 import datetime as dt
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from fairway.apis.machinery import problems
+from fairway.apis.machinery.quantities import Quantity
+from fairway.errors import ValidationError
+
 _T = TypeVar("_T")
+_CONTAINERS = frozenset({dict, list, tuple})
 
-_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-LABEL_KEY: Final = rf"({_SUBDOMAIN}/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])"
-
-
-class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """The base of every kind and of every part of one: immutable, named as in the API, nothing unknown accepted."""
+Time = Annotated[dt.datetime, msgspec.Meta(tz=True)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits that the API's schema puts on one field."""
-
-    min_items: int = 0
-    max_items: int | None = None
-    min_length: int = 0
-    max_length: int | None = None
-    pattern: str | None = None
-    minimum: int | None = None
-    one_of: tuple[str, ...] = ()
-    """The values allowed here, where the field's enumeration knows more than these."""
-    unique_by: tuple[str, ...] = ()
-    """The attributes that together identify an item of the list; `("",)` where the item itself does."""
-
-
-def limits(**bounds: Any) -> msgspec.Meta:
-    """The annotation that puts `Limits(**bounds)` on a field; a second one on the same field replaces the first."""
-    return msgspec.Meta(extra={"limits": Limits(**bounds)})
+class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The base of every kind and of every part of one: immutable, named as in the API."""
 
 
 def always(value: _T) -> _T:
@@ -48,24 +30,49 @@ def always(value: _T) -> _T:
     return field
 
 
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Time = Annotated[dt.datetime, msgspec.Meta(tz=True)]
+def read(data: object, expected: type[_T]) -> _T:
+    """Data that the schema accepted as a value of this type; parts of it may be values already."""
+    try:
+        return msgspec.convert(data, expected, dec_hook=_from_data)
+    except msgspec.ValidationError as error:
+        if "`null`" in str(error) and (cleaned := _without_nulls(data)) != data:
+            return read(cleaned, expected)  # open parts of a schema may have nulls, which mean that nothing is set
+        metadata = data.get("metadata") if isinstance(data, dict) else None
+        name = str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
+        message, _, path = str(error).partition(" - at `$")
+        wrong = problems.wrong_type(path.strip("`").lstrip("."), None, message)
+        raise ValidationError(expected.__name__, name, [wrong]) from error
 
-# An empty string stands for "absent" in these, so one that is written out is refused while reading.
-OptionalReference = Annotated[str, msgspec.Meta(min_length=1), limits(max_length=253, pattern=_SUBDOMAIN)]
 
-Reference = Annotated[str, limits(max_length=253, pattern=_SUBDOMAIN)]
-RequiredReference = Annotated[str, limits(min_length=1, max_length=253, pattern=_SUBDOMAIN)]
-PodSetName = Annotated[str, limits(max_length=63, pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?")]
-CheckName = Annotated[str, limits(min_length=1, max_length=316)]
-GateName = Annotated[str, limits(min_length=1, max_length=63)]
-Message = Annotated[str, limits(max_length=32768)]
-NodeLabel = Annotated[str, limits(min_length=1, max_length=316, pattern=LABEL_KEY)]
-ConditionType = Annotated[str, limits(max_length=316, pattern=LABEL_KEY)]
-ConditionReason = Annotated[
-    str, limits(min_length=1, max_length=1024, pattern="[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
-]
+def _without_nulls(data: Any) -> Any:
+    if type(data) is dict:
+        return {name: _without_nulls(part) for name, part in data.items() if part is not None}
+    return [_without_nulls(part) for part in data] if type(data) is list else data
+
+
+def write(value: msgspec.Struct) -> dict[str, Any]:
+    """The value as plain data, as the API writes it."""
+    data: dict[str, Any] = _plain(msgspec.to_builtins(value, enc_hook=_to_data))
+    return data
+
+
+def _plain(data: Any) -> Any:
+    """The data with lists where it has tuples, as JSON would read it."""
+    if type(data) is dict:
+        return {name: _plain(item) if type(item) in _CONTAINERS else item for name, item in data.items()}
+    return [_plain(item) if type(item) in _CONTAINERS else item for item in data]
+
+
+def _from_data(expected: type, data: Any) -> Any:
+    if expected is Quantity:
+        return Quantity.parse(data)
+    raise NotImplementedError(f"no way to read a {expected.__name__}")
+
+
+def _to_data(value: Any) -> Any:
+    if isinstance(value, Quantity):
+        return str(value)
+    raise NotImplementedError(f"no way to write a {type(value).__name__}")
 
 
 def whole_seconds_utc(moment: dt.datetime) -> dt.datetime:

@@ -13,7 +13,7 @@ from fairway.apis.machinery.custom import custom_rules, custom_schemas
 from fairway.apis.machinery.immutability import changed
 from fairway.apis.machinery.jsonpath import custom_column
 from fairway.apis.machinery.kind import NOT_RUN, Kind, Manifest, NotRun
-from fairway.apis.machinery.manifest_metadata import NameRule
+from fairway.apis.machinery.metadata_rules import NameRule
 from fairway.errors import FieldError
 
 GROUP: Final = "ray.io"

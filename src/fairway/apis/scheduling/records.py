@@ -5,7 +5,7 @@ from typing import Final
 
 from fairway.apis.core import checks
 from fairway.apis.core.pod_specs import PREEMPTION_POLICIES
-from fairway.apis.machinery import manifest_metadata as metadata
+from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import problems
 from fairway.apis.machinery.immutability import changed
 from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules

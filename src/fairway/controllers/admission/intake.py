@@ -8,6 +8,7 @@ from fairway.admission.engine import Engine
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.admission.observing import Seen, arrival, difference, seen
+from fairway.errors import ValidationError
 from fairway.integrations.workloads import namespaced_name
 
 _log = logging.getLogger(__name__)
@@ -103,8 +104,8 @@ class Intake:
         self._seen[key] = after
         try:
             return difference(before, after, manifest, record, at)
-        except ValueError as error:
-            _log.warning("ignoring invalid object: %s", error)
+        except (ValueError, ValidationError) as error:
+            _log.warning("ignoring invalid workload %s: %s", key, error)
             return self.gone(key, at)
 
     def _arrived(self, key: str, manifest: Manifest, at: float) -> list[events.Event]:
@@ -113,6 +114,6 @@ class Intake:
             return []
         try:
             return arrival(manifest, at)
-        except ValueError as error:
-            _log.warning("ignoring invalid object: %s", error)
+        except (ValueError, ValidationError) as error:
+            _log.warning("ignoring invalid workload %s: %s", key, error)
             return []

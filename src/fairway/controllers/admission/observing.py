@@ -13,9 +13,8 @@ import msgspec
 from fairway.admission import events
 from fairway.admission.records import Record, Stage
 from fairway.apis.kueue.objects import Workload
-from fairway.apis.machinery import shapes
+from fairway.apis.machinery import structs
 from fairway.apis.machinery.kind import Manifest
-from fairway.integrations.workloads import namespaced_name
 
 GATED: Final = "AdmissionGated"
 ON_HOLD: Final = "OnHold"
@@ -193,8 +192,4 @@ def _read(manifest: Manifest, spec: Any, status: dict[str, Any]) -> Workload:
         "spec": spec,
         "status": status,
     }
-    workload, errors = shapes.read(data, Workload)
-    if workload is None:
-        reasons = "; ".join(map(str, errors))
-        raise ValueError(f"workload {namespaced_name(manifest)} is not a valid Workload: {reasons}")
-    return workload
+    return structs.read(data, Workload)

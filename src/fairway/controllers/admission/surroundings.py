@@ -7,11 +7,11 @@ up. So each kind has a part that matters, and only a change of that part is told
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fairway.admission import events
 from fairway.apis.core.node_views import NodeFacts, facts_of
-from fairway.apis.kueue.manifests import decode
+from fairway.apis.kueue.manifests import typed
 from fairway.apis.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
@@ -45,13 +45,6 @@ def _labels(manifest: Manifest) -> dict[str, str]:
     return labels
 
 
-def _typed(manifest: Manifest, expected: type[Any]) -> Any:
-    value = decode(manifest)
-    if not isinstance(value, expected):
-        raise TypeError(f"expected a {expected.__name__}, got a {value.KIND}")
-    return value
-
-
 TOPICS: Final = (
     Topic(
         "namespaces",
@@ -62,31 +55,31 @@ TOPICS: Final = (
     Topic(
         "resourceflavors",
         _spec,
-        lambda made, at: events.FlavorChanged(at=at, flavor=_typed(made, ResourceFlavor)),
+        lambda made, at: events.FlavorChanged(at=at, flavor=typed(ResourceFlavor, made)),
         lambda key, at: events.FlavorDeleted(at=at, name=key[1]),
     ),
     Topic(
         "admissionchecks",
         lambda made: conditions.is_true(made, "Active"),
-        lambda made, at: events.CheckChanged(at=at, check=_typed(made, AdmissionCheck)),
+        lambda made, at: events.CheckChanged(at=at, check=typed(AdmissionCheck, made)),
         lambda key, at: events.CheckDeleted(at=at, name=key[1]),
     ),
     Topic(
         "cohorts",
         _spec,
-        lambda made, at: events.CohortChanged(at=at, cohort=_typed(made, Cohort)),
+        lambda made, at: events.CohortChanged(at=at, cohort=typed(Cohort, made)),
         lambda key, at: events.CohortDeleted(at=at, name=key[1]),
     ),
     Topic(
         "clusterqueues",
         _spec_and_end,
-        lambda made, at: events.QueueChanged(at=at, queue=_typed(made, ClusterQueue)),
+        lambda made, at: events.QueueChanged(at=at, queue=typed(ClusterQueue, made)),
         lambda key, at: events.QueueDeleted(at=at, name=key[1]),
     ),
     Topic(
         "localqueues",
         _spec,
-        lambda made, at: events.LocalQueueChanged(at=at, queue=_typed(made, LocalQueue)),
+        lambda made, at: events.LocalQueueChanged(at=at, queue=typed(LocalQueue, made)),
         lambda key, at: events.LocalQueueDeleted(at=at, namespace=key[0], name=key[1]),
     ),
 )

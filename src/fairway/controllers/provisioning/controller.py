@@ -174,8 +174,7 @@ class ProvisioningController:
         manifest = self._configs.get("", name) if name is not None else None
         if manifest is None:
             return None
-        config = manifests.decode(manifest)
-        return config.spec if isinstance(config, ProvisioningRequestConfig) else None
+        return manifests.typed(ProvisioningRequestConfig, manifest).spec
 
     async def _write_states(self, workload: Manifest, cases: list[_Case]) -> Manifest:
         """Bring the states of the checks in line with the requests; the workload as it is then."""

@@ -1,8 +1,8 @@
 """Cache of the parts of recently written objects: objects are written in bursts, and most of each stays the same.
 
-An entry that was written lately keeps its parts as the write had them: metadata, owners of fields, spec, status, and
-how the kind's rules read it. The next status write takes these instead of decoding the object, and the bytes that it
-cannot change are stored again as they are. The parts belong to the entry: they go when another revision replaces it.
+An entry that was written lately keeps its parts as the write had them: metadata, owners of fields, spec and
+status. The next status write takes these instead of decoding the object, and the bytes that it cannot change are
+stored again as they are. The parts belong to the entry: they go when another revision replaces it.
 Where none are kept, an object that readers have decoded is only split at the borders of its parts.
 
 Nothing in here is ever changed in place. How much is kept is bounded by the size of the objects that it is kept for.
@@ -36,7 +36,7 @@ _LATE: Final = frozenset({"managedFields", "resourceVersion"})
 class ObjectParts:
     """One revision of an object, split into its parts."""
 
-    __slots__ = ("_claims", "is_right", "lead", "metadata", "reading", "spec", "status")
+    __slots__ = ("_claims", "is_right", "lead", "metadata", "spec", "status")
 
     def __init__(
         self, metadata: dict[str, Any], claims: Claims | None, spec: msgspec.Raw | None, status: Any, lead: bytes = b""
@@ -54,9 +54,6 @@ class ObjectParts:
 
         self.is_right = False
         """Whether the status is known to be as the schema wants it: checked, or by an author who is trusted."""
-
-        self.reading: Any = None
-        """What the kind's rules made of it (`Rules.validate_status`)."""
 
         self._claims = claims
 

@@ -84,6 +84,7 @@ class SpecCache:
             generate_name(context, kind, manifest["metadata"])
         key = key_of(manifest)
         check_namespace(context, kind, key[0])
+        manifest["spec"] = accepted.spec
         if kind.rules.validate_metadata is None or kind.rules.validate_metadata(manifest):
             return None
         exists_already(context, kind, key)
@@ -93,7 +94,6 @@ class SpecCache:
             fields = fields_of_metadata(manifest["metadata"], kind.schemas[kind.stored]())
             entries.append({**owner, "fieldsV1": fields | {"f:spec": accepted.owned}})
             manifest["metadata"]["managedFields"] = entries
-        manifest["spec"] = accepted.spec
         written = put(context, kind, key, manifest, None)
         claims = Claims(entries, [None] * len(entries))
         context.recent.keep(written.entry, ObjectParts(manifest["metadata"], claims, accepted.spec, None))

@@ -11,10 +11,10 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from fairway.apis.machinery.contentcache import same
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.machinery.schemas.schema import Schema
 from fairway.apis.machinery.schemas.walk import Findings, inspect
-from fairway.apis.machinery.shapes import same
 from fairway.errors import FieldError
 from fairway.store.entries import MODIFIED, Change, Entry
 from fairway.store.patching.claims import Claims, StatusWrite, after_status_write
@@ -148,8 +148,7 @@ def _checked(target: WriteTarget, before: ObjectParts, after: ObjectParts, news:
         warnings, missed = judged(kind, target.version, new, findings, target.options.field_validation)
     validate_status = kind.rules.validate_status
     if validate_status is not None:
-        errors, after.reading = validate_status(_manifest(kind, before), new, before.reading)
-        refuse_invalid(kind, target.version, new, errors, missed)
+        refuse_invalid(kind, target.version, new, validate_status(_manifest(kind, before), new), missed)
     return warnings
 
 

@@ -1,53 +1,90 @@
-"""Rules about ResourceFlavor and Topology."""
+"""Rules about ResourceFlavor and Topology, and about the taints and tolerations that Kueue writes into pods."""
 
-from fairway.apis.kueue.flavors import ResourceFlavor, Topology
-from fairway.apis.kueue.validation.tolerations import wrong_taints, wrong_tolerations
+from typing import Final
+
+from fairway.apis.core.checks import Part
 from fairway.apis.machinery import names, problems
-from fairway.apis.machinery.immutability import changed, shown
+from fairway.apis.machinery.immutability import changed
+from fairway.apis.machinery.kind import Manifest
 from fairway.errors import FieldError
 
-_HOSTNAME = "kubernetes.io/hostname"
-_LEVELS = "spec.levels"
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_LEVELS: Final = "spec.levels"
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_EFFECT_RULE: Final = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
 
 
-def wrong_flavor(flavor: ResourceFlavor) -> list[FieldError]:
-    spec = flavor.spec
+def wrong_flavor(flavor: Manifest, before: Manifest | None = None) -> list[FieldError]:
+    spec: Part = flavor.get("spec") or {}
     errors = [
-        *names.wrong_labels(spec.node_labels, "spec.nodeLabels"),
-        *wrong_taints(spec.node_taints, "spec.nodeTaints"),
-        *wrong_tolerations(spec.tolerations, "spec.tolerations"),
+        *names.wrong_labels(spec.get("nodeLabels") or {}, "spec.nodeLabels"),
+        *_wrong_taints(spec.get("nodeTaints") or [], "spec.nodeTaints"),
+        *wrong_tolerations(spec.get("tolerations") or [], "spec.tolerations"),
     ]
-    if spec.topology_name and not spec.node_labels:
+    if spec.get("topologyName") and not spec.get("nodeLabels"):
         rule = "at least one nodeLabel is required when topology is set"
-        errors.append(problems.invalid("spec", shown(spec), rule))
+        errors.append(problems.invalid("spec", spec, rule))
+    old: Part = (before or {}).get("spec") or {}
+    if old.get("topologyName"):
+        for field in ("nodeLabels", "tolerations", "topologyName"):
+            verb = "is" if field == "topologyName" else "are"
+            rule = f"{field} {verb} immutable when topologyName is set"
+            errors += changed(old.get(field), spec.get(field), f"spec.{field}", rule)
     return errors
 
 
-def wrong_flavor_update(old: ResourceFlavor, new: ResourceFlavor) -> list[FieldError]:
-    if not old.spec.topology_name:
-        return []
-    errors = []
-    for field, before, after in (
-        ("nodeLabels", old.spec.node_labels, new.spec.node_labels),
-        ("tolerations", old.spec.tolerations, new.spec.tolerations),
-        ("topologyName", old.spec.topology_name, new.spec.topology_name),
-    ):
-        verb = "is" if field == "topologyName" else "are"
-        rule = f"{field} {verb} immutable when topologyName is set"
-        errors += changed(before, after, problems.child("spec", field), rule)
-    return errors
-
-
-def wrong_topology(topology: Topology) -> list[FieldError]:
-    labels = [level.node_label for level in topology.spec.levels]
+def wrong_topology(topology: Manifest, before: Manifest | None = None) -> list[FieldError]:
+    levels = (topology.get("spec") or {}).get("levels") or []
+    labels = [level.get("nodeLabel") for level in levels]
     errors = []
     if len(set(labels)) < len(labels):
         errors.append(problems.invalid(_LEVELS, labels, "must be unique"))
     if _HOSTNAME in labels[:-1] and labels[-1] != _HOSTNAME:
         rule = "the kubernetes.io/hostname label can only be used at the lowest level of topology"
         errors.append(problems.invalid(_LEVELS, labels, rule))
+    if before is not None:
+        errors += changed((before.get("spec") or {}).get("levels"), levels, _LEVELS)
     return errors
 
 
-def wrong_topology_update(old: Topology, new: Topology) -> list[FieldError]:
-    return changed(old.spec.levels, new.spec.levels, _LEVELS)
+def wrong_tolerations(tolerations: list[Part], path: str) -> list[FieldError]:
+    errors = []
+    for position, toleration in enumerate(tolerations):
+        where = problems.index(path, position)
+        if toleration.get("key"):
+            errors += names.wrong_key(toleration["key"], f"{where}.key")
+        errors += [problems.invalid(where, toleration, rule) for rule in _broken_rules(toleration)]
+    return errors
+
+
+def _broken_rules(toleration: Part) -> list[str]:
+    rules = []
+    operator, effect = toleration.get("operator") or "", toleration.get("effect") or ""
+    if not toleration.get("key") and operator != "Exists":
+        rules.append("operator must be Exists when 'key' is empty, which means 'match all values and all keys'")
+    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+        rules.append("effect must be 'NoExecute' when 'tolerationSeconds' is set")
+    if operator not in ("", "Equal", "Exists"):
+        rules.append("supported toleration values: 'Equal'(default), 'Exists'")
+    if operator == "Exists" and toleration.get("value"):
+        rules.append("a value must be empty when 'operator' is 'Exists'")
+    if effect and effect not in _EFFECTS:
+        rules.append(_EFFECT_RULE)
+    return rules
+
+
+def _wrong_taints(taints: list[Part], path: str) -> list[FieldError]:
+    errors = []
+    seen = set()
+    for position, taint in enumerate(taints):
+        where = problems.index(path, position)
+        key, value, effect = taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""
+        if effect not in _EFFECTS:
+            errors.append(problems.invalid(f"{where}.effect", effect, _EFFECT_RULE))
+        errors += names.wrong_key(key, f"{where}.key")
+        if faults := names.value_faults(value):
+            errors.append(problems.invalid(f"{where}.value", value, ";".join(faults)))
+        if (key, effect) in seen:
+            errors.append(problems.duplicate(where, taint, "taints must be unique by key and effect pair"))
+        seen.add((key, effect))
+    return errors

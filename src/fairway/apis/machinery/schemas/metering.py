@@ -10,7 +10,7 @@ class TooMuchWork(Exception):
     """A value whose validation would take too long."""
 
 
-class Meter:
+class StepMeter:
     """Counts down within one validation; the event loop runs one at a time."""
 
     __slots__ = ("left",)
@@ -24,4 +24,4 @@ class Meter:
             raise TooMuchWork
 
 
-METER: Final = Meter()
+METER: Final = StepMeter()

@@ -1,7 +1,8 @@
 """The checks of single values: strings, numbers, quantities, times. What holds other values is in `walk`.
 
 A check takes the value that was found and answers `None` if it may stay, an `Instead` if the server keeps another
-spelling of it, or what is wrong with it. Paths are empty here: whoever knows where the value stands adds them.
+spelling of it, or what is wrong with it. Paths are empty here: the walk adds them, also before a message that begins
+with "in body", as kube-apiserver words those of custom resources.
 
 `builtin` tells Kubernetes' own types, which a real API server reads into Go's types and writes out again, from those of
 custom resources, which it checks against their schema and keeps as they were written.
@@ -37,6 +38,9 @@ _TIME: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]+))?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
 _TIME_RULE: Final = "must be a time as RFC 3339 writes it, such as 2026-01-31T12:00:00Z"
+_QUANTITY_PATTERN: Final = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
 _IGNORE_CASE: Final = "(?i)"
 _MOST_REMEMBERED: Final = 512
 _LONGEST_REMEMBERED: Final = 64
@@ -120,10 +124,10 @@ def _limited_string(limits: dict[str, Any]) -> Check:
             if matches(value) is not None:
                 _remember(accepted, value)
                 return None
-            return [problems.invalid("", value, f"should match '{pattern}'")]
+            return [problems.invalid("", value, f"in body should match '{pattern}'")]
         if len(value) > longest:
             return [problems.too_long("", value, longest)]
-        return [problems.invalid("", value, f"should be at least {shortest} chars long")]
+        return [problems.invalid("", value, f"in body should be at least {shortest} chars long")]
 
     return check
 
@@ -183,20 +187,25 @@ def _bounds(limits: dict[str, Any]) -> list[tuple[Callable[[float], bool], str]]
     bounds: list[tuple[Callable[[float], bool], str]] = []
     if "minimum" in limits:
         least = limits["minimum"]
-        bounds.append((lambda value: value >= least, f"should be greater than or equal to {least}"))
+        bounds.append((lambda value: value >= least, f"in body should be greater than or equal to {least}"))
     if "maximum" in limits:
         most = limits["maximum"]
-        bounds.append((lambda value: value <= most, f"should be less than or equal to {most}"))
+        bounds.append((lambda value: value <= most, f"in body should be less than or equal to {most}"))
     return bounds
 
 
 def _int_or_string(schema: Schema, *, builtin: bool) -> Check:
     text = _limited_string(schema.limits) if schema.limits else _plain_string
+    is_quantity = schema.limits.get("pattern") == _QUANTITY_PATTERN
     whole = _integer(Schema(type="integer", format="int32" if builtin else "int64"), builtin=builtin)
 
     def check(value: Any) -> Outcome:
         if type(value) is str:
-            return text(value)
+            outcome = text(value)
+            if is_quantity and outcome is None and "e" in value.lower():
+                outcome = _quantity(value)  # a pattern cannot say how large an exponent may be
+                return outcome if isinstance(outcome, list) else None
+            return outcome
         if type(value) is int or type(value) is float:
             outcome = whole(value)
             return wrong_type("integer or string", value) if isinstance(outcome, list) else outcome
@@ -234,7 +243,7 @@ def _base64(value: Any) -> Outcome:
 def _time_as_written(value: Any) -> Outcome:
     if type(value) is not str:
         return wrong_type("string", value)
-    if _is_second(value) or _instant(value) is not None:
+    if _is_second(value) or ("," not in value and _instant(value) is not None):
         return None
     return [problems.invalid("", value, _TIME_RULE)]
 

@@ -120,7 +120,7 @@ def _pattern(raw: Mapping[str, Any]) -> _Validation:
     def check(value: Any) -> _Wrong:
         if not isinstance(value, str) or matches(value):
             return []
-        return [problems.invalid("", value, f"should match '{pattern}'")]
+        return [problems.invalid("", value, f"in body should match '{pattern}'")]
 
     return check
 
@@ -142,13 +142,13 @@ def _bounds(raw: Mapping[str, Any]) -> _Validation:
             return []
         wrong = []
         if low is not None and (value < low or (above and value == low)):
-            rule = f"should be greater than {'' if above else 'or equal to '}{low}"
+            rule = f"in body should be greater than {'' if above else 'or equal to '}{low}"
             wrong.append(problems.invalid("", value, rule))
         if high is not None and (value > high or (below and value == high)):
-            rule = f"should be less than {'' if below else 'or equal to '}{high}"
+            rule = f"in body should be less than {'' if below else 'or equal to '}{high}"
             wrong.append(problems.invalid("", value, rule))
         if step and abs(value / step - round(value / step)) > 1e-9:
-            wrong.append(problems.invalid("", value, f"should be a multiple of {step}"))
+            wrong.append(problems.invalid("", value, f"in body should be a multiple of {step}"))
         return wrong
 
     return check
@@ -176,7 +176,7 @@ def _sizes(raw: Mapping[str, Any]) -> _Validation:
 
 
 def _too_few(verb: str, least: int, unit: str) -> str:
-    return f"should {verb} at least {least} {unit}"
+    return f"in body should {verb} at least {least} {unit}"
 
 
 def _required(raw: Mapping[str, Any]) -> _Validation:

@@ -30,6 +30,7 @@ _MOST_PROBLEMS: Final = 100
 """More are not reported: the first hundred are enough to see what is wrong."""
 
 _UNKNOWN: Final = "FieldUnknown"
+_IN_BODY: Final = "in body "
 _BUILTIN: Final = ("io.k8s.api.", "io.k8s.apimachinery.", "io.k8s.apiextensions-apiserver.")
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _IMMEDIATE: Final = {"string": str, "boolean": bool}
@@ -70,6 +71,8 @@ def inspect(schema: Schema, manifest: Any, path: str = "", before: Any = None) -
         for found in _below(path, outcome) if path else outcome:
             if found.rule == _UNKNOWN:
                 findings.unknown.append(found.path)
+            elif found.message.startswith(_IN_BODY):
+                findings.errors.append(replace(found, message=f"{found.path} {found.message}"))
             else:
                 findings.errors.append(found)
     return findings
@@ -300,7 +303,7 @@ def _map(schema: Schema, values: Schema, *, builtin: bool) -> Check:
                 if outcome is not None:
                     wrong = _settled(value, name, outcome, wrong)
         if not least <= len(value) <= most:
-            too_few = problems.invalid("", len(value), f"should have at least {least} properties")
+            too_few = problems.invalid("", len(value), f"in body should have at least {least} properties")
             wrong = _added(wrong, "", [too_few if len(value) < least else problems.too_many("", len(value), most)])
         return wrong
 
@@ -331,7 +334,7 @@ def _array(schema: Schema, *, builtin: bool) -> Check:
     def counted(value: list[Any], wrong: list[FieldError] | None) -> Outcome:
         count = len(value)
         if not least <= count <= most:
-            too_few = problems.invalid("", count, f"should have at least {least} items")
+            too_few = problems.invalid("", count, f"in body should have at least {least} items")
             wrong = _added(wrong, "", [too_few if count < least else problems.too_many("", count, most)])
         if repeated is not None and count > 1 and wrong is None:
             wrong = repeated(value)
