@@ -1,4 +1,4 @@
-"""Which containers are probed, and what is done about what their probes say."""
+"""Runs the probes of containers, and acts on their results."""
 
 from typing import Any, Final
 

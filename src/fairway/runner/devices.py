@@ -1,7 +1,7 @@
-"""GPUs by index: which pod has which.
+"""Assigns GPUs to pods by index.
 
 Each index belongs to at most one pod. What a pod was given is written down before its first process starts, and read
-again when the server starts anew, so that nobody gets a GPU that another pod's processes still use.
+again when the server restarts, so that no pod gets a GPU that another pod's processes still use.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where the runner keeps the files of pods in the state directory, and how they go again.
+"""Directories of pods in the state directory: creation and removal.
 
 work/<uid>              what a container without a `workingDir` starts in
 pods/<uid>/volumes/…    its volumes

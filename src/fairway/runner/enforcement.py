@@ -1,4 +1,4 @@
-"""What a container may use, as its control group is to enforce it.
+"""Limits and shares of a container, as enforced by its control group.
 
 `limits` of a container are enforced, and its `requests` of CPU are its share under contention, as on a kubelet. A
 managed job has no limits; it asks for `cpus` and `memory`. By configuration its memory is a limit or not, and its CPUs

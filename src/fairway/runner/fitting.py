@@ -1,4 +1,4 @@
-"""Whether a pod that came with this node's name fits on it, as a kubelet checks it before it starts a pod.
+"""Checks whether a pod that names this node fits on it, like a kubelet.
 
 The scheduler gives a node only what fits; a pod may also name its node itself (`spec.nodeName`).
 """

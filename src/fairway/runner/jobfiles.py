@@ -1,4 +1,4 @@
-"""What managed jobs leave on this machine, and when it goes.
+"""Files of managed jobs on this machine, and their removal.
 
 logs/<namespace>/<pod uid>             of pods that are gone, with a mark that names the job (see `directories`)
 work/<pod uid>                         their working directories: the job's results
@@ -7,11 +7,11 @@ archives/<namespace>/<digest>.tar.gz   files that were sent along with jobs, eac
 
 Results go before the job does when they are too old, too many or too large in all: see `results`.
 Logs and checkpoints go when neither the job nor any of its pods is there any more. An archive goes when no job refers
-to it and it was neither sent nor asked for within the last hour: whoever is about to launch a job asks first whether
+to it and its last PUT or HEAD is more than an hour ago: a launch first asks whether
 its archive is here, and may rely on the answer for so long.
 
 Everything is found by looking at the disk and at what there is, so it does not matter what was missed while no server
-ran. What cannot be removed is told once and tried again.
+ran. What cannot be removed is logged once and retried.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ class JobFiles:
         await self._clock.sleep(_SETTLE_SECONDS)
 
     async def _tidied_up(self) -> bool:
-        """Remove what nobody needs any more; whether all of it is gone."""
+        """Remove obsolete files; returns whether all were removed."""
         try:
             found = await asyncio.to_thread(_found, self._logs, self._work, self._checkpoints, self._archives)
         except OSError as error:
@@ -244,7 +244,7 @@ def _open_up(directory: Path) -> None:
 
 
 def _retire(path: Path, latest: float) -> None:
-    """An archive that was not used since then. It loses its name first: who asks for it now is told that it is gone."""
+    """An archive that was not used since then. It is renamed first, so that a HEAD now answers 404."""
     leaving = path.with_name(f".{path.name}{_LEAVING}")
     path.rename(leaving)
     if leaving.lstat().st_mtime >= latest:

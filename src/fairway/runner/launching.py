@@ -1,4 +1,4 @@
-"""From a container in a manifest to a process to be started: its arguments, environment, directory and limits."""
+"""Builds the process of a container: arguments, environment, directory and limits."""
 
 import os
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ class Launching:
             ProcessSpec(
                 id=process_id(uid, name, number),
                 argv=argv,
-                # GPUs that another pod has are nobody's to name.
+                # A pod must not name the GPUs of another pod.
                 env={**self._inherited, **known, **self._gpus(pod, name)},
                 cwd=str(Path(work) / placed.directory(wanted)) if wanted else work,
                 log=self._directories.log(metadata["namespace"], uid, name, number),
@@ -121,7 +121,7 @@ def _arguments(container: Mapping[str, Any], known: Mapping[str, str]) -> tuple[
 
 
 def _refuse_root(pod: Manifest, container: Mapping[str, Any]) -> None:
-    """Processes run as whoever runs the server; a pod that must not run as root does not do so unnoticed."""
+    """Refuse pods that must not run as root, while the server runs as root."""
     if os.geteuid() != 0:
         return
     context = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}

@@ -1,4 +1,4 @@
-"""What this machine has to give: cores, memory, GPUs, room on its disk. Found out, or declared.
+"""Capacity of this machine: cores, memory, GPUs, disk; detected or declared.
 
 What is declared counts, whether it is there or not, so that a guide for machines with GPUs can be tried on any. What is
 found out respects the limits of the container or session that the server itself runs in. Nothing here is a decision.

@@ -1,4 +1,4 @@
-"""Where a container finds its volumes.
+"""Paths of volumes in containers.
 
 Pods are processes of this machine and see its files, so a volume cannot appear at any path at will:
 

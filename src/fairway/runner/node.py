@@ -1,6 +1,6 @@
-"""This machine as a Node object, and the lease that says that it is alive.
+"""The Node object of this machine, and its lease.
 
-A node stays Ready when the server ends: its jobs run on. What shows that nobody looks after them is the lease.
+A node stays Ready when the server ends, because its jobs keep running; only its lease expires.
 """
 
 import logging
@@ -84,7 +84,7 @@ class NodeKeeper:
         return await self._writer.patch("nodes", node, {"metadata": patch})
 
     async def run(self) -> None:
-        """Keep the lease, and the node if somebody deletes it, until cancelled."""
+        """Renew the lease, and recreate the node if it is deleted, until cancelled."""
         while True:
             try:
                 if self._nodes.get("", self.name) is None:

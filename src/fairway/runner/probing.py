@@ -1,7 +1,7 @@
 """Probes: whether a running container has started, is ready, and is still alive.
 
 `exec`, `httpGet` and `tcpSocket` are asked as a kubelet asks them; a `grpc` probe is taken as passed. Each attempt of a
-container is watched by one task, from its start to its end, and what it finds out is told where it changes.
+container is watched by one task, from its start to its end, which reports changes of the result.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Watched(Struct, frozen=True):
     """Hears which probe failed for good, and how many seconds the container has to end, if the probe says so."""
 
     warn: Callable[[str, str], None]
-    """Hears of every failure: which probe, and why."""
+    """Called for every failure, with the probe and the reason."""
 
 
 def has_probes(container: Mapping[str, Any]) -> bool:
@@ -186,7 +186,7 @@ async def _connect(action: Mapping[str, Any], container: Mapping[str, Any]) -> N
 async def _get(action: Mapping[str, Any], container: Mapping[str, Any]) -> None:
     host, port = action.get("host") or ADDRESS, _port(action["port"], container)
     context = None
-    if action.get("scheme") == "HTTPS":  # as a kubelet does: it asks whether somebody answers, not who
+    if action.get("scheme") == "HTTPS":  # like a kubelet: the certificate is not verified
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -1,7 +1,7 @@
-"""What the runner and its supervisor say to each other: what to start, and what became of it.
+"""The interface between runner and supervisor: processes to start, and their results.
 
 One container started once is one process, with an identity that says so: `<pod uid>/<container>/<restart>`. Asking for
-the same identity again changes nothing, so whoever is not sure whether it asked may ask again.
+the same identity again changes nothing, so a request can be repeated.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,7 +17,7 @@ class ProcessLimits(Struct, frozen=True, kw_only=True):
 
     cpu_millis: int | None = None
     cpu_share_millis: int | None = None
-    """What it gets at least when others want the same CPUs; unused CPUs are anybody's."""
+    """What it gets at least when other processes want the same CPUs; unused CPUs are shared."""
 
     memory_bytes: int | None = None
 
@@ -28,7 +28,7 @@ class ProcessLimits(Struct, frozen=True, kw_only=True):
 
 
 class StartDeferred(FairwayError):
-    """Nothing was started, for want of something that this machine may have later; the text says of what."""
+    """Nothing was started, because this machine has run out of a resource; the text says which."""
 
 
 class ProcessSpec(Struct, frozen=True, kw_only=True):
@@ -63,10 +63,10 @@ class Ended(Struct, frozen=True, kw_only=True):
     """Why it could not be started at all: no such program, no such directory."""
 
     told: bool = False
-    """It was told to stop before it ended, so an exit code of 0 may mean that it obeyed, not that it was done."""
+    """It was stopped before it ended, so an exit code of 0 may be an effect of the SIGTERM."""
 
     lost: bool = False
-    """Nobody saw it end: its supervisor, or the machine, went down with it."""
+    """Its end is unknown: its supervisor, or the machine, stopped."""
 
 
 class Process(Struct, frozen=True, kw_only=True):
@@ -104,9 +104,9 @@ class Supervision(Protocol):
         """SIGTERM to the whole group, SIGKILL after the grace period to all that is left; nothing if it has ended."""
 
     async def forget(self, process_id: str) -> None:
-        """What became of this process is noted durably elsewhere; the supervisor need not remember it.
+        """The result of this process is durable elsewhere; the supervisor may forget it.
 
-        Nobody waits for it to hear of that: one that never does remembers too much, and is told by the next server.
+        Returns before the supervisor has it; if that fails, the next server repeats it.
         """
 
     def on_lost(self, heard: Callable[[], Awaitable[None]]) -> None:

@@ -1,4 +1,4 @@
-"""What the runner remembers of a pod while it lives: nothing that could not be found out again after a restart."""
+"""The runner's state of a pod; everything in it can be rebuilt after a restart."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,13 +39,13 @@ class PodRecord(Struct):
 
     health: dict[str, Health] = field(default_factory=dict)
     stopping: dict[str, float] = field(default_factory=dict)
-    """Processes that were told to end, and until when they have time."""
+    """Processes that are being stopped, and the ends of their grace periods."""
 
     unwritten_since: float | None = None
     """Since when the status says less than is known."""
 
     told: set[str] = field(default_factory=set)
-    """What people were told about it: once is enough."""
+    """Events that were emitted for it: each only once."""
 
 
 class Processes:

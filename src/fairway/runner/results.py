@@ -1,4 +1,4 @@
-"""How long the working directories of managed jobs stay: by age, by number and by size.
+"""Retention of the working directories of managed jobs: by age, by number and by size.
 
 A directory is measured once, when its pod is gone and nothing changes it any more; the result is noted beside the pod's
 logs (`.results`), and so is why the directory was removed.

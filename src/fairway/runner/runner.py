@@ -1,8 +1,8 @@
-"""The runner: runs the pods that are bound to this machine, and says in their status what became of them.
+"""The runner: runs the pods that are bound to this machine, and writes their status.
 
 For each pod it asks `pods.planning` what comes next and does it: starts and stops processes through the supervisor,
 writes the status, deletes what has ended. It can be killed between any two of these steps. A new one finds the same
-processes under the same identities, and so starts none a second time. The supervisor is told to forget a process only
+processes under the same identities, and so starts none a second time. The supervisor forgets a process only
 when its end is durable in the pod's status, or the pod is gone.
 
 A short job costs one write: what happens within `SETTLE_SECONDS` is written together.
@@ -51,10 +51,10 @@ _STARTING_SECONDS: Final = 1.0
 
 _PARALLEL: Final = 64
 _SHORTER_SECONDS: Final = 1.0
-"""By how much less time a process must have before the supervisor is told again."""
+"""By how much a grace period must shrink before the supervisor gets it again."""
 
 LINGER_SECONDS: Final = 1.0
-"""How long a pod that was deleted and ended well before it could be told so stays: whoever counts on it must have seen
+"""How long a deleted pod stays that succeeded before it was stopped: its controller must have seen
 it, also after a restart."""
 
 _log = logging.getLogger(__name__)
@@ -240,7 +240,7 @@ class Runner:
         return _earliest(plan.again_seconds, wait, self._seconds_until_next_try(uid, record))
 
     def _begun(self, record: PodRecord, plan: PodPlan) -> float | None:
-        """Everything was started that was to be, and the pod is the same: whatever becomes of them is heard of.
+        """Whether all containers are started and the pod is unchanged, so that process events suffice.
 
         A pod that changed meanwhile is looked at again at once: one that is to end should not run a moment longer.
         """
@@ -366,7 +366,7 @@ class Runner:
         return runs
 
     async def _reject(self, pod: Manifest, lack: NotEnough) -> float | None:
-        """More GPUs than are free. Whoever is about to go will free some; else the pod should not be here."""
+        """Handle a request for more GPUs than are free: wait for terminating pods, else reject the pod."""
         leaving = sum(
             len(indices) for uid, indices in self._devices.holders.items() if uid not in self._pods or self._ends(uid)
         )

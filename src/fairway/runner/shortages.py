@@ -1,4 +1,4 @@
-"""What this machine can run out of: a start that fails for want of it waits and is tried again."""
+"""Resources that this machine can run out of: a start that fails so waits and is retried."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ _SENTENCES: Final = {
 
 
 class MachineExhausted(Exception):
-    """Nothing was started, for want of something that others use now; the text says of what."""
+    """Nothing was started, because a resource has run out; the text says which."""
 
 
 def is_shortage(number: int | None) -> bool:

@@ -1,4 +1,4 @@
-"""Starting the containers of a pod: what they need is provided, then the supervisor is asked.
+"""Starts the containers of a pod: prepares volumes, devices and logs, then asks the supervisor.
 
 What cannot be started is noted with the reason, for the pod's status to say; asking the supervisor twice is harmless.
 """
@@ -25,7 +25,7 @@ _CONFIG_SECONDS: Final = 20.0
 """After how long a container is tried again that lacks an object or a file: not all of them can be watched."""
 
 _SHORTAGE_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0)
-"""The same for want of the machine's resources, longer each time; a process that ends is a reason to try earlier."""
+"""The same when a resource of the machine has run out; the end of a process triggers an earlier retry."""
 
 _log = logging.getLogger(__name__)
 

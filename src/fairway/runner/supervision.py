@@ -1,4 +1,4 @@
-"""The server's end of the conversation with the supervisor.
+"""The server's client of the supervisor.
 
 Nothing here decides anything: it finds the supervisor or starts one, keeps what it said, and asks again what was not
 answered when a connection broke. A request may therefore arrive twice, which the supervisor does not mind.
@@ -38,7 +38,7 @@ _MOST_LOOKS = 300
 """How often to look for a supervisor that another server is starting just now, or that is just ending."""
 
 _SECONDS_TO_HOLD_BACK = 0.05
-"""How long a request that nobody waits for may wait for another one to go with."""
+"""How long a request without a waiter is delayed, to be sent with another one."""
 
 _PAUSE = 0.05
 _SECONDS_BETWEEN_ATTEMPTS = 1.0
@@ -65,7 +65,7 @@ class LocalSupervision:
         self._numbers = count(1)
         self._unanswered: dict[int, _PendingRequest] = {}
         self._held_back: list[bytes] = []
-        """Requests that nobody waits for; they go with the next one, or soon."""
+        """Requests without a waiter; they are sent with the next one, or soon."""
 
         self._link: _Link | None = None
         self._attaching = asyncio.Lock()
@@ -93,7 +93,7 @@ class LocalSupervision:
         await self._attach()
 
     async def start(self, launch: ProcessSpec) -> None:
-        """Raises `ValueError` for what nobody may ask for: an empty identity, a relative path."""
+        """Raises `ValueError` for invalid requests: an empty identity, a relative path."""
         if fault := messages.fault_of(launch):
             raise ValueError(fault)
         if launch.id not in self._processes:
@@ -108,7 +108,7 @@ class LocalSupervision:
             await self._ask(messages.StopRequest(next(self._numbers), process_id, grace))
 
     async def forget(self, process_id: str) -> None:
-        """Of a process that has not ended, nothing is forgotten. The supervisor hears of it with the next request."""
+        """Forget ended processes; running ones are kept. The supervisor gets this with the next request."""
         process = self._processes.get(process_id)
         if process is None or process.ended is None:
             return
@@ -132,7 +132,7 @@ class LocalSupervision:
         await self.close()
 
     async def close(self) -> None:
-        """Disconnect; the supervisor and all processes go on."""
+        """Disconnect; the supervisor and all processes keep running."""
         self._closing = True
         for task in tuple(self._tasks):
             task.cancel()
@@ -195,7 +195,7 @@ class LocalSupervision:
         raise SupervisorFailed(f"a process holds the lock of {folder_of(self._directory)} but does not answer; kill it")
 
     async def _reach(self) -> "_Link | None":
-        """A connection, if somebody is there."""
+        """A connection, if a supervisor listens."""
         path = socket_of(self._directory)
         end = socket.socket(socket.AF_UNIX)
         try:
@@ -268,7 +268,7 @@ class LocalSupervision:
         return replaces
 
     def on_complete(self, link: "_Link", welcome: messages.Welcome, known: dict[str, Process]) -> None:
-        """Everything it holds: what changed meanwhile is told, what was not answered is asked again."""
+        """Handle the list of its processes: report missed changes, repeat unanswered requests."""
         first, replaced = self._instance is None, self._instance not in (None, welcome.instance)
         self._link, self._instance = link, welcome.instance
         self.limits_note, self.supervisor_pid = welcome.limits_note, welcome.pid
@@ -354,7 +354,7 @@ class _PendingRequest(NamedTuple):
     request: messages.StartRequest | messages.StopRequest | messages.ForgetRequest
     data: bytes
     answered: asyncio.Future[None] | None
-    """`None` where nobody waits for it."""
+    """`None` for a request without a waiter."""
 
 
 async def end_jobs(directory: Path, clock: Clock, grace_seconds: float = 0.0) -> None:
@@ -370,7 +370,7 @@ class _Link(asyncio.Protocol):
     def __init__(self, owner: LocalSupervision) -> None:
         loop = asyncio.get_running_loop()
         self.complete: asyncio.Future[bool] = loop.create_future()
-        """Whether it told everything and is the one to go on with."""
+        """Whether it sent the whole list and can be used."""
 
         self.gone: asyncio.Future[None] = loop.create_future()
         self.refusal = ""

@@ -1,4 +1,4 @@
-"""How far the containers of a pod have come: each start is an attempt, the last one counts.
+"""Attempts of containers: each start is an attempt, the last one counts.
 
 Two witnesses tell of attempts: the supervisor, who knows every process that he was not told to forget, and the pod's
 stored status, which knows the end of those that he was. Where both speak of the same attempt, an end that was written
@@ -32,7 +32,7 @@ class End(Struct, frozen=True, kw_only=True):
 
     lost: bool = False
     told: bool = False
-    """It had been told to stop."""
+    """It was stopped before it ended."""
 
 
 class ContainerRun(Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ def process_id(uid: str, container: str, number: int) -> str:
 
 
 def parse_process_id(text: str) -> tuple[str, str, int] | None:
-    """Whose process it is; `None` if it is nobody's that the runner knows."""
+    """The pod, container and attempt of a process; `None` if its identity is not a pod's."""
     parts = text.split("/")
     if len(parts) != 3 or not parts[2].isdecimal():
         return None
@@ -99,7 +99,7 @@ def lives_of(pod: Manifest, processes: Mapping[str, Starts], now: float) -> dict
 
 
 def last_written_end(status: Mapping[str, Any]) -> int:
-    """The last attempt whose end a container's status shows, so that nobody else need remember it; -1 if none."""
+    """The last attempt whose end is in a container's status, and need not be kept elsewhere; -1 if none."""
     state, number = status["state"], int(status["restartCount"])
     if "running" in state:
         return number - 1

@@ -1,4 +1,4 @@
-"""The environment of a container: what its pod says, on top of the little that it gets from this machine."""
+"""The environment of a container: the variables of its pod, and a few of this machine."""
 
 from base64 import b64decode
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a container can read of its own pod: fields of the manifest, and what it requests and may use."""
+"""The downward API: fields of a pod, and requests and limits of its containers."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What to do next for a pod: which containers to start, which to stop, and what to say of it.
+"""Decides the next step of a pod: containers to start and to stop, and its status.
 
 Init containers run one after the other, then the containers of the pod side by side; sidecars start in between and stay
 until those are done. A container that ended is started again as its restart policy says, later and later. A pod that is
@@ -44,7 +44,7 @@ class PodObservation(Struct, frozen=True, kw_only=True):
     """Of containers that cannot be started for now."""
 
     failures: Mapping[str, int] = field(default_factory=dict)
-    """How many ends in a row came before the latest start of a container, where somebody counted."""
+    """How many ends in a row came before the latest start of a container, if known."""
 
     health: Mapping[str, Health] = field(default_factory=dict)
     """Of running containers that have probes."""
@@ -219,7 +219,7 @@ def _grace_seconds(pod: Manifest, now: float) -> float:
     if until is None:
         granted = float(pod["spec"].get("terminationGracePeriodSeconds") or 0)
     else:
-        # Times of deletion are cut to whole seconds; nobody is to lose the rest of one.
+        # Times of deletion are cut to whole seconds; the grace period must not lose the rest of one.
         granted = min(float(metadata.get("deletionGracePeriodSeconds") or 0), until + 1 - now)
     return max(LEAST_GRACE_SECONDS, granted)
 

@@ -1,4 +1,4 @@
-"""Whether a container that ended is started again, and when."""
+"""Restart policy and back-off of containers."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -36,7 +36,7 @@ def delay_seconds(failures: int) -> float:
 def failures_after(attempt: ContainerRun, failures: int | None) -> int:
     """How many ends in a row came before this one; `failures` is what was counted when it started.
 
-    Whoever does not know, because it was started anew itself, takes all starts before for failures.
+    After a restart of the server, all earlier starts count as failures.
     """
     if attempt.end is not None and (attempt.end.lost or attempt.ran_seconds > FORGIVEN_SECONDS):
         return 0

@@ -1,4 +1,4 @@
-"""What a pod's status says: the states of its containers, its phase and its conditions, as a kubelet would put them."""
+"""Computes a pod's status as a kubelet does: container states, phase and conditions."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -26,7 +26,7 @@ _STOPPED: Final = {
     "reason": "Stopped",
     "message": "Pod was stopped before it ended",
 }
-"""However it then ended: whoever told it so may take it neither for done nor for failed by itself."""
+"""Whatever its exit code: a stopped pod counts neither as succeeded nor as failed by itself."""
 
 _UNKNOWN_MESSAGE: Final = "The container could not be located when the pod was terminated"
 _DISRUPTED: Final = "The pod's processes were lost together with their supervisor or with the machine"
@@ -161,7 +161,7 @@ def _all_done_well(seen: PodObservation) -> bool:
 
 
 def _was_stopped(seen: PodObservation) -> bool:
-    """Whether a container had been told to stop before it ended; a sidecar always is, when the others have."""
+    """Whether a container was stopped before it ended; sidecars always are, after the others have ended."""
     ends = [seen.life(one).end for one in (*seen.init_containers, *seen.containers) if not is_sidecar(one)]
     return any(end is not None and end.told for end in ends)
 

@@ -39,7 +39,7 @@ class ConfigError(Unstartable):
 
 
 class OutOfResources(Unstartable):
-    """This machine cannot start a container now, for want of descriptors, processes, memory or disk."""
+    """This machine has run out of descriptors, processes, memory or disk, and cannot start a container now."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Trouble(reason=CREATE_ERROR, message=f"{message}; retrying", shortage=True))

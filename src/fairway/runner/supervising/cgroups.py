@@ -42,7 +42,7 @@ class Cgroup:
 
     @property
     def entrances(self) -> list[str]:
-        """The files that take in whoever writes `0` to them."""
+        """The files that move a process that writes `0` to them."""
         return [str(directory / "cgroup.procs") for directory in self._directories]
 
     def members(self) -> set[int]:

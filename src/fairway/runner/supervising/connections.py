@@ -1,4 +1,4 @@
-"""Servers that are connected: requests in, answers out, each as fast as its own server can."""
+"""Connections of servers: requests in, responses out, each at the pace of its server."""
 
 import socket
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class ServerConnection:
         on_gone: Callable[["ServerConnection"], None],
     ) -> None:
         self.is_welcome = False
-        """Whether it said hello and was told what there is; only then it hears of changes."""
+        """Whether it sent hello and got the list of processes; only then it gets changes."""
 
         self._loop = loop
         self._link = link
@@ -64,7 +64,7 @@ class ServerConnection:
         return not self._is_open
 
     def drain(self) -> None:
-        """Carry out everything that has been sent so far; more than a socket holds, nobody can have sent."""
+        """Handle everything that was sent so far, at most what a socket buffer holds."""
         for _ in range(_MOST_TO_DRAIN // _AT_ONCE):
             if not self._receive():
                 break

@@ -1,9 +1,9 @@
-"""Ending what a killed predecessor left running, before anybody is told that it has ended.
+"""Kills the processes that a killed supervisor left, before they are reported as ended.
 
 A process is its stray if it is one that the journal names, is in the session of one, carries the mark of this state
 directory in its environment, or was started by such a process; also the predecessor itself and what it was about to
 start, which still goes by the predecessor's own command. Each is killed through a handle on that very process, so a pid
-that was given to somebody else in the meantime does no harm. It is over when there is nothing to be found, twice.
+that was reused in the meantime does no harm. It is over when there is nothing to be found, twice.
 """
 
 import os

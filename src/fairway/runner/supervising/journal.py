@@ -1,4 +1,4 @@
-"""What the supervisor must not forget when it is killed: an append-only file of what began, ended and was forgotten.
+"""The supervisor's journal: an append-only file of starts, ends and acknowledgements.
 
 That a process is about to be started is written before it is, so a successor knows of everything that may have run.
 Writes go to the operating system and survive the death of this process; only a new version of the whole file waits for

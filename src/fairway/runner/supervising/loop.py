@@ -1,4 +1,4 @@
-"""The one thread of the supervisor: it sleeps until a file, a signal or a time is due, and calls whoever asked."""
+"""The one thread of the supervisor: it waits for files, signals and timers, and calls their handlers."""
 
 import heapq
 import os
@@ -55,7 +55,7 @@ class Loop:
             self._epoll.unregister(file)
 
     def after(self, seconds: float, call: Called) -> None:
-        """Call once; whoever has no more use for it finds out when called."""
+        """Call once; there is no cancellation, so the callback checks whether it is still needed."""
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), call))
 
     def soon(self, call: Called) -> None:

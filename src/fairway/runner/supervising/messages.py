@@ -1,4 +1,4 @@
-"""What travels between a server and its supervisor: messages in JSON, each after its length in four bytes.
+"""The protocol of server and supervisor: JSON messages, each after its length in four bytes.
 
 A server sends `Hello` with the versions of this protocol that it speaks. The answer is `Welcome`, then `KnownProcesses`
 and `Complete`; or `Rejected`, with what to do. These and the framing stay as they are in every version, so that any two
@@ -85,7 +85,7 @@ class Done(Struct, frozen=True, tag="done"):
 
 
 class StartDeferredReply(Struct, frozen=True, tag="homeless"):
-    """Instead of `Done`: nothing was started, for want of something that this machine may have later."""
+    """Instead of `Done`: nothing was started, because a resource of this machine has run out."""
 
     number: int
     reason: str
@@ -132,7 +132,7 @@ def answer(data: bytes) -> Answer:
 
 
 def fault_of(launch: ProcessSpec) -> str:
-    """Why nobody may ask for this; empty if it is in order. Whether it can be started is another question."""
+    """Why a request is invalid; empty if it is valid. Whether the program can be started is checked later."""
     if not 0 < len(launch.id) <= LONGEST_ID or not launch.id.isprintable():
         return f"the identity of a process is 1 to {LONGEST_ID} printable characters, not {launch.id[:64]!r}"
     if not launch.log.startswith("/") or "\0" in launch.log:
@@ -164,7 +164,7 @@ class Frames:
         self._data += data
 
     def __iter__(self) -> Iterator[bytes]:
-        """The messages that are whole, each once; stop at any of them and go on later."""
+        """The messages that are whole, each once; iteration can stop at any of them and continue later."""
         while (one := self._next()) is not None:
             yield one
 

@@ -1,4 +1,4 @@
-"""What processes write, from pipes into log files in the format of `docs/use/logs.md`.
+"""Copies the output of processes from pipes into log files in the format of `docs/use/logs.md`.
 
 Nothing that a process does with its output holds up another one, and nothing that is wrong with a log file holds up a
 process: what cannot be written is dropped, and `supervisor.log` says so once. Memory is bounded by one piece of a line
@@ -16,7 +16,7 @@ from fairway.runtime.logformat import LONGEST_PIECE, Stream, encode, head
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 _AT_ONCE = 64 * 1024
 _AT_THE_END = 16 * 1024 * 1024
-"""Bytes that are still taken from a process that has ended: more than a pipe holds, if nobody goes on writing."""
+"""Bytes that are still taken from a process that has ended: more than a pipe holds, if no process keeps writing."""
 
 
 _MOST_OPEN_LOGS = 48
@@ -129,7 +129,7 @@ class Pipe:
         self._close()
 
     def _read(self) -> int:
-        """How many bytes there were; nobody takes more than a little at a time."""
+        """Read at most one chunk; returns its size."""
         if self._file is None:
             return 0
         try:

@@ -1,4 +1,4 @@
-"""Where in a state directory the supervisor is found, what it is told at its start, and what both ends can make."""
+"""Paths and settings of the supervisor of a state directory, shared by both ends."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What `/proc` says about processes."""
+"""Reads processes from `/proc`."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Stat(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Ended, though nobody may have asked how yet."""
+        """Ended, but perhaps not reaped yet."""
         return self.state in "ZXx"
 
 

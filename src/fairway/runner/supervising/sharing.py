@@ -2,7 +2,7 @@
 
 To put a process into a control group takes the kernel up to tens of milliseconds, while a share of the CPU matters only
 to what runs for seconds. So a process that has a share and no limit begins outside, and is moved a second later with
-all that it has started, by a thread: the kernel's wait holds up nobody.
+all that it has started, by a thread, so that the kernel's wait blocks nothing else.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Starting a program, and saying clearly why it cannot be started.
+"""Starts programs, with clear errors.
 
 The usual way is `posix_spawn`, which does not copy this process and is done when the program has begun. A process that
 must be in its control groups before it begins goes there by itself, in a copy of this process (`spawn_confined`), which
@@ -30,7 +30,7 @@ _SIGNALS = (
     signal.SIGTTIN,
     signal.SIGTTOU,
 )
-"""Programs find these as if nobody had ever changed them."""
+"""Signals whose default handling is restored for programs."""
 
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
 _SENTENCES = {

@@ -1,4 +1,4 @@
-"""The supervisor itself: which processes there are, what is asked of them, and what becomes of them.
+"""The supervisor: starts, stops and reports processes.
 
 A process has ended when its main process has ended and nothing that it started is left: as in a container, what is left
 is killed. All orphans become children of the supervisor, so whatever is left of a process is found among its children,
@@ -61,10 +61,10 @@ class Held:
         """Where a confined process says why it could not begin its program; `None` once it is known."""
 
         self.unbegun = ("", False)
-        """Why it could not, and whether for want of something that others use."""
+        """Why it could not, and whether because a resource has run out."""
 
         self.deadline: float | None = None
-        """Until when it may go on after it was asked to stop."""
+        """The end of its grace period, after it was asked to stop."""
 
         self.ended: Ended | None = None
         """How its main process ended; something that it started may be left."""
@@ -320,7 +320,7 @@ class Supervisor:
             return
         first = held.deadline is None
         if first and _has_ended(held.pid):
-            self._on_child()  # it came to its end by itself, and nobody had looked yet
+            self._on_child()  # it ended by itself and was not reaped yet
             return
         held.deadline = deadline
         if grace_seconds <= 0:
@@ -356,7 +356,7 @@ class Supervisor:
                 self._orphans.pop(pid, None)
                 continue
             if held.deadline is None:
-                _signal(pid, signal.SIGKILL)  # as long as it is not reaped, nobody else can have this number
+                _signal(pid, signal.SIGKILL)  # as long as it is not reaped, its pid is not reused
             _, status = os.waitpid(pid, 0)
             code = os.waitstatus_to_exitcode(status)
             held.ended = Ended(
@@ -468,7 +468,7 @@ class Supervisor:
 
     def _leave(self) -> None:
         if not self._shutting_down:
-            self._on_connection()  # whoever came at the last moment
+            self._on_connection()  # a server that connected at the last moment
             if not self._is_quiet():
                 return
         self._is_over = True
@@ -478,7 +478,7 @@ class Supervisor:
 
 
 def _ended_children() -> Iterator[int]:
-    """Children that have ended and are not reaped yet; whoever iterates reaps each before asking for the next."""
+    """Children that have ended and are not reaped yet; the caller reaps each before it asks for the next."""
     while True:
         try:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
