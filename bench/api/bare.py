@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import multiprocessing
 import socket
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-import uvicorn
+import uvloop
 
 from bench.api.load import Report, drive
 from bench.api.wire import Target
+from fairway.errors import ApiError
+from fairway.server.http import Exchange, Handler
+from fairway.server.http.connection import OpenConnections
+from fairway.server.http.http1 import Http1Connection
+from fairway.server.responses import Response
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
+def echo(exchange: Exchange) -> None:
+    def answer(body: bytes | ApiError) -> None:
+        exchange.respond(Response(200, body if isinstance(body, bytes) else b""))
 
-async def echo(scope: Message, receive: Receive, send: Send) -> None:
-    if scope["type"] != "http":
-        return
-    body = b""
-    more = True
-    while more:
-        message = await receive()
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    length = str(len(body)).encode()
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
-    await send({"type": "http.response.body", "body": body})
+    exchange.collect(1 << 20, 10, answer)
 
 
 @contextmanager
-def serving(application: Application) -> Iterator[Target]:
-    """An application on uvicorn in a process of its own."""
+def serving(handler: Handler) -> Iterator[Target]:
+    """A handler in a process of its own, on the server's connections."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        process = multiprocessing.get_context("fork").Process(target=_serve, args=(application, listener))
+        process = multiprocessing.get_context("fork").Process(target=_serve, args=(handler, listener))
         process.start()
         target = Target("127.0.0.1", listener.getsockname()[1], tls=False, token="")
     try:
@@ -48,16 +41,13 @@ def serving(application: Application) -> Iterator[Target]:
         process.join()
 
 
-def _serve(application: Application, listener: socket.socket) -> None:
-    config = uvicorn.Config(
-        application,
-        loop="uvloop",
-        http="httptools",
-        access_log=False,
-        log_level="error",
-        timeout_graceful_shutdown=1,
-    )
-    uvicorn.Server(config).run(sockets=[listener])
+def _serve(handler: Handler, listener: socket.socket) -> None:
+    async def serve() -> None:
+        connections = OpenConnections(handler)
+        server = await asyncio.get_running_loop().create_server(lambda: Http1Connection(connections), sock=listener)
+        await server.serve_forever()
+
+    uvloop.run(serve())
 
 
 def measure(clients: int, seconds: float, body: bytes) -> Report:

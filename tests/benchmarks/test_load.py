@@ -18,6 +18,8 @@ from bench.api.load import LOST, Report, drive
 from bench.api.stuffing import stuff
 from bench.api.wire import JSON, Refused, Session, Target
 
+from fairway.server.http import Exchange
+from fairway.server.responses import JSON_TYPE, Response
 from fairway.store.log import Batch, Row
 from fairway.store.sqlite import SqliteLog
 
@@ -25,23 +27,22 @@ EVENTS = 5
 PLACE = manifests.Place("team", "6d1f9a3e-5b7c-4222-8333-0a1b2c3d4e5f")
 
 
-async def _answering(scope: bare.Message, receive: bare.Receive, send: bare.Send) -> None:
+def _answering(exchange: Exchange) -> None:
     """Answers with the status that the path ends with, with a body of known length or in chunks."""
-    if scope["type"] != "http":
+    _, how, status = exchange.path.decode().split("/")
+    if how == "sized":
+        exchange.respond(Response(int(status), b"x" * 6000))
         return
-    _, how, status = scope["path"].split("/")
-    headers = [(b"content-length", b"6000")] if how == "sized" else []
-    await send({"type": "http.response.start", "status": int(status), "headers": headers})
-    await send({"type": "http.response.body", "body": b"x" * 2000, "more_body": True})
-    await send({"type": "http.response.body", "body": b"x" * 4000})
+    exchange.start(int(status), JSON_TYPE)
+    exchange.write(b"x" * 2000)
+    exchange.write(b"x" * 4000)
+    exchange.end()
 
 
-async def _streaming(scope: bare.Message, receive: bare.Receive, send: bare.Send) -> None:
+def _streaming(exchange: Exchange) -> None:
     """A watch of five events; the namespace says what goes wrong on the way."""
-    if scope["type"] != "http":
-        return
-    namespace = scope["path"].split("/")[5]
-    start = int(parse_qs(scope["query_string"].decode())["resourceVersion"][0])
+    namespace = exchange.path.decode().split("/")[5]
+    start = int(parse_qs(exchange.query.decode())["resourceVersion"][0])
     numbers = list(range(start, EVENTS))
     if namespace == "gap":
         numbers.remove(2)
@@ -49,17 +50,15 @@ async def _streaming(scope: bare.Message, receive: bare.Receive, send: bare.Send
         numbers.insert(2, 2)
     elif namespace == "cut":
         numbers = numbers[:2]
-    await send({"type": "http.response.start", "status": 403 if namespace == "forbidden" else 200, "headers": []})
+    exchange.start(403 if namespace == "forbidden" else 200, JSON_TYPE)
     for number in numbers:
         named = {"name": manifests.name(number), "resourceVersion": str(number + 1)}
         line = json.dumps({"type": "ADDED", "object": {"metadata": named}}).encode() + b"\n"
         for part in (line[:20], line[20:]):
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+            exchange.write(part)
     if namespace == "cut":
-        await send({"type": "http.response.body", "body": b'{"type":"ADD'})
-    else:
-        await receive()  # the request's end
-        await receive()  # the client's leaving
+        exchange.write(b'{"type":"ADD')
+        exchange.end()
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +99,7 @@ def test_refusals_are_counted_by_status_and_not_as_answers(answering: Target) ->
 
 
 def test_a_lost_connection_ends_the_client_and_is_an_error() -> None:
-    async def closing(scope: bare.Message, receive: bare.Receive, send: bare.Send) -> None:
-        if scope["type"] == "http":
-            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"10")]})
-            await send({"type": "http.response.body", "body": b"half"})
-
-    with bare.serving(closing) as target:
+    with bare.serving(lambda exchange: exchange.abort()) as target:
         report = drive(target, [_requests(target, "/", 3)])
 
     assert report.statuses == {LOST: 1}

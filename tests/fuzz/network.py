@@ -3,14 +3,11 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-import uvicorn
-from uvicorn.server import ServerState
-
-from fairway.server.connections import GuardedProtocol
-from fairway.server.listening import _Protocol
+from fairway.server.http.connection import HttpConnection, OpenConnections
+from fairway.server.http.http1 import Http1Connection
 from fuzz.world import World
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -18,31 +15,21 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @asynccontextmanager
 async def listening(
-    world: World, made: list[GuardedProtocol] | None = None, *, keep_alive_seconds: float = 75
+    world: World,
+    connections: OpenConnections | None = None,
+    *,
+    protocol: Callable[[OpenConnections], HttpConnection] = Http1Connection,
 ) -> AsyncIterator[int]:
-    """The world on a port, by the server's own protocol; connections as they are made are added to `made`."""
-    config = uvicorn.Config(
-        world.api, http=_Protocol, proxy_headers=False, ws="none", lifespan="off", access_log=False, log_config=None
-    )
-    config.load()
-    config.timeout_keep_alive = keep_alive_seconds  # type: ignore[assignment]
-    state = ServerState()
-    loop = asyncio.get_running_loop()
-
-    def new() -> _Protocol:
-        protocol = _Protocol(config, state, {})
-        if made is not None:
-            made.append(protocol)
-        return protocol
-
-    server = await loop.create_server(new, "127.0.0.1", 0)
+    """The world on a port, by the server's own protocol."""
+    shared = connections or OpenConnections(world.api.handle)
+    server = await asyncio.get_running_loop().create_server(lambda: protocol(shared), "127.0.0.1", 0)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for connection in list(state.connections):
-            connection.transport.abort()
-        await asyncio.gather(*state.tasks, return_exceptions=True)
+        shared.abort()
+        await asyncio.sleep(0)
+        await asyncio.gather(*world.api._tasks, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway.server import connections
+from fairway.server.http import connection
 from fairway.server.limits import Limits
 from fuzz.network import connected, listening
 from fuzz.world import World
@@ -31,7 +31,7 @@ def watch(world: World) -> bytes:
 def test_headers_that_do_not_come_are_not_waited_for(
     world: World, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.05)
+    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.05)
 
     async def story() -> None:
         async with listening(world) as port, connected(port) as (reader, writer):
@@ -42,7 +42,7 @@ def test_headers_that_do_not_come_are_not_waited_for(
 
 
 def test_headers_that_dribble_are_not_waited_for_either(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.1)
 
     async def dribble(writer: asyncio.StreamWriter) -> None:
         writer.write(b"GET /version HTTP/1.1\r\n")
@@ -62,7 +62,7 @@ def test_headers_that_dribble_are_not_waited_for_either(world: World, monkeypatc
 
 
 def test_a_connection_may_rest_between_requests(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.05)
+    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.05)
 
     async def story() -> None:
         async with listening(world) as port, connected(port) as (reader, writer):
@@ -116,7 +116,7 @@ FORMS = {"in pieces": "application/json", "as a whole": "application/yaml"}
 
 @pytest.mark.parametrize("accept", FORMS.values(), ids=FORMS)
 def test_whoever_does_not_take_an_answer_is_cut_off(world: World, accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "STALL_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "STALL_SECONDS", 0.1)
 
     async def story() -> None:
         await fill(world)
@@ -134,7 +134,7 @@ def test_whoever_does_not_take_an_answer_is_cut_off(world: World, accept: str, m
 
 @pytest.mark.parametrize("accept", FORMS.values(), ids=FORMS)
 def test_whoever_takes_an_answer_slowly_gets_it_all(world: World, accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "STALL_SECONDS", 0.4)
+    monkeypatch.setattr(connection, "STALL_SECONDS", 0.4)
 
     async def story() -> None:
         await fill(world)

@@ -1,4 +1,4 @@
-"""The whole API without a network: a store in memory and everything that keeps it tidy, called as a web server would.
+"""The whole API without a network: a store in memory and everything that keeps it tidy, called as a connection would.
 
     with World(tmp_path) as world:
         answer = world.ask("GET", "/api/v1/namespaces/default")
@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import json
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -19,12 +19,13 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from fairway.apis.registry import default_registry
 from fairway.runtime.clock import SystemClock
+from fairway.server import http
 from fairway.server.access.audit import AuditLog
 from fairway.server.access.roles import Binding, Role
 from fairway.server.access.users import Users
 from fairway.server.app import Api
+from fairway.server.http.exchange import Headers
 from fairway.server.limits import Limits
-from fairway.server.requests import CUT_OFF
 from fairway.server.responses import Response
 from fairway.store.gc import EventExpiry, GarbageCollector, NamespaceKeeper
 from fairway.store.log import Log
@@ -35,7 +36,6 @@ from fairway.store.verbs import Objects
 T = TypeVar("T")
 
 _SECONDS_TO_ANSWER = 20.0
-_WRITES = ("POST", "PUT", "PATCH", "DELETE")
 _CANARY = "/api/v1/namespaces/canary/configmaps/canary"
 _READABLE = ("application/json", "application/vnd.kubernetes.protobuf", "application/com.github.proto-openapi")
 
@@ -55,28 +55,61 @@ class Answer(NamedTuple):
         return next((value for known, value in self.headers if known == name), b"")
 
 
+class _Wire(http.Exchange):
+    """What a connection is for the API, without one: all that is sent goes to the client's end."""
+
+    __slots__ = ("_client", "may_send")
+
+    def __init__(self, client: "Exchange", method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        path, _, query = target.partition(b"?")
+        super().__init__(method, path, query, list(headers), "127.0.0.1")
+        self._client = client
+        self.may_send = True
+
+    @property
+    def writable(self) -> bool:
+        return self.may_send
+
+    def respond(self, response: Response) -> None:
+        if not self.finished and not self.gone:
+            self.start(response.code, response.content_type, response.headers)
+            self._client.take(b"" if self.method == "HEAD" else response.body)
+            self._client.complete = True
+        self._end()
+
+    def start(self, code: int, content_type: bytes, headers: Headers = ()) -> None:
+        assert not self._client.code, "the response began twice"
+        self._client.begin(code, [(b"content-type", content_type), *headers])
+
+    def write(self, data: bytes) -> None:
+        if not self.finished and not self.gone:
+            self._client.take(data)
+            if self._client.hang_up_when_told and (b"watch=" in self.query or b"follow=" in self.query):
+                asyncio.get_running_loop().call_soon(self.lose)
+
+    def end(self) -> None:
+        self._client.complete = not self.finished and not self.gone
+        self._end()
+
+    def abort(self) -> None:
+        self._client.cut_off = True
+        self._end()
+
+    def _end(self) -> None:
+        self.finished = True
+        self._client.ended.set()
+
+
 class Exchange:
-    """One request on its way: both ends of what ASGI calls `receive` and `send`."""
+    """One request on its way, and what came back for it."""
 
     def __init__(
         self, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], pieces: Iterable[bytes]
     ) -> None:
-        path, _, query = target.partition(b"?")
-        self.scope: dict[str, Any] = {
-            "type": "http",
-            "method": method,
-            "path": path.decode("latin-1"),
-            "raw_path": path,
-            "query_string": query,
-            "headers": list(headers),
-            "client": ("127.0.0.1", 12345),
-            "extensions": {CUT_OFF: self._be_cut_off},
-        }
-        self._pieces = list(pieces) or [b""]
-        self._gone = asyncio.Event()
-        self._may_send = asyncio.Event()
-        self._may_send.set()
+        self._wire = _Wire(self, method, target, headers)
+        self._pieces = [piece for piece in pieces if piece]
         self._news = asyncio.Event()
+        self.ended = asyncio.Event()
         self.code = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.sent = bytearray()
@@ -93,54 +126,51 @@ class Exchange:
 
         self.task: asyncio.Task[None] | None = None
 
-    def whole(self) -> bytes | None:
-        """The body of a write that came with it, if this is one."""
-        if self.scope["method"] not in _WRITES or len(self._pieces) != 1 or self.unfinished:
-            return None
-        length = dict(self.scope["headers"]).get(b"content-length", b"%d" % len(self._pieces[0]))
-        return self._pieces[0] if length == b"%d" % len(self._pieces[0]) else None
-
-    async def take(self, response: Response) -> None:
-        """An answer in one piece."""
-        headers = [(b"content-type", response.content_type), *response.headers]
-        await self.send({"type": "http.response.start", "status": response.code, "headers": headers})
-        await self.send({"type": "http.response.body", "body": response.body})
-
-    async def receive(self) -> dict[str, Any]:
-        if self._pieces:
-            piece = self._pieces.pop(0)
-            return {"type": "http.request", "body": piece, "more_body": bool(self._pieces) or self.unfinished}
-        await self._gone.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: Mapping[str, Any]) -> None:
-        await self._may_send.wait()
-        if message["type"] == "http.response.start":
-            assert not self.code, "the answer began twice"
-            self.code, self.headers = message["status"], list(message["headers"])
+    async def ask(self, api: Api) -> None:
+        """Pass the request on as a connection does, with the first piece of its body; done when it is answered."""
+        wire = self._wire
+        length = dict(wire.headers).get(b"content-length", b"0")
+        for piece in self._pieces[:1]:
+            wire.feed(piece)
+        if len(self._pieces) < 2 and not self.unfinished and (self._pieces or length == b"0"):
+            wire.feed_end()
+        before = set(api._tasks)
+        api.handle(wire)
+        working = api._tasks - before
+        for piece in self._pieces[1:]:
+            await asyncio.sleep(0)
+            wire.feed(piece)
+        if not self.unfinished and not wire.complete:
+            wire.feed_end()
+        if working:
+            await asyncio.wait(working)
         else:
-            assert self.code, "a body before its headers"
-            assert not self.complete, "more after the end"
-            self.sent += message.get("body", b"")
-            self.sizes.append(len(message.get("body", b"")))
-            self.complete = not message.get("more_body", False)
-            if self.hang_up_when_told and not self.complete:
-                self.hang_up()
+            await self.ended.wait()
+
+    def begin(self, code: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.code, self.headers = code, headers
+        self._news.set()
+
+    def take(self, data: bytes) -> None:
+        assert self.code, "a body before its headers"
+        self.sent += data
+        self.sizes.append(len(data))
         self._news.set()
 
     def stop_reading(self) -> None:
         """The client takes nothing any more: the next `send` waits for ever."""
-        self._may_send.clear()
+        self._wire.may_send = False
 
     def read_again(self) -> None:
-        self._may_send.set()
-
-    def _be_cut_off(self) -> None:
-        self.cut_off = True
-        self._gone.set()
+        self._wire.may_send = True
+        self._wire.wake()
 
     def hang_up(self) -> None:
-        self._gone.set()
+        self._wire.lose()
+
+    @property
+    def is_hung_up(self) -> bool:
+        return self._wire.gone
 
     async def until_said(self, text: bytes) -> None:
         """Wait until this is in the answer."""
@@ -262,19 +292,8 @@ class World:
             pieces = [body if isinstance(body, bytes) else json.dumps(body).encode()]
         target = target if isinstance(target, bytes) else target.encode()
         exchange = Exchange(method, target, [*sent, *headers], pieces)
-        exchange.task = asyncio.create_task(self._serve(exchange))
+        exchange.task = asyncio.create_task(exchange.ask(self.api))
         return exchange
-
-    async def _serve(self, exchange: Exchange) -> None:
-        """As the web server does: a write that is here as a whole is offered as one."""
-        body, scope = exchange.whole(), exchange.scope
-        if body is not None:
-            told: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-            head = (scope["method"], scope["raw_path"], scope["query_string"], dict(scope["headers"]), "127.0.0.1")
-            if self.api.take(head, body, told.set_result):
-                await exchange.take(await told)
-                return
-        await self.api(scope, exchange.receive, exchange.send)
 
     async def answer(self, method: str, target: str | bytes, body: Any = None, **how: Any) -> Answer:
         """The whole answer to a request; a stream is hung up on when it has nothing more to say for now."""

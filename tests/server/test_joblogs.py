@@ -104,7 +104,7 @@ class Story:
         await exchange.until_begun()
         yield exchange
         await exchange.until_ended()
-        assert exchange.complete
+        assert exchange.complete or exchange.is_hung_up
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from fairway.server.connections import Backlog
+from fairway.server.http.connection import Backlog
 from fairway.testing.servers import Server
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -19,20 +19,20 @@ class Connection:
     def __init__(self) -> None:
         self.is_cut_off = False
 
-    def cut_off(self) -> None:
+    def abort(self) -> None:
         self.is_cut_off = True
 
 
 def test_the_slowest_are_cut_off_until_the_rest_fits() -> None:
     backlog, connections = Backlog(100), [Connection() for _ in range(4)]
     for connection in connections[:3]:
-        backlog.add(connection, 30)  # type: ignore[arg-type]
-    backlog.remove(connections[0])  # type: ignore[arg-type]
-    backlog.add(connections[0], 30)  # type: ignore[arg-type]
+        backlog.set(connection, 30)
+    backlog.remove(connections[0])
+    backlog.set(connections[0], 30)
     assert not any(one.is_cut_off for one in connections)
-    backlog.add(connections[3], 50)  # type: ignore[arg-type]
+    backlog.set(connections[3], 50)
     assert [one.is_cut_off for one in connections] == [False, True, True, False]
-    backlog.add(connections[3], 500)  # type: ignore[arg-type]
+    backlog.set(connections[3], 500)
     assert connections[3].is_cut_off
 
 

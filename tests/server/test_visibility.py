@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fairway.errors import BadRequest, NotFound
+from fairway.server.http import Exchange
 from fairway.server.requests import Request
 from fairway.server.routes import Place
 from fairway.server.visibility import GROUP, PendingSource, pending_workloads
@@ -48,7 +49,8 @@ async def ask(api: LocalApi, queue: str, query: str = "", source: PendingSource 
         queue,
         "pendingworkloads",
     )
-    summary = await pending_workloads(api.objects, Request("GET", b"/", query.encode(), {}, ""), place, source)
+    request = Request(Exchange("GET", b"/", query.encode(), [], ""))
+    summary = await pending_workloads(api.objects, request, place, source)
     items: list[dict[str, Any]] = summary["items"]
     return items
 

@@ -43,7 +43,7 @@ class Asking:
         if accept:
             headers.append((b"accept", accept.encode()))
         exchange = Exchange(method, path.encode(), headers, ())
-        await self.api(exchange.scope, exchange.receive, exchange.send)
+        await exchange.ask(self.api)
         answer = Answer(exchange.code, exchange.headers, bytes(exchange.sent))
         check(answer, method)
         return answer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairway.server import connections
+from fairway.server.http.connection import OpenConnections
 from fairway.store.memory import MemoryLog
 from fuzz.network import Streams, connected, listening
 from fuzz.world import World
@@ -254,11 +254,10 @@ def test_a_server_that_goes_down_answers_first(held: tuple[World, HeldLog]) -> N
     world, log = held
 
     async def story() -> None:
-        connected_to: list[connections.GuardedProtocol] = []
-        async with listening(world, connected_to) as port, connected(port) as streams:
+        connections = OpenConnections(world.api.handle)
+        async with listening(world, connections) as port, connected(port) as streams:
             await send_held(world, log, streams, "a")
-            for connection in connected_to:
-                connection.shutdown()
+            connections.shutdown()
             log.release()
             status, headers, _ = await answer(streams[0])
             assert status == b"HTTP/1.1 201 Created"
@@ -270,7 +269,8 @@ def test_a_server_that_goes_down_answers_first(held: tuple[World, HeldLog]) -> N
 
 def test_a_connection_ends_when_it_has_not_been_used_for_long(world: World) -> None:
     async def story() -> None:
-        async with listening(world, keep_alive_seconds=0.3) as port, connected(port) as (reader, writer):
+        connections = OpenConnections(world.api.handle, keep_alive_seconds=0.3)
+        async with listening(world, connections) as port, connected(port) as (reader, writer):
             loop = asyncio.get_running_loop()
             used = 0.0
             for number in range(4):  # as long as it is used it stays, though longer than the time in all

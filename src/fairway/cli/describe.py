@@ -53,11 +53,11 @@ def describe(*, words: tuple[str, ...], **where: Any) -> None:
         click.echo("\n\n".join(texts))
     elif not failed:
         click.echo(f"No {words[0]} in {session.namespace}.", err=True)
-    failed.print_errors()
+    failed.told()
 
 
 def _events(session: "Session", manifest: Manifest) -> list[Manifest]:
-    """The events of the object, the oldest first."""
+    """What was told about the object, the oldest first."""
     from fairway.client.rest import paths  # noqa: PLC0415
     from fairway.errors import Forbidden  # noqa: PLC0415
 

@@ -76,7 +76,7 @@ def get(
             _print_tables(session, asked, query, failed, wide=output == "wide")
         else:
             _print_objects(session, asked, query, failed, output)
-    failed.print_errors()
+    failed.told()
 
 
 def targets_of(resources: "APIResources", words: Sequence[str]) -> "list[tuple[Resource, list[str]]]":
@@ -96,7 +96,7 @@ def targets_of(resources: "APIResources", words: Sequence[str]) -> "list[tuple[R
 
 
 class Failures:
-    """Names that do not exist, printed after the objects that do."""
+    """What was asked for by name and is not there: told after what is."""
 
     def __init__(self) -> None:
         self._found: list[FairwayError] = []
@@ -114,7 +114,7 @@ class Failures:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def print_errors(self) -> None:
+    def told(self) -> None:
         for error in self._found:
             click.echo(f"error: {error}", err=True)
         if self._found:
@@ -234,7 +234,7 @@ def as_yaml(value: Any) -> str:
     import yaml  # noqa: PLC0415 - only where it is asked for
 
     class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - anchors are hard to read
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - nobody reads anchors
             return True
 
     def text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:

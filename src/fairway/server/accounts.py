@@ -25,7 +25,7 @@ from fairway.errors import BadRequest, MethodNotAllowed, NotFound
 from fairway.server import bodies
 from fairway.server.access.roles import Binding
 from fairway.server.access.users import Account, Group, Users
-from fairway.server.requests import OpenRequest, Request
+from fairway.server.requests import Request
 from fairway.server.responses import Response, ok
 from fairway.server.routes import Place
 from fairway.server.virtual import rendered
@@ -127,7 +127,7 @@ class UserAccounts(_Accounts):
         verbs = _TOKEN if where.subresource else _ONE if where.name else _MANY
         return _verb(verbs, request, "users")
 
-    async def answer(self, request: OpenRequest, where: Place) -> Response:
+    async def answer(self, request: Request, where: Place) -> Response:
         name = where.name
         match where.subresource, request.method:
             case "token", "POST":
@@ -145,7 +145,7 @@ class UserAccounts(_Accounts):
             return self._listed(request, [_user(account) for account in self._users.all()])
         return self._one(request, self._manifest(name))
 
-    async def _add(self, request: OpenRequest) -> Response:
+    async def _add(self, request: Request) -> Response:
         name, spec = await _body(request, _USER, _NewUser)
         expires = _in_time(spec.expires, self._objects.now())
         token = await self._changed(
@@ -155,13 +155,13 @@ class UserAccounts(_Accounts):
         made["status"]["token"] = token
         return ok(made, 201, created=name)
 
-    async def _change(self, request: OpenRequest, name: str) -> Response:
+    async def _change(self, request: Request, name: str) -> Response:
         spec = await _patched(request, _USER, _ChangedUser)
         groups = None if spec.groups is None else _each_once(spec.groups)
         await self._changed(lambda users: users.change(name, bindings=spec.bindings, groups=groups))
         return ok(self._manifest(name))
 
-    async def _add_token(self, request: OpenRequest, name: str) -> Response:
+    async def _add_token(self, request: Request, name: str) -> Response:
         data = await request.body()
         body = bodies.manifest(request, data) if data else {}
         expires = _in_time(_spec(_USER, body, _NewToken).expires, self._objects.now())
@@ -194,7 +194,7 @@ class GroupAccounts(_Accounts):
             raise NotFound("the server could not find the requested resource: groups are at groups[/NAME]")
         return _verb(_ONE if where.name else _MANY, request, "groups")
 
-    async def answer(self, request: OpenRequest, where: Place) -> Response:
+    async def answer(self, request: Request, where: Place) -> Response:
         name = where.name
         match request.method:
             case "POST":
@@ -290,7 +290,7 @@ def _verb(verbs: dict[str, str], request: Request, plural: str) -> str:
     return verb
 
 
-async def _body(request: OpenRequest, kind: Kind, shape: type[S]) -> tuple[str, S]:
+async def _body(request: Request, kind: Kind, shape: type[S]) -> tuple[str, S]:
     """The name and the spec of an object that is to be created."""
     body = bodies.manifest(request, await request.body())
     spec = _spec(kind, body, shape)
@@ -301,7 +301,7 @@ async def _body(request: OpenRequest, kind: Kind, shape: type[S]) -> tuple[str, 
     return name, spec
 
 
-async def _patched(request: OpenRequest, kind: Kind, shape: type[S]) -> S:
+async def _patched(request: Request, kind: Kind, shape: type[S]) -> S:
     """The spec in a merge patch; what it names is replaced as a whole."""
     if request.content_type not in {"application/merge-patch+json", "application/json", ""}:
         raise BadRequest(f"{kind.plural}.{GROUP} are changed with application/merge-patch+json")

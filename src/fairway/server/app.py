@@ -1,4 +1,4 @@
-"""The API as an ASGI application: who asks, may they, what for, and the answer.
+"""The API as a handler of HTTP exchanges: authentication, authorization, dispatch, and the response.
 
 Every request ends in an answer: what is refused on purpose becomes a `Status` with its reason, whatever else goes wrong
 is logged and becomes a 500 that says so. Nothing here knows a kind by name.
@@ -7,9 +7,8 @@ is logged and becomes a 500 that says so. Nothing here knows a kind by name.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,11 +30,12 @@ from fairway.server.access.roles import User
 from fairway.server.access.users import Users
 from fairway.server.accounts import GroupAccounts, UserAccounts
 from fairway.server.archives import Archives
+from fairway.server.http import Exchange
 from fairway.server.limits import Limits
 from fairway.server.metrics import Metrics
 from fairway.server.plain import Plain
 from fairway.server.podlogs import Logs
-from fairway.server.requests import Head, OpenRequest, Receive, Request, Scope, Send, too_large
+from fairway.server.requests import Request
 from fairway.server.responses import Response, encode, failure, ok, status_of
 from fairway.server.routes import Place, Route, attempted, place, route
 from fairway.server.streams import Streams
@@ -43,7 +43,7 @@ from fairway.server.telling import STREAMED, TELLERS
 from fairway.server.transactions import Transactions
 from fairway.server.virtual import VirtualResource
 from fairway.server.waitingjobs import WaitingJobs
-from fairway.store.verbs import Objects, PatchType, Written, when_durable
+from fairway.store.verbs import Objects, PatchType, Written
 
 _log = logging.getLogger(__name__)
 
@@ -62,26 +62,30 @@ def _told(method: str) -> str:
     return method if method in _METHODS else "other"
 
 
-async def _end_stream(request: OpenRequest, asked: Route, send: Send) -> None:
+async def _end_stream(exchange: Exchange, asked: Route) -> None:
     """End a stream that the client may no longer have."""
     if task := asyncio.current_task():
         task.uncancel()
     if asked.subresource not in STREAMED:
-        with suppress(Exception):  # the client may be gone, or take nothing
-            async with asyncio.timeout(_GOODBYE_SECONDS):
-                await send({"type": "http.response.body", "body": b""})
+        try:
+            await exchange.drain(_GOODBYE_SECONDS)
+        except TimeoutError:
+            pass
+        else:
+            exchange.end()
             return
-    request.cut_off()
+    exchange.abort()
 
 
-class _Exchange:
-    """One request on its way: what is known of it for metrics and audit."""
+class _Call:
+    """What is known of one request for metrics and audit."""
 
-    __slots__ = ("code", "method", "request", "route", "started", "verb", "written")
+    __slots__ = ("code", "exchange", "method", "request", "route", "started", "verb", "written")
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         self.started = time.perf_counter()
-        self.method = method
+        self.exchange = exchange
+        self.method = exchange.method
         self.request: Request | None = None
         self.verb = ""
         self.route: Place | None = None
@@ -90,7 +94,7 @@ class _Exchange:
 
 
 class Api:
-    """The ASGI application."""
+    """Answers requests: `handle` is what connections call."""
 
     def __init__(
         self, objects: Objects, users: Users, audit: AuditLog, state: Path, limits: Limits | None = None
@@ -126,6 +130,7 @@ class Api:
 
         objects.registry.observe(self._on_kinds_changed)
         self._on_kinds_changed("")
+        self._tasks: set[asyncio.Task[None]] = set()
         self._streams = Streams(self._authentication, objects.now, self.limits.watches)
 
     def _on_kinds_changed(self, _group: str) -> None:
@@ -134,75 +139,91 @@ class Api:
         plurals = {kind.plural for kind in self.objects.registry.kinds}
         self._resources = frozenset(plurals | {resource for _, _, resource in self._virtual})
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+    def handle(self, exchange: Exchange) -> None:
+        """Answer a request. What needs no task has none: writes wait for their body and the disk by callbacks."""
+        call = _Call(exchange)
+        try:
+            request = call.request = Request(exchange, self.limits)
+            where = call.route = place(request.segments)
+            asked = self._admitted(request, where, call) if where is not None and self._is_stored(where) else None
+            if asked is not None and asked.verb in _WRITES:
+                self._check_room()
+                self.metrics.in_flight += 1
+                limits = self.limits
+                exchange.collect(limits.body_bytes, limits.body_seconds, partial(self._write, call, request, asked))
+                return
+            if asked is not None and asked.verb == "get" and asked.subresource not in STREAMED:
+                self._check_room()
+                self._respond(call, reading.get(self.objects, request, asked))
+                return
+        except Exception as error:  # noqa: BLE001 - the client must get a response
+            self._respond(call, self._refusal(error, call))
             return
-        exchange = _Exchange(scope["method"])
-        response: Response | reading.Streamed | None
-        try:
-            limits = self.limits
-            request = exchange.request = OpenRequest(scope, receive, limits.body_bytes, limits.body_seconds)
-            response = await self._answered(request, exchange, send)
-        except asyncio.CancelledError:
-            if not self._streams.ending:
-                raise
-            response = None
-            await send({"type": "http.response.body", "body": b""})
-        except Exception as error:  # noqa: BLE001 - whoever asked must get an answer
-            response = self._refusal(error, exchange.method, scope.get("path", ""))
-        await self._respond(scope, response, exchange, send)
-        self._note(exchange)
+        task = asyncio.create_task(self._run(call, request, asked))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def take(self, head: Head, body: bytes, respond: Callable[[Response], None]) -> bool:
-        """Answer a write whose body is here at once, by calling `respond`; false if the request is of another sort.
-
-        It takes no task and waits for nothing but the disk: such writes are most of what keeps a busy server busy.
-        """
-        exchange = _Exchange(head[0])
+    def _write(self, call: _Call, request: Request, asked: Route, body: bytes | ApiError) -> None:
+        """Stage a write now that its body is here; the response follows when it is durable."""
+        if isinstance(body, ApiError):
+            self._conclude(call, self._refusal(body, call))
+            return
         try:
-            request = exchange.request = Request(*head)
-            where = exchange.route = place(request.segments)
-            if where is None or not self._is_stored(where):
-                return False
-            asked = self._admitted(request, where, exchange)
-            if asked.verb not in _WRITES:
-                return False
-            self._check_room(len(body))
-            written = exchange.written = writing.stage(self.objects, request, asked, body)
-        except Exception as error:  # noqa: BLE001 - whoever asked must get an answer
-            self._conclude(exchange, self._refusal(error, head[0], head[1].decode("latin-1")), respond)
-            return True
-        self.metrics.in_flight += 1
+            written = call.written = writing.stage(self.objects, request, asked, body)
+        except Exception as error:  # noqa: BLE001 - the client must get a response
+            self._conclude(call, self._refusal(error, call))
+            return
 
         def durable(done: asyncio.Future[None] | None) -> None:
-            self.metrics.in_flight -= 1
             try:
                 if done is not None:
                     done.result()
                 response = writing.answer(self.objects, request, asked, written)
-            except Exception as error:  # noqa: BLE001 - whoever asked must get an answer
-                response = self._refusal(error, request.method, request.path)
-            self._conclude(exchange, response, respond)
+            except Exception as error:  # noqa: BLE001 - the client must get a response
+                response = self._refusal(error, call)
+            self._conclude(call, response)
 
         if written.durable is None:
             durable(None)
         else:
             written.durable.add_done_callback(durable)
-        return True
 
-    def _conclude(self, exchange: _Exchange, response: Response, respond: Callable[[Response], None]) -> None:
-        exchange.code = response.code
-        respond(response)
-        self._note(exchange)
+    def _conclude(self, call: _Call, response: Response) -> None:
+        self.metrics.in_flight -= 1
+        self._respond(call, response)
 
-    def _refusal(self, error: Exception, method: str, path: str) -> Response:
-        """The answer to a request that failed."""
+    async def _run(self, call: _Call, request: Request, asked: Route | None) -> None:
+        """Answer a request that takes longer: lists, streams, and whatever is not stored."""
+        try:
+            response = await self._answered(request, asked, call)
+        except asyncio.CancelledError:
+            if not self._streams.ending:
+                raise
+            response = None
+            call.exchange.end()
+        except Exception as error:  # noqa: BLE001 - the client must get a response
+            response = self._refusal(error, call)
+        if isinstance(response, reading.Streamed):
+            await self._send(call, response)
+        elif response is not None and not call.code:
+            self._respond(call, response)
+            return
+        self._note(call)
+
+    async def finished(self) -> None:
+        """Return when every request that has come is answered, and every write durable."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.objects.store.settled()
+
+    def _refusal(self, error: Exception, call: _Call) -> Response:
+        """The response to a request that failed."""
         if isinstance(error, ApiError | ValidationError | OperationRefused):
             status = status_of(error, self.objects.registry)
         elif isinstance(error, FairwayError):
             status = failure(500, "InternalError", str(error))
         else:
-            _log.error("%s %s failed", method, path, exc_info=error)
+            _log.error("%s %s failed", call.method, call.exchange.path.decode("latin-1"), exc_info=error)
             status = failure(500, "InternalError", "an internal error occurred; see the server's log")
         headers = ((b"retry-after", b"1"),) if status["code"] == 429 else ()
         return Response(status["code"], encode(status), headers=headers)
@@ -214,31 +235,29 @@ class Api:
             virtual.close()
         self._logs.close()
 
-    async def _answered(
-        self, request: OpenRequest, exchange: _Exchange, send: Send
-    ) -> Response | reading.Streamed | None:
-        where = exchange.route = place(request.segments)
-        if where is not None and self._is_stored(where):
-            return await self._carried_out(request, self._admitted(request, where, exchange), exchange, send)
+    async def _answered(self, request: Request, asked: Route | None, call: _Call) -> Response | reading.Streamed | None:
+        if asked is not None:
+            return await self._carried_out(request, asked, call)
+        where = call.route
         self._identify(request)
         if where is None:
             authorize_path(request.user, verb=request.method.lower(), path=request.path)
             return await self._plain.answer(request)
         if where.group in _REVIEWS:
-            return await self._review(request, where, exchange)
+            return await self._review(request, where, call)
         if where.group == visibility.GROUP:
-            exchange.verb = "get"
-            self._authorize(request, exchange.verb, where)
+            call.verb = "get"
+            self._authorize(request, call.verb, where)
             if request.method != "GET":
                 raise MethodNotAllowed("pending workloads can only be read")
             pending = self.explainer.pending if self.explainer is not None else None
             return ok(await visibility.pending_workloads(self.objects, request, where, pending))
         virtual = self._virtual[where.group, where.version, where.resource]
-        exchange.verb = virtual.verb(request, where)
-        self._authorize(request, exchange.verb, where)
+        call.verb = virtual.verb(request, where)
+        self._authorize(request, call.verb, where)
         response = await virtual.answer(request, where)
         if isinstance(response, Response) and response.created:
-            exchange.route = where._replace(name=response.created)
+            call.route = where._replace(name=response.created)
         return response
 
     def _is_stored(self, where: Place) -> bool:
@@ -256,24 +275,24 @@ class Api:
         if b"impersonate-user" in headers or b"impersonate-group" in headers:
             raise Forbidden("impersonation is not supported; use a token of that user (`fairway users token NAME`)")
 
-    def _admitted(self, request: Request, where: Place, exchange: _Exchange) -> Route:
+    def _admitted(self, request: Request, where: Place, call: _Call) -> Route:
         """What a request for stored objects asks for, if whoever sends it may."""
         self._identify(request)
-        asked = self._routed(request, where, exchange)
+        asked = self._routed(request, where, call)
         if asked.verb == "patch" and not where.subresource and self._would_create(request, asked):
             self._authorize(request, "create", where)
         return asked
 
-    def _routed(self, request: Request, where: Place, exchange: _Exchange) -> Route:
+    def _routed(self, request: Request, where: Place, call: _Call) -> Route:
         """The same, remembered: neither what a write in a namespace is nor whether it is allowed hangs on a name."""
         may_be_known = bool(where.namespace) and request.method in _WRITE_METHODS
         asking = (request.user, request.method, where[:4], where.subresource, bool(where.name))
         known = self._known.get(asking) if may_be_known else None
         if known is not None:
-            exchange.verb = known.verb
+            call.verb = known.verb
             return Route(known.verb, known.kind, where.version, where.namespace, where.name, where.subresource)
         asked = route(self.objects.registry, request, where)
-        exchange.verb = asked.verb
+        call.verb = asked.verb
         self._authorize(request, asked.verb, where)
         if may_be_known:
             if len(self._known) >= _MOST_KNOWN:
@@ -299,44 +318,27 @@ class Api:
             name=where.name,
         )
 
-    async def _carried_out(
-        self, request: OpenRequest, asked: Route, exchange: _Exchange, send: Send
-    ) -> Response | reading.Streamed | None:
+    async def _carried_out(self, request: Request, asked: Route, call: _Call) -> Response | reading.Streamed | None:
         if asked.verb == "watch" or asked.subresource in STREAMED:
-            return await self._streamed(request, asked, exchange, send)
+            return await self._streamed(request, asked, call)
         self._check_room()
         self.metrics.in_flight += 1
         try:
-            return await self._answered_at_once(request, asked, exchange)
+            if asked.verb == "deletecollection":
+                return await writing.delete_collection(self.objects, request, asked)
+            return await reading.list_objects(self.objects, request, asked, self.limits)
         finally:
             self.metrics.in_flight -= 1
 
-    def _check_room(self, body_bytes: int = 0) -> None:
-        if body_bytes > self.limits.body_bytes:
-            raise too_large(self.limits.body_bytes)
+    def _check_room(self) -> None:
         if self.metrics.in_flight >= self.limits.requests:
             raise TooManyRequests(f"{self.limits.requests} requests are in progress; try again in a second")
 
-    async def _answered_at_once(
-        self, request: OpenRequest, asked: Route, exchange: _Exchange
-    ) -> Response | reading.Streamed:
-        objects = self.objects
-        if asked.verb == "get":
-            return reading.get(objects, request, asked)
-        if asked.verb == "list":
-            return await reading.list_objects(objects, request, asked, self.limits)
-        if asked.verb == "deletecollection":
-            return await writing.delete_collection(objects, request, asked)
-        written = exchange.written = writing.stage(objects, request, asked, await request.body())
-        return writing.answer(objects, request, asked, await when_durable(written))
-
-    async def _streamed(
-        self, request: OpenRequest, asked: Route, exchange: _Exchange, send: Send
-    ) -> Response | reading.Streamed | None:
+    async def _streamed(self, request: Request, asked: Route, call: _Call) -> Response | reading.Streamed | None:
         """Answer with a stream, for as long as the client listens and may see what is in it."""
 
         def start() -> None:
-            exchange.code = 200
+            call.code = 200
             self.metrics.watches += 1
 
         limits = self.limits
@@ -344,17 +346,17 @@ class Api:
         with self._streams.open(lambda: self._authorize_stream(request, asked), longest) as stream:
             try:
                 if asked.verb == "watch":
-                    await watching.watch(self.objects, request, asked, limits, start, send)
+                    await watching.watch(self.objects, request, asked, limits, start)
                     return None
                 tell = TELLERS[asked.kind.resource, asked.subresource]
-                return await tell(self.objects, request, asked, self._logs, limits, start, send)
+                return await tell(self.objects, request, asked, self._logs, limits, start)
             except asyncio.CancelledError:
                 if not stream.is_over:
                     raise
-                await _end_stream(request, asked, send)
+                await _end_stream(call.exchange, asked)
                 return None
             finally:
-                if exchange.code:
+                if call.code:
                     self.metrics.watches -= 1
 
     def _authorize_stream(self, request: Request, asked: Route) -> datetime | None:
@@ -371,50 +373,52 @@ class Api:
         )
         return self._authentication.expires(header)
 
-    async def _review(self, request: OpenRequest, where: Place, exchange: _Exchange) -> Response:
-        exchange.verb = "create"
-        self._authorize(request, exchange.verb, where)
+    async def _review(self, request: Request, where: Place, call: _Call) -> Response:
+        call.verb = "create"
+        self._authorize(request, call.verb, where)
         if request.method != "POST" or where.name:
             raise MethodNotAllowed(f"{where.resource} can only be created (POST)")
         return ok(await reviewing.answer(request, where, self._users, self.objects.now()), 201)
 
-    async def _respond(
-        self, scope: Scope, response: Response | reading.Streamed | None, exchange: _Exchange, send: Send
-    ) -> None:
-        if response is None or exchange.code:
-            return
-        if isinstance(response, reading.Streamed):
-            exchange.code = response.code
-            kind = [(b"content-type", response.content_type), *response.headers]
-            await send({"type": "http.response.start", "status": response.code, "headers": kind})
-            async for piece in response.pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        exchange.code = response.code
-        body = response.body
-        headers = [
-            (b"content-type", response.content_type),
-            (b"content-length", str(len(body)).encode()),
-            *response.headers,
-        ]
-        await send({"type": "http.response.start", "status": response.code, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+    def _respond(self, call: _Call, response: Response) -> None:
+        call.code = response.code
+        call.exchange.respond(response)
+        self._note(call)
 
-    def _note(self, exchange: _Exchange) -> None:
-        seconds = time.perf_counter() - exchange.started
-        where, verb = exchange.route, exchange.verb
+    @staticmethod
+    async def _send(call: _Call, response: reading.Streamed) -> None:
+        """Send a response in pieces; one that has only one piece is sent as a whole."""
+        call.code = response.code
+        exchange, begun, last = call.exchange, False, b""
+        async for piece in response.pieces:
+            if last:
+                if not begun:
+                    exchange.start(response.code, response.content_type, response.headers)
+                    begun = True
+                await exchange.send(last)
+            if exchange.gone:
+                return
+            last = piece
+        if begun:
+            await exchange.send(last)
+            exchange.end()
+        else:
+            exchange.respond(Response(response.code, last, response.content_type, response.headers))
+
+    def _note(self, call: _Call) -> None:
+        seconds = time.perf_counter() - call.started
+        where, verb = call.route, call.verb
         resource = where.resource if where is not None and verb and where.resource in self._resources else ""
-        self.metrics.count(verb or _told(exchange.method), resource, exchange.code, seconds)
-        request = exchange.request
+        self.metrics.count(verb or _told(call.method), resource, call.code, seconds)
+        request = call.request
         if where is None or request is None or where.group in _REVIEWS:
             return
         verb = verb or attempted(request.method, where)
         if verb in _AUDITED:
-            self._record(request, where, verb, exchange, seconds)
+            self._record(request, where, verb, call, seconds)
 
-    def _record(self, request: Request, where: Place, verb: str, exchange: _Exchange, seconds: float) -> None:
-        entry = exchange.written.entry if exchange.written is not None else None
+    def _record(self, request: Request, where: Place, verb: str, call: _Call, seconds: float) -> None:
+        entry = call.written.entry if call.written is not None else None
         self._audit.record(
             AuditEntry(
                 time=self.objects.now(),
@@ -422,7 +426,7 @@ class Api:
                 verb=verb,
                 group=where.group,
                 resource=where.resource,
-                code=exchange.code,
+                code=call.code,
                 subresource=where.subresource,
                 namespace=where.namespace,
                 name=entry.name if entry is not None else where.name,

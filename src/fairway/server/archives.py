@@ -35,7 +35,7 @@ from fairway.errors import (
     UnsupportedMediaType,
 )
 from fairway.server.limits import Limits
-from fairway.server.requests import OpenRequest, Request
+from fairway.server.requests import Request
 from fairway.server.responses import Response, ok
 from fairway.server.routes import Place
 from fairway.server.threads import in_thread
@@ -71,7 +71,7 @@ class Archives:
             raise MethodNotAllowed(f"archives support PUT and HEAD, not {request.method}")
         return verb
 
-    async def answer(self, request: OpenRequest, where: Place) -> Response:
+    async def answer(self, request: Request, where: Place) -> Response:
         if not _DIGEST.fullmatch(where.name):
             raise BadRequest(
                 f"archives {where.name[:80]!r}: the name of an archive is the SHA-256 of its bytes: 64 lower-case "
@@ -103,7 +103,7 @@ class Archives:
         except FileNotFoundError:
             return None
 
-    async def _received(self, request: OpenRequest, path: Path, digest: str) -> int:
+    async def _received(self, request: Request, path: Path, digest: str) -> int:
         """Take in an archive; its size."""
         if request.content_type != CONTENT_TYPE:
             raise UnsupportedMediaType(
@@ -131,12 +131,12 @@ class Archives:
             if task is not None:
                 self._uploads.discard(task)
 
-    async def _written(self, request: OpenRequest, path: Path, digest: str) -> int:
+    async def _written(self, request: Request, path: Path, digest: str) -> int:
         upload = _Upload(path.with_name(f".{path.name}.{next(self._numbers)}{_UNFINISHED}"))
         try:
             waiting = bytearray()
             began = time.monotonic()
-            async for piece in request.pieces(self._limits.upload_idle_seconds):
+            async for piece in request.exchange.pieces(self._limits.upload_idle_seconds):
                 waiting += piece
                 self._check_room(len(waiting), upload.size)
                 self._check_speed(len(waiting) + upload.size, time.monotonic() - began)

@@ -17,11 +17,12 @@ from typing import Any, Final, NamedTuple
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import BadRequest, Expired
 from fairway.managedjobs.states import FINAL
+from fairway.server.http import Exchange
 from fairway.server.limits import Limits
 from fairway.server.logs.reading import log_path
 from fairway.server.logs.requests import LogOptions, parse_options
 from fairway.server.podlogs import Logs, Source, answer, has_ended, nothing, pod_until, tell
-from fairway.server.requests import OpenRequest, Request, Send
+from fairway.server.requests import Request
 from fairway.server.responses import Response
 from fairway.server.routes import Route
 from fairway.store.selectors import Selection
@@ -52,12 +53,11 @@ class AttemptPod(NamedTuple):
 
 async def job_log(
     objects: Objects,
-    request: OpenRequest,
+    request: Request,
     route: Route,
     logs: Logs,
     limits: Limits,
     start: Callable[[], None],
-    send: Send,
 ) -> Response | None:
     """Send a log; `start` is called right before the first byte. An answer comes back where nothing was sent."""
     options = parse_options(request.query, route.name)
@@ -71,9 +71,10 @@ async def job_log(
     async def telling() -> None:
         found = pod or await _awaited(objects, route, entry.meta.uid, wanted, limits)
         if found is not None and found.uid:
-            await _tell(objects, _source(logs.state, route.namespace, found, wanted), options, logs, limits, send)
+            source = _source(logs.state, route.namespace, found, wanted)
+            await _tell(objects, source, options, logs, limits, request.exchange)
 
-    await answer(request, start, send, telling())
+    await answer(request.exchange, start, telling())
     return None
 
 
@@ -190,10 +191,12 @@ def _source(state: Path, namespace: str, pod: AttemptPod, wanted: Wanted) -> Sou
     return Source(namespace, pod.name, pod.uid, wanted.container, restart)
 
 
-async def _tell(objects: Objects, source: Source, options: LogOptions, logs: Logs, limits: Limits, send: Send) -> None:
+async def _tell(
+    objects: Objects, source: Source, options: LogOptions, logs: Logs, limits: Limits, exchange: Exchange
+) -> None:
     if options.follow:
         await pod_until(objects, source, lambda pod: _has_begun(pod, source))
-    await tell(objects, source, options, logs, limits, send)
+    await tell(objects, source, options, logs, limits, exchange)
 
 
 def _has_begun(pod: Manifest, source: Source) -> bool:

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import Expired
 from fairway.runtime.inotify import FileChanges
+from fairway.server.http import Exchange
 from fairway.server.limits import Limits
 from fairway.server.logs.reading import log_path, read_log
 from fairway.server.logs.requests import LogOptions, choose_container, choose_restart, parse_options
-from fairway.server.requests import OpenRequest, Send
+from fairway.server.requests import Request
 from fairway.server.responses import Response
 from fairway.server.routes import Route
-from fairway.server.streaming import send_piece, stream
+from fairway.server.streaming import stream
 from fairway.store.selectors import Selection
 from fairway.store.verbs import Objects
 from fairway.store.verbs.reading import decoded
@@ -54,12 +55,11 @@ class Source(NamedTuple):
 
 async def pod_log(
     objects: Objects,
-    request: OpenRequest,
+    request: Request,
     route: Route,
     logs: Logs,
     limits: Limits,
     start: Callable[[], None],
-    send: Send,
 ) -> Response | None:
     """Send a log; `start` is called right before the first byte. An answer comes back where nothing was sent."""
     options = parse_options(request.query, route.name)
@@ -70,7 +70,8 @@ async def pod_log(
     if restart is None:
         return nothing()  # it is on no node yet, so nothing was written
     source = Source(route.namespace, route.name, entry.meta.uid, container, restart)
-    await answer(request, start, send, tell(objects, source, options, logs, limits, send))
+    exchange = request.exchange
+    await answer(exchange, start, tell(objects, source, options, logs, limits, exchange))
     return None
 
 
@@ -79,17 +80,17 @@ def nothing() -> Response:
     return Response(204, b"", _TEXT)
 
 
-async def answer(
-    request: OpenRequest, start: Callable[[], None], send: Send, telling: Coroutine[Any, Any, None]
-) -> None:
+async def answer(exchange: Exchange, start: Callable[[], None], telling: Coroutine[Any, Any, None]) -> None:
     """Begin the answer, and carry out what tells the client something for as long as it listens."""
     start()
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _TEXT)]})
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
-    await stream(request, send, telling)
+    exchange.start(200, _TEXT)
+    exchange.write(b"")
+    await stream(exchange, telling)
 
 
-async def tell(objects: Objects, source: Source, options: LogOptions, logs: Logs, limits: Limits, send: Send) -> None:
+async def tell(
+    objects: Objects, source: Source, options: LogOptions, logs: Logs, limits: Limits, exchange: Exchange
+) -> None:
     """Send the log of a container; followed until it has ended or its pod is gone."""
     path = log_path(logs.state, source.namespace, source.uid, source.container, source.restart)
     finished = asyncio.Event()
@@ -99,7 +100,7 @@ async def tell(objects: Objects, source: Source, options: LogOptions, logs: Logs
     try:
         async with contextlib.aclosing(read_log(path, options, finished=finished, changes=logs.changes)) as pieces:
             async for piece in pieces:
-                await send_piece(send, piece, limits.send_seconds)
+                await exchange.send(piece, limits.send_seconds)
     finally:
         noticing.cancel()
 

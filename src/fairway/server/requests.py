@@ -1,37 +1,33 @@
-"""What comes in: one HTTP request, taken apart but not yet understood."""
+"""One HTTP request, parsed but not yet understood."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
-from fairway.errors import BadRequest, TooLarge
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-Head = tuple[str, bytes, bytes, dict[bytes, bytes], str]
-"""What a `Request` is made of: method, path, query, headers, the client's address."""
-
-CUT_OFF: Final = "fairway.cut_off"
-"""The extension by which the web server lets a connection be ended at once."""
+from fairway.errors import BadRequest
+from fairway.server.http.exchange import Exchange
+from fairway.server.limits import Limits
 
 _MOST_PARAMETERS: Final = 100
 _LONGEST_PATH: Final = 4096
+_LIMITS: Final = Limits()
 
 
 class Request:
-    """One HTTP request up to its body."""
+    """One HTTP request: what its head says, and the body on demand."""
 
-    __slots__ = ("client", "content_type", "headers", "method", "path", "query", "raw_query", "segments", "user")
+    __slots__ = (
+        "_limits", "client", "content_type", "exchange", "headers", "method", "path", "query", "raw_query", "segments",
+        "user",
+    )  # fmt: skip
 
-    def __init__(self, method: str, path: bytes, query: bytes, headers: dict[bytes, bytes], client: str) -> None:
-        self.method = method
-        self.headers = headers
-        self.client = client
-        self.path, self.segments = _parse_path(path)
-        self.raw_query = query
+    def __init__(self, exchange: Exchange, limits: Limits = _LIMITS) -> None:
+        self.exchange = exchange
+        self._limits = limits
+        self.method = exchange.method
+        self.headers = _only_one_user(exchange.headers)
+        self.client = exchange.client
+        self.path, self.segments = _parse_path(exchange.path)
+        self.raw_query = query = exchange.query
         self.query: dict[str, str] = _parameters(query) if query else {}
         self.user: Any = None
         self.content_type = self.header(b"content-type").partition(";")[0].strip().lower()
@@ -40,6 +36,10 @@ class Request:
     def header(self, name: bytes) -> str:
         """A header's value, empty if it is not there."""
         return self.headers.get(name, b"").decode("latin-1")
+
+    async def body(self, limit: int = 0) -> bytes:
+        """The whole body; `TooLarge` beyond the limit, `BadRequest` if it does not come."""
+        return await self.exchange.body(limit or self._limits.body_bytes, self._limits.body_seconds)
 
     def flag(self, name: str) -> bool:
         """A query parameter that is true or false."""
@@ -60,94 +60,12 @@ class Request:
         return int(value)
 
 
-class OpenRequest(Request):
-    """A request whose body may still be coming, and whose client may hang up."""
-
-    __slots__ = ("_cut_off", "_receive", "body_seconds", "max_body")
-
-    def __init__(self, scope: Scope, receive: Receive, max_body: int, body_seconds: float = 60.0) -> None:
-        client = scope["client"][0] if scope.get("client") else ""
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
-        super().__init__(scope["method"], path, scope["query_string"], _only_one_user(scope["headers"]), client)
-        self.max_body = max_body
-        self.body_seconds = body_seconds
-        self._cut_off: Callable[[], None] | None = (scope.get("extensions") or {}).get(CUT_OFF)
-        self._receive = receive
-
-    async def body(self) -> bytes:
-        """The whole body; `TooLarge` beyond the limit, `BadRequest` if it does not come."""
-        if self._is_here():
-            return await self._whole_body()
-        try:
-            async with asyncio.timeout(self.body_seconds):
-                return await self._whole_body()
-        except TimeoutError:
-            raise BadRequest(f"the body did not arrive within {self.body_seconds:g} seconds") from None
-
-    def _is_here(self) -> bool:
-        """Whether the web server has the whole body already, as it mostly does: then nobody need watch the clock."""
-        return getattr(getattr(self._receive, "__self__", None), "more_body", True) is False
-
-    async def _whole_body(self) -> bytes:
-        length = self.headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self.max_body:
-            raise too_large(self.max_body)
-        message = await self._next()
-        data: bytes = message.get("body", b"")
-        if not message.get("more_body"):
-            if len(data) > self.max_body:
-                raise too_large(self.max_body)
-            return data
-        chunks, size = [data], len(data)
-        while message.get("more_body"):
-            message = await self._next()
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            if size > self.max_body:
-                raise too_large(self.max_body)
-        return b"".join(chunks)
-
-    async def pieces(self, idle_seconds: float) -> AsyncIterator[bytes]:
-        """The body as it arrives, of any size; `BadRequest` if it ends early, or nothing comes for so long."""
-        more = True
-        while more:
-            try:
-                async with asyncio.timeout(idle_seconds):
-                    message = await self._next()
-            except TimeoutError:
-                raise BadRequest(f"no data of the body arrived for {idle_seconds:g} seconds") from None
-            more = message.get("more_body", False)
-            yield message.get("body", b"")
-
-    async def _next(self) -> MutableMapping[str, Any]:
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            raise BadRequest("the connection was closed before the end of the body")
-        return message
-
-    def cut_off(self) -> bool:
-        """End the connection at once, whatever is still to be sent; false if that is not possible."""
-        if self._cut_off is None:
-            return False
-        self._cut_off()
-        return True
-
-    async def gone(self) -> None:
-        """Returns when the client has hung up."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-
-
 def _only_one_user(pairs: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """The headers by name. Two that say who asks are refused: a proxy may have read the other one."""
     headers = dict(pairs)
     if len(headers) < len(pairs) and sum(name == b"authorization" for name, _ in pairs) > 1:
         raise BadRequest("the request has more than one Authorization header; send one")
     return headers
-
-
-def too_large(limit: int) -> TooLarge:
-    return TooLarge(f"the body is larger than the limit of {limit} bytes")
 
 
 def _parse_path(raw: bytes) -> tuple[str, list[str]]:

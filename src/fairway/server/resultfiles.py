@@ -14,13 +14,14 @@ from typing import Any, Final
 import msgspec
 
 from fairway.errors import BadRequest, NotFound
+from fairway.server.http import Exchange
 from fairway.server.joblogs import Wanted, chosen
 from fairway.server.limits import Limits
 from fairway.server.podlogs import Logs
-from fairway.server.requests import OpenRequest, Send
+from fairway.server.requests import Request
 from fairway.server.responses import Response, encode
 from fairway.server.routes import Route
-from fairway.server.streaming import send_piece, stream
+from fairway.server.streaming import stream
 from fairway.server.threads import in_thread
 from fairway.server.trees import NoSuchPath, Tree
 from fairway.store.verbs import Objects
@@ -35,12 +36,11 @@ _TAR: Final = b"application/x-tar"
 
 async def job_files(
     objects: Objects,
-    request: OpenRequest,
+    request: Request,
     route: Route,
     logs: Logs,
     limits: Limits,
     start: Callable[[], None],
-    send: Send,
 ) -> Response | None:
     """Answer with a list, or send a tar archive; `start` is called right before its first byte."""
     form = request.query.get("format", "")
@@ -65,16 +65,16 @@ async def job_files(
         items, truncated = await in_thread(tree.listed, MOST_LISTED)
         return Response(200, encode(_listed(route, items, truncated=truncated)))
     start()
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _TAR)]})
-    await stream(request, send, _sent(tree, limits, send))
+    request.exchange.start(200, _TAR)
+    await stream(request.exchange, _sent(tree, limits, request.exchange))
     return None
 
 
-async def _sent(tree: Tree, limits: Limits, send: Send) -> None:
+async def _sent(tree: Tree, limits: Limits, exchange: Exchange) -> None:
     pieces = tree.tar()
     try:
         while piece := await in_thread(next, pieces, b""):
-            await send_piece(send, piece, limits.send_seconds)
+            await exchange.send(piece, limits.send_seconds)
     finally:
         pieces.close()
 

@@ -7,11 +7,11 @@ from fairway.errors import BadRequest, NotFound
 from fairway.server import bodies
 from fairway.server.access import reviews
 from fairway.server.access.users import Users
-from fairway.server.requests import OpenRequest
+from fairway.server.requests import Request
 from fairway.server.routes import Place
 
 
-async def answer(request: OpenRequest, where: Place, users: Users, now: datetime) -> Manifest:
+async def answer(request: Request, where: Place, users: Users, now: datetime) -> Manifest:
     """The review in the body, with its answer."""
     body = bodies.manifest(request, await request.body())
     if not isinstance(body, dict):

@@ -34,7 +34,7 @@ from fairway.server.access.audit import AuditEntry, AuditLog
 from fairway.server.access.authorization import authorize
 from fairway.server.limits import Limits
 from fairway.server.reading import Streamed, joined
-from fairway.server.requests import OpenRequest, Request
+from fairway.server.requests import Request
 from fairway.server.responses import status_of, warning_headers
 from fairway.server.routes import Place
 from fairway.store.entries import Entry
@@ -121,7 +121,7 @@ class Transactions:
             raise MethodNotAllowed(f"transactions support POST, not {request.method}: they are not stored")
         return "create"
 
-    async def answer(self, request: OpenRequest, where: Place) -> Streamed:
+    async def answer(self, request: Request, where: Place) -> Streamed:
         if self._under_way >= self._limits.transactions:
             raise TooManyRequests(f"{self._limits.transactions} transactions are in progress; try again in a second")
         self._under_way += 1
@@ -133,11 +133,10 @@ class Transactions:
     def close(self) -> None:
         """None takes long."""
 
-    async def _carried_out(self, request: OpenRequest, where: Place) -> Streamed:
+    async def _carried_out(self, request: Request, where: Place) -> Streamed:
         started, work = time.perf_counter(), self._objects.slices.begin()
         options = bodies.write_options(request)
-        request.max_body = self._limits.transaction_bytes
-        body = bodies.some(await request.body())
+        body = bodies.some(await request.body(self._limits.transaction_bytes))
         _check_parts(body)
         parsed = _parsed(request, body)
         operations = _operations(parsed, where)
@@ -280,7 +279,7 @@ class Transactions:
         return Streamed(joined(head, results, encoded, work, b"]}}"), code=code, headers=warnings)
 
 
-def _parsed(request: OpenRequest, body: bytes) -> Any:
+def _parsed(request: Request, body: bytes) -> Any:
     """The transaction in the body; the operations of a JSON text are read later, one by one."""
     if request.content_type in {"application/json", ""}:
         try:

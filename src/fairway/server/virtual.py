@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.server.negotiation import accepted
 from fairway.server.reading import Streamed, yaml_of
-from fairway.server.requests import OpenRequest, Request
+from fairway.server.requests import Request
 from fairway.server.responses import Response, encode
 from fairway.server.routes import Place
 from fairway.server.tables import Page, included, partial_metadata, partial_metadata_list, table
@@ -23,7 +23,7 @@ class VirtualResource(Protocol):
         """What a request is, as roles name it; `NotFound` or `MethodNotAllowed` if there is no such thing."""
         ...
 
-    async def answer(self, request: OpenRequest, where: Place) -> Response | Streamed:
+    async def answer(self, request: Request, where: Place) -> Response | Streamed:
         """The answer to whoever may do this."""
         ...
 

@@ -12,13 +12,14 @@ import msgspec
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import ApiError, BadRequest, Expired
+from fairway.server.http import Exchange
 from fairway.server.limits import Limits
 from fairway.server.negotiation import Accepted, accepted
 from fairway.server.reading import revision_of, selected
-from fairway.server.requests import OpenRequest, Request, Send
-from fairway.server.responses import encode, status_of
+from fairway.server.requests import Request
+from fairway.server.responses import JSON_TYPE, encode, status_of
 from fairway.server.routes import Route
-from fairway.server.streaming import send_piece, stream, until_taken
+from fairway.server.streaming import stream
 from fairway.server.tables import Page, bookmark, included, partial_metadata, table
 from fairway.store.entries import ADDED, Entry
 from fairway.store.verbs import Objects
@@ -92,9 +93,7 @@ class _Watcher:
         return b'{"type":"BOOKMARK","object":%b}\n' % encode(body)
 
 
-async def watch(
-    objects: Objects, request: OpenRequest, route: Route, limits: Limits, start: Callable[[], None], send: Send
-) -> None:
+async def watch(objects: Objects, request: Request, route: Route, limits: Limits, start: Callable[[], None]) -> None:
     """Stream changes until the client is gone, the time is up or the watcher is too slow.
 
     `start` is called right before the first byte: from there on the answer is 200, whatever comes.
@@ -102,18 +101,13 @@ async def watch(
     watcher = _Watcher(objects, request, route, limits)
     present, events = await watcher.events()
     start()
-    await send(
-        {
-            "type": "http.response.start",
-            "status": 200,
-            "headers": [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")],
-        }
-    )
-    await stream(request, send, _run(watcher, present, events, send))
+    exchange = request.exchange
+    exchange.start(200, JSON_TYPE, ((b"cache-control", b"no-cache, private"),))
+    await stream(exchange, _run(watcher, present, events, exchange))
 
 
-async def _run(watcher: _Watcher, present: list[Entry], events: Events, send: Send) -> None:
-    await _tell_initial(watcher, present, send)
+async def _run(watcher: _Watcher, present: list[Entry], events: Events, exchange: Exchange) -> None:
+    await _tell_initial(watcher, present, exchange)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + watcher.seconds
     while True:
@@ -126,48 +120,48 @@ async def _run(watcher: _Watcher, present: list[Entry], events: Events, send: Se
                 continue  # something came at the last moment; a bookmark must not promise that it was told
             if watcher.bookmarks:
                 watcher.since = max(watcher.since, watcher.objects.store.revision)
-                await _send(watcher, send, watcher.bookmark())
+                await _send(watcher, exchange, watcher.bookmark())
             if loop.time() >= deadline:
                 return
             continue
         except Expired as error:
-            await _send(watcher, send, _error_line(watcher, error))
+            await _send(watcher, exchange, _error_line(watcher, error))
             return
         if seen:
-            await _tell(watcher, ((event.type, event.entry) for event in seen), send)
+            await _tell(watcher, ((event.type, event.entry) for event in seen), exchange)
             watcher.since = seen[-1].entry.revision
         if events.is_behind:
             await watcher.objects.slices.turn()
 
 
-async def _tell_initial(watcher: _Watcher, present: list[Entry], send: Send) -> None:
-    await _tell(watcher, ((ADDED, entry) for entry in present), send)
+async def _tell_initial(watcher: _Watcher, present: list[Entry], exchange: Exchange) -> None:
+    await _tell(watcher, ((ADDED, entry) for entry in present), exchange)
     # Even an empty piece makes the headers leave at once, so that the client knows that it is watching.
     initial_end = watcher.initial_end and watcher.bookmarks
-    await _send(watcher, send, watcher.bookmark(initial_end=True) if initial_end else b"")
+    await _send(watcher, exchange, watcher.bookmark(initial_end=True) if initial_end else b"")
 
 
-async def _tell(watcher: _Watcher, changes: Iterable[tuple[str, Entry]], send: Send) -> None:
+async def _tell(watcher: _Watcher, changes: Iterable[tuple[str, Entry]], exchange: Exchange) -> None:
     """Send changes in pieces of bounded size, so that a slow client is noticed before much is waiting for it."""
     lines: list[bytes] = []
     size, work = 0, watcher.objects.slices.begin()
-    await until_taken(send, watcher.limits.send_seconds)
+    await exchange.drain(watcher.limits.send_seconds)
     for change_type, entry in changes:
         lines.append(watcher.line(change_type, entry))
         size += len(lines[-1])
         if size > _FLUSH_BYTES:
-            await _send(watcher, send, b"".join(lines))
+            await _send(watcher, exchange, b"".join(lines))
             lines, size = [], 0
             await work.pause()  # a thousand watchers of one large object do not all copy it at the same time
-            await until_taken(send, watcher.limits.send_seconds)
+            await exchange.drain(watcher.limits.send_seconds)
         elif work.is_over:
             await work.pause()
     if lines:
-        await _send(watcher, send, lines[0] if len(lines) == 1 else b"".join(lines))
+        await _send(watcher, exchange, lines[0] if len(lines) == 1 else b"".join(lines))
 
 
-async def _send(watcher: _Watcher, send: Send, body: bytes) -> None:
-    await send_piece(send, body, watcher.limits.send_seconds)
+async def _send(watcher: _Watcher, exchange: Exchange, body: bytes) -> None:
+    await exchange.send(body, watcher.limits.send_seconds)
 
 
 def _error_line(watcher: _Watcher, error: ApiError) -> bytes:

@@ -10,7 +10,7 @@ from fairway.errors import BadRequest
 from fairway.server import acknowledging, bodies, scaling
 from fairway.server.negotiation import accepted
 from fairway.server.reading import Streamed, joined, list_head, rendered, selected
-from fairway.server.requests import OpenRequest, Request
+from fairway.server.requests import Request
 from fairway.server.responses import Response, encode, ok, success, warning_headers
 from fairway.server.routes import Route
 from fairway.store.verbs import Objects, PatchType, WriteOptions, WriteTarget, Written
@@ -105,7 +105,7 @@ def _target(route: Route, options: WriteOptions) -> WriteTarget:
     return WriteTarget(route.kind, route.version, (route.namespace, route.name), options, route.subresource)
 
 
-async def delete_collection(objects: Objects, request: OpenRequest, route: Route) -> Streamed:
+async def delete_collection(objects: Objects, request: Request, route: Route) -> Streamed:
     """All objects that match deleted, or marked for deletion."""
     options = bodies.delete_options(request, await request.body())
     written = await objects.delete_collection(selected(request, route), options)

@@ -4,6 +4,7 @@ import pytest
 
 from fairway.errors import UnsupportedMediaType
 from fairway.server import bodies
+from fairway.server.http import Exchange
 from fairway.server.requests import Request
 from fairway.store.verbs import DeleteOptions
 
@@ -14,7 +15,7 @@ PROTOBUF = b"application/vnd.kubernetes.protobuf"
 
 
 def request(media_type: bytes = PROTOBUF) -> Request:
-    return Request("POST", b"/", b"", {b"content-type": media_type}, "")
+    return Request(Exchange("POST", b"/", b"", [(b"content-type", media_type)], ""))
 
 
 def test_the_object_in_the_body() -> None:
