@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 
 from fairway.admission import events
-from fairway.admission.config import Config, FairSharing, PreemptionStrategy
+from fairway.admission.config import Config, FairSharingPolicy, PreemptionStrategy
 from fairway.admission.instructions import Admit, Evict, Instruction, PreemptionReason
 from fairway.admission.records import EARNED_PRIORITY
 from fairway.apis.kueue.objects import ClusterQueue, Workload
@@ -23,7 +23,7 @@ from fairway.testing.builders import Bench, Limited, Object, cluster_queue, crea
 from .worlds import examples
 
 EARNED = EARNED_PRIORITY
-FAIR = Config(fair_sharing=FairSharing())
+FAIR = Config(fair_sharing=FairSharingPolicy())
 
 
 class Managed:
@@ -292,7 +292,9 @@ def worlds(draw: st.DrawFn, reclaim: tuple[str, ...] = ("LowerPriority", "LowerP
             )
         )
     strategies = draw(_STRATEGIES)
-    return World(tuple(queues), None if strategies is None else Config(fair_sharing=FairSharing(strategies=strategies)))
+    return World(
+        tuple(queues), None if strategies is None else Config(fair_sharing=FairSharingPolicy(strategies=strategies))
+    )
 
 
 class Play(NamedTuple):

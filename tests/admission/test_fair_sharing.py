@@ -6,14 +6,14 @@ import math
 
 import pytest
 
-from fairway.admission.config import Config, FairSharing, PreemptionStrategy
-from fairway.admission.quota import Cohort, Leaf, Quota
+from fairway.admission.config import Config, FairSharingPolicy, PreemptionStrategy
+from fairway.admission.quota import CohortNode, Leaf, Quota
 from fairway.admission.resources import FlavorResources
-from fairway.admission.shares import Share, share_of, weighted_share
+from fairway.admission.shares import DominantShare, share_of, weighted_share
 from fairway.apis.kueue.objects import ClusterQueue
 from fairway.testing.builders import Bench, cluster_queue, cohort, workload
 
-FAIR = Config(fair_sharing=FairSharing())
+FAIR = Config(fair_sharing=FairSharingPolicy())
 FINAL = PreemptionStrategy.FINAL_SHARE
 INITIAL = PreemptionStrategy.INITIAL_SHARE
 
@@ -55,7 +55,7 @@ def run(bench: Bench, queue: str, *names: str, cpu: int = 1, priority: int = 0) 
 def test_the_share_of_a_queue(used: dict[str, int], weight: float, want_value: float, want_shown: int) -> None:
     frs = FlavorResources()
     cpu, gpu = frs.get("f", "cpu"), frs.get("f", "gpu")
-    queue, root = Leaf("queue"), Cohort("root")
+    queue, root = Leaf("queue"), CohortNode("root")
     queue.weight = weight
     queue.set_quotas({cpu: Quota(4), gpu: Quota(0)})
     root.set_quotas({cpu: Quota(6), gpu: Quota(5)})
@@ -71,8 +71,8 @@ def test_the_share_of_a_queue(used: dict[str, int], weight: float, want_value: f
 
 
 def test_boundless_shares_are_compared_by_what_is_borrowed() -> None:
-    some, more = Share(100.0, 0.0, ()), Share(200.0, 0.0, ())
-    huge = Share(1e9, 1.0, ())
+    some, more = DominantShare(100.0, 0.0, ()), DominantShare(200.0, 0.0, ())
+    huge = DominantShare(1e9, 1.0, ())
 
     assert huge.rank < some.rank < more.rank
 
@@ -214,7 +214,7 @@ def test_ones_own_quota_is_taken_back_from_any_borrower_unconditionally() -> Non
 )
 def test_strategies(strategies: tuple[PreemptionStrategy, ...], want_evicted: list[tuple[str, str]]) -> None:
     """b holds everything with one workload; a asks for half. Without it b has nothing, so a would end with more."""
-    config = Config(fair_sharing=FairSharing(strategies=strategies))
+    config = Config(fair_sharing=FairSharingPolicy(strategies=strategies))
     bench = Bench(team("a"), team("b"), cohort("all", cpu=4), config=config)
     run(bench, "b", "large", cpu=4)
     run(bench, "a", "w", cpu=2)
@@ -225,7 +225,7 @@ def test_strategies(strategies: tuple[PreemptionStrategy, ...], want_evicted: li
 @pytest.mark.parametrize("strategies", [(FINAL,), (INITIAL,), (FINAL, INITIAL)])
 def test_no_strategy_lets_a_queue_take_from_one_with_less(strategies: tuple[PreemptionStrategy, ...]) -> None:
     bench = Bench(
-        team("a"), team("b"), cohort("all", cpu=4), config=Config(fair_sharing=FairSharing(strategies=strategies))
+        team("a"), team("b"), cohort("all", cpu=4), config=Config(fair_sharing=FairSharingPolicy(strategies=strategies))
     )
     run(bench, "a", "a1", "a2", "a3")
     run(bench, "b", "b1")

@@ -1,6 +1,6 @@
 """The numbers that an engine shows of its queues."""
 
-from fairway.admission.config import AdmissionFairSharing, Config
+from fairway.admission.config import AdmissionFairSharingPolicy, Config
 from fairway.admission.engine import Engine
 from fairway.admission.figures import Amount, FlavorAmounts
 from fairway.testing.builders import Bench, admission_check, cluster_queue, cohort, key_of, local_queue, on, workload
@@ -114,7 +114,7 @@ def test_looking_changes_no_decision() -> None:
 
 
 def test_recent_usage_is_told_where_it_decides() -> None:
-    config = Config(admission_fair_sharing=AdmissionFairSharing(half_life_seconds=600))
+    config = Config(admission_fair_sharing=AdmissionFairSharingPolicy(half_life_seconds=600))
     bench = Bench(cluster_queue("q", cpu=4), config=config)
     bench.submit(workload("w", queue="q", cpu=3))
     key = next(iter(bench.engine.records())).local_queue

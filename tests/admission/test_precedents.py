@@ -2,7 +2,7 @@
 
 from fairway.admission.assignment import Assignment, Mode
 from fairway.admission.precedents import Answer, Fork, Precedents, Question
-from fairway.admission.records import Demand
+from fairway.admission.records import WorkloadDemand
 from fairway.admission.resources import FlavorResource
 from fairway.testing.builders import Bench, cluster_queue, flavor, workload
 
@@ -10,15 +10,15 @@ CPU, MEMORY = FlavorResource("f", "cpu"), FlavorResource("f", "memory")
 FITS = Answer(Mode.FIT, 0, 0)
 
 
-def demand() -> Demand:
-    return Demand((), (), (), (), ())
+def demand() -> WorkloadDemand:
+    return WorkloadDemand((), (), (), (), ())
 
 
 def end() -> Assignment:
     return Assignment(Mode.FIT, 0, (), (), frozenset(), ())
 
 
-def answered(known: Precedents, of: Demand, *answers: Answer) -> Assignment | Fork | None:
+def answered(known: Precedents, of: WorkloadDemand, *answers: Answer) -> Assignment | Fork | None:
     way: Assignment | Fork | None = known.of(of)
     for answer in answers:
         assert isinstance(way, Fork)

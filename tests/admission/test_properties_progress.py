@@ -13,12 +13,11 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import given
 
-from fairway.admission.quota import Cohort, Leaf, Node, Quota, having, without
+from fairway.admission.quota import CohortNode, Leaf, Node, Quota, having, without
 from fairway.admission.reasons import Outcome
 from fairway.admission.records import Record, Stage
 from fairway.admission.resources import FlavorResource, FlavorResources
-from fairway.apis.kueue.objects import Cohort as CohortObject
-from fairway.apis.kueue.objects import QueueingStrategy
+from fairway.apis.kueue.objects import Cohort, QueueingStrategy
 from fairway.testing.conformance import Replay, read_worlds
 
 from .quota_model import QuotaModel
@@ -126,24 +125,24 @@ def test_whether_waiting_can_ever_help(setup: Setup, script: Script) -> None:
 class Built:
     """The engine's quota nodes and the test's model of the same cohorts, one queue in each."""
 
-    def __init__(self, made: list[CohortObject]) -> None:
+    def __init__(self, made: list[Cohort]) -> None:
         self.frs = FlavorResources()
         self.model = QuotaModel(made)
         self.nodes: dict[str, Node] = {}
         for each in made:
-            self._place(Cohort(each.name), f"cohort {each.name}")
+            self._place(CohortNode(each.name), f"cohort {each.name}")
         self.leaves: list[Leaf] = [self._hang(name) for name in list(self.nodes)]
         for node in self.nodes.values():
-            if isinstance(node, Cohort) and node.parent is None:
+            if isinstance(node, CohortNode) and node.parent is None:
                 node.compile()
 
     def _place(self, node: Node, name: str) -> None:
         self.nodes[name] = node
         node.set_quotas({self.fr(pair): Quota(*limits) for pair, limits in self.model.limits.get(name, {}).items()})
         above = self.nodes.get(self.model.parent.get(name, ""))
-        if isinstance(above, Cohort):
+        if isinstance(above, CohortNode):
             node.parent = above
-            if isinstance(node, Cohort):
+            if isinstance(node, CohortNode):
                 above.children.append(node)
             elif isinstance(node, Leaf):
                 above.leaves.append(node)
@@ -174,7 +173,7 @@ amounts = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(PAIRS), st.integ
 @examples(150)
 @given(cohorts(FLAVORS).filter(bool), amounts, amounts, amounts)
 def test_a_what_if_leaves_the_tree_as_it_was(
-    made: list[CohortObject],
+    made: list[Cohort],
     held: list[tuple[int, tuple[str, str], int]],
     tried: list[tuple[int, tuple[str, str], int]],
     more: list[tuple[int, tuple[str, str], int]],
@@ -202,9 +201,7 @@ def test_a_what_if_leaves_the_tree_as_it_was(
 
 @examples(150)
 @given(cohorts(FLAVORS).filter(bool), amounts)
-def test_the_tree_counts_as_the_rules_say(
-    made: list[CohortObject], held: list[tuple[int, tuple[str, str], int]]
-) -> None:
+def test_the_tree_counts_as_the_rules_say(made: list[Cohort], held: list[tuple[int, tuple[str, str], int]]) -> None:
     built = Built(made)
     books: dict[str, dict[tuple[str, str], int]] = {}
     for index, pair, amount in held:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from fairway.admission.quota import Cohort, Leaf, Node, Quota, compile_alone, having, without
+from fairway.admission.quota import CohortNode, Leaf, Node, Quota, compile_alone, having, without
 from fairway.admission.resources import FlavorResources
 from fairway.apis.machinery.quantities import UNLIMITED
 from fairway.testing.builders import Bench, Limited, Object, cluster_queue, cohort, on, workload
@@ -22,12 +22,12 @@ def leaf(name: str, nominal: int, borrowing: int | None = None, lending: int | N
     return made
 
 
-def tree(name: str, *below: Node, own: Quota | None = None) -> Cohort:
-    made = Cohort(name)
+def tree(name: str, *below: Node, own: Quota | None = None) -> CohortNode:
+    made = CohortNode(name)
     made.set_quotas({GPU: own} if own is not None else {})
     for node in below:
         node.parent = made
-        if isinstance(node, Cohort):
+        if isinstance(node, CohortNode):
             made.children.append(node)
         elif isinstance(node, Leaf):
             made.leaves.append(node)
@@ -37,7 +37,7 @@ def tree(name: str, *below: Node, own: Quota | None = None) -> Cohort:
 def everywhere(root: Node) -> dict[str, Mapping[object, int]]:
     """The usage of every node, as it is now."""
     found: dict[str, Mapping[object, int]] = {root.name: {fr: used for fr, used in root.usage.items() if used}}
-    if isinstance(root, Cohort):
+    if isinstance(root, CohortNode):
         for node in (*root.children, *root.leaves):
             found |= everywhere(node)
     return found

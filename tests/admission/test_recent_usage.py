@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from fairway.admission import events
-from fairway.admission.config import AdmissionFairSharing, Config
+from fairway.admission.config import AdmissionFairSharingPolicy, Config
 from fairway.admission.usage import UsageLedger
 from fairway.apis.kueue.objects import AdmissionMode, AdmissionScope, ClusterQueue
 from fairway.testing.builders import Bench, cluster_queue, local_queue, workload
 
 HOUR = 3600.0
-SHARING = AdmissionFairSharing(half_life_seconds=HOUR, sampling_seconds=300.0)
+SHARING = AdmissionFairSharingPolicy(half_life_seconds=HOUR, sampling_seconds=300.0)
 
 
 def _by_usage(queue: ClusterQueue) -> ClusterQueue:
@@ -92,7 +92,7 @@ def test_what_is_in_use_approaches_its_full_weight() -> None:
     ],
 )
 def test_usage_is_weighted(weight: float, want_usage: float) -> None:
-    sharing = AdmissionFairSharing(half_life_seconds=HOUR, resource_weights={"cpu": 2.0, "memory": 0.0})
+    sharing = AdmissionFairSharingPolicy(half_life_seconds=HOUR, resource_weights={"cpu": 2.0, "memory": 0.0})
     ledger = UsageLedger(sharing)
     ledger.sample("q", {}, 0.0)
     ledger.sample("q", {"cpu": 3000, "memory": 10**9}, HOUR)
@@ -112,7 +112,7 @@ def test_a_penalty_counts_at_once_and_is_forgiven_when_the_quota_is_given_back()
 
 
 def test_without_a_half_life_nothing_is_remembered() -> None:
-    ledger = UsageLedger(AdmissionFairSharing(half_life_seconds=0))
+    ledger = UsageLedger(AdmissionFairSharingPolicy(half_life_seconds=0))
     ledger.penalise("q", "w", {"cpu": 4000})
     ledger.sample("q", {"cpu": 4000}, 0.0)
     ledger.sample("q", {"cpu": 4000}, HOUR)

@@ -14,7 +14,7 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, Phase, settings
 
 from fairway.admission import events
-from fairway.admission.config import Config, FairSharing, PreemptionStrategy
+from fairway.admission.config import Config, FairSharingPolicy, PreemptionStrategy
 from fairway.admission.instructions import Admit, Evict, Instruction, Unreserve
 from fairway.admission.records import EARNED_PRIORITY
 from fairway.apis.kueue.objects import ClusterQueue, Cohort, FlavorQuotas, Workload
@@ -152,7 +152,7 @@ def setups(draw: st.DrawFn) -> Setup:
     above = draw(cohorts(flavors))
     names = [each.name for each in above] or ["lone"]
     queues = [draw(_queue(f"q{number}", names, flavors)) for number in range(draw(st.sampled_from([3, 2, 4, 5, 1])))]
-    fair = FairSharing(strategies=draw(_STRATEGIES)) if draw(st.booleans()) else None
+    fair = FairSharingPolicy(strategies=draw(_STRATEGIES)) if draw(st.booleans()) else None
     return Setup((*above, *queues), Config(fair_sharing=fair))
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.cli.tables import (
-    Column,
     Screen,
+    TableColumn,
     bar,
     duration,
     fitting,
@@ -23,7 +23,12 @@ from fairway.cli.tables import (
 
 from .looking import PAPER
 
-COLUMNS = (Column("NAME"), Column("COUNT", right=True), Column("STATUS", coloured=True), Column("WHY", flexible=True))
+COLUMNS = (
+    TableColumn("NAME"),
+    TableColumn("COUNT", right=True),
+    TableColumn("STATUS", coloured=True),
+    TableColumn("WHY", flexible=True),
+)
 ROWS: list[list[Any]] = [["one", 7, "RUNNING", None], ["another", 12345, "FAILED_SETUP", "a long story, and longer"]]
 
 
@@ -83,7 +88,7 @@ def test_what_is_too_long_for_the_screen_is_cut() -> None:
 
 
 def test_the_widest_flexible_column_gives_first() -> None:
-    columns = (Column("A", flexible=True), Column("B", flexible=True))
+    columns = (TableColumn("A", flexible=True), TableColumn("B", flexible=True))
     (line,) = table(columns, [["a" * 40, "b" * 20]], Screen(width=42), header=False).splitlines()
 
     assert line == "a" * 19 + "…  " + "b" * 20
@@ -169,7 +174,7 @@ def test_a_bar_is_as_wide_as_it_is_asked_to_be(used: float, quota: float, width:
 
 def test_names_cannot_command_the_terminal() -> None:
     assert plain("a\x1b[2Jb\nc") == "a [2Jb c"
-    assert "\x1b" not in table((Column("NAME"),), [["\x1b]0;gotcha\x07"]], PAPER)
+    assert "\x1b" not in table((TableColumn("NAME"),), [["\x1b]0;gotcha\x07"]], PAPER)
 
 
 @pytest.mark.parametrize(("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("█░", 2)])
@@ -183,7 +188,12 @@ def test_what_is_cut_fits(text: str, width: int, unicode: bool) -> None:  # noqa
 
 
 def test_columns_go_one_after_the_other_where_there_is_no_room() -> None:
-    columns = (Column("ID", right=True), Column("USER"), Column("QUEUE"), Column("WHY", flexible=True))
+    columns = (
+        TableColumn("ID", right=True),
+        TableColumn("USER"),
+        TableColumn("QUEUE"),
+        TableColumn("WHY", flexible=True),
+    )
     rows: list[list[str | int | None]] = [[1, "ana", "research", "w" * 40]]
 
     def titles(width: int | None) -> list[str]:

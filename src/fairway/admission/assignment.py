@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
-from fairway.admission.clusterqueues import FlavorSlot, Group, QueueState
+from fairway.admission.clusterqueues import FlavorGroup, FlavorSlot, QueueState
 from fairway.admission.flavors import Flavor
 from fairway.admission.instructions import PodSetAdmission
 from fairway.admission.nodes import Nodes
 from fairway.admission.precedents import Answer, Fork, Question
 from fairway.admission.reasons import Code, PodSetReasons, Reason
-from fairway.admission.records import Ask, Demand, Progress, Record
+from fairway.admission.records import PodSetDemand, Progress, Record, WorkloadDemand
 from fairway.admission.resources import PODS, Amounts, FlavorResource, in_order, merged
 from fairway.apis.kueue.objects import PreemptionPolicy
 
@@ -32,15 +32,15 @@ class Mode(IntEnum):
     FIT = 4
 
 
-class Verdict(NamedTuple):
+class FitVerdict(NamedTuple):
     """``level`` is how far up the tree the quota comes from; 0 is the queue's own."""
 
     mode: Mode
     level: int
 
 
-_WORST = Verdict(Mode.NO_FIT, 2**31)
-_BEST = Verdict(Mode.FIT, 0)
+_WORST = FitVerdict(Mode.NO_FIT, 2**31)
+_BEST = FitVerdict(Mode.FIT, 0)
 _ABOUT_NODES = frozenset((Code.NO_NODE, Code.GANG_TOO_LARGE))
 
 
@@ -54,7 +54,7 @@ class Choice(NamedTuple):
 
 
 class PodSetChoice(NamedTuple):
-    ask: Ask
+    ask: PodSetDemand
     choices: dict[str, Choice]
     reasons: tuple[Reason, ...]
     failed: bool
@@ -143,7 +143,7 @@ class Assignment:
 class Oracle(Protocol):
     """Answers whether preemption could make room for one flavor-resource."""
 
-    def __call__(self, record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> Verdict: ...
+    def __call__(self, record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> FitVerdict: ...
 
 
 class Assigner:
@@ -211,7 +211,7 @@ class Assigner:
             fork = way
         return None
 
-    def _work_out(self, demand: Demand, counts: tuple[int, ...] | None) -> Assignment:
+    def _work_out(self, demand: WorkloadDemand, counts: tuple[int, ...] | None) -> Assignment:
         queue = self._queue
         asks = demand.asks
         if counts is not None:
@@ -236,7 +236,7 @@ class Assigner:
         return _conclude(found, usage)
 
     def _assign_group(
-        self, members: tuple[int, ...], asks: tuple[Ask, ...], usage: Mapping[FlavorResource, int]
+        self, members: tuple[int, ...], asks: tuple[PodSetDemand, ...], usage: Mapping[FlavorResource, int]
     ) -> tuple[dict[str, Choice], tuple[Reason, ...], bool]:
         """Pod sets that must share their flavors: one, usually."""
         requests = asks[members[0]].requests if len(members) == 1 else merged(asks[index].requests for index in members)
@@ -260,16 +260,16 @@ class Assigner:
     def _choose_flavor(
         self,
         members: tuple[int, ...],
-        asks: tuple[Ask, ...],
+        asks: tuple[PodSetDemand, ...],
         requests: tuple[tuple[str, int], ...],
         resource: str,
-        group: Group,
+        group: FlavorGroup,
         usage: Mapping[FlavorResource, int],
     ) -> tuple[dict[str, Choice] | None, list[Reason]]:
         """The flavor of one resource group, for all that is requested of the group."""
         wanted = [(name, amount) for name, amount in requests if name in group.covered]
         reasons: list[Reason] = []
-        best: dict[str, tuple[FlavorResource, Verdict]] | None = None
+        best: dict[str, tuple[FlavorResource, FitVerdict]] | None = None
         best_verdict = _WORST
         last = len(group.flavors) - 1
         attempted = -1
@@ -302,7 +302,7 @@ class Assigner:
         following = progress.tried[pod_set].get(resource, -1) + 1
         return following if following <= last else 0
 
-    def _obstacle(self, name: str, members: tuple[int, ...], asks: tuple[Ask, ...]) -> Reason | None:
+    def _obstacle(self, name: str, members: tuple[int, ...], asks: tuple[PodSetDemand, ...]) -> Reason | None:
         flavor = self._flavors.get(name)
         if flavor is None:
             return Reason(Code.FLAVOR_NOT_FOUND, flavor=name)
@@ -317,7 +317,7 @@ class Assigner:
         self,
         slot: FlavorSlot,
         members: tuple[int, ...],
-        asks: tuple[Ask, ...],
+        asks: tuple[PodSetDemand, ...],
         wanted: list[tuple[str, int]],
         usage: Mapping[FlavorResource, int],
     ) -> Reason | None:
@@ -346,10 +346,10 @@ class Assigner:
         wanted: list[tuple[str, int]],
         usage: Mapping[FlavorResource, int],
         reasons: list[Reason],
-    ) -> tuple[Verdict, dict[str, tuple[FlavorResource, Verdict]]]:
+    ) -> tuple[FitVerdict, dict[str, tuple[FlavorResource, FitVerdict]]]:
         """The worst verdict over the resources, and each of them."""
         worst = _BEST
-        parts: dict[str, tuple[FlavorResource, Verdict]] = {}
+        parts: dict[str, tuple[FlavorResource, FitVerdict]] = {}
         for name, amount in wanted:
             fr = slot.frs[name]
             verdict = self._judge_quota(Question(fr, usage.get(fr, 0), amount), reasons)
@@ -358,7 +358,7 @@ class Assigner:
             parts[name] = (fr, verdict)
         return worst, parts
 
-    def _judge_quota(self, question: Question, reasons: list[Reason]) -> Verdict:
+    def _judge_quota(self, question: Question, reasons: list[Reason]) -> FitVerdict:
         mode, level, missing = answer = self._ask(question)
         self._transcript.append((question, answer))
         fr, assumed, amount = question
@@ -372,7 +372,7 @@ class Assigner:
         elif missing:
             total = assumed + amount
             reasons.append(Reason(Code.INSUFFICIENT_UNUSED, fr.flavor, fr.resource, missing=missing, requested=total))
-        return Verdict(mode, level)
+        return FitVerdict(mode, level)
 
     def _ask(self, question: Question) -> Answer:
         """What quota says now."""
@@ -396,7 +396,7 @@ class Assigner:
 
     # The ClusterQueue's fungibility rules
 
-    def _look_further(self, verdict: Verdict) -> bool:
+    def _look_further(self, verdict: FitVerdict) -> bool:
         mode, level = verdict
         if mode <= Mode.NO_CANDIDATES:
             return True
@@ -404,7 +404,7 @@ class Assigner:
             return True
         return level > 0 and not self._queue.may_borrow_flavor
 
-    def _preferred(self, a: Verdict, b: Verdict) -> bool:
+    def _preferred(self, a: FitVerdict, b: FitVerdict) -> bool:
         """Whether ``a`` is strictly better. What cannot be had now ranks below all that can."""
         if a.mode is Mode.NO_FIT or b.mode is Mode.NO_FIT:
             return a.mode is not Mode.NO_FIT

@@ -28,7 +28,7 @@ from fairway.apis.kueue.objects import ResourceGroup as GroupManifest
 from fairway.apis.machinery.quantities import Quantity, amount_of
 
 if TYPE_CHECKING:
-    from fairway.admission.forest import Tree
+    from fairway.admission.forest import CohortTree
 
 
 class FlavorSlot(NamedTuple):
@@ -38,7 +38,7 @@ class FlavorSlot(NamedTuple):
     frs: dict[str, FlavorResource]
 
 
-class Group(NamedTuple):
+class FlavorGroup(NamedTuple):
     """Resources that are always taken from the same flavor, and the flavors to try, in order."""
 
     covered: frozenset[str]
@@ -109,10 +109,12 @@ class QueueState:
         self.watched = False
         self.shown: object = None
         self.shown_later = False
-        self.tree: Tree = cast("Tree", None)  # every queue is linked into a tree before anything is asked of it
+        self.tree: CohortTree = cast(
+            "CohortTree", None
+        )  # every queue is linked into a tree before anything is asked of it
         self.cohort_name = ""
-        self.groups: tuple[Group, ...] = ()
-        self.group_of: dict[str, Group] = {}
+        self.groups: tuple[FlavorGroup, ...] = ()
+        self.group_of: dict[str, FlavorGroup] = {}
         self.checks: tuple[CheckRule, ...] = ()
         self.namespace_selector: LabelSelector | None = None
         self.selected: dict[str, bool] = {}
@@ -273,9 +275,9 @@ def weight_of(sharing: Weight | None) -> float:
     return sharing.weight.nanos / 10**9 if sharing is not None else 1.0
 
 
-def compile_groups(groups: Iterable[GroupManifest], frs: FlavorResources) -> tuple[Group, ...]:
+def compile_groups(groups: Iterable[GroupManifest], frs: FlavorResources) -> tuple[FlavorGroup, ...]:
     return tuple(
-        Group(
+        FlavorGroup(
             frozenset(group.covered_resources),
             tuple(
                 FlavorSlot(

@@ -20,11 +20,11 @@ class PreemptionStrategy(StrEnum):
     INITIAL_SHARE = "LessThanInitialShare"
 
 
-class FairSharing(Struct, frozen=True, kw_only=True):
+class FairSharingPolicy(Struct, frozen=True, kw_only=True):
     strategies: tuple[PreemptionStrategy, ...] = (PreemptionStrategy.FINAL_SHARE, PreemptionStrategy.INITIAL_SHARE)
 
 
-class AdmissionFairSharing(Struct, frozen=True, kw_only=True):
+class AdmissionFairSharingPolicy(Struct, frozen=True, kw_only=True):
     """Order the LocalQueues of a ClusterQueue by what they used lately, where the ClusterQueue asks for it."""
 
     half_life_seconds: float
@@ -67,8 +67,8 @@ class Resources(Struct, frozen=True, kw_only=True):
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    fair_sharing: FairSharing | None = None
-    admission_fair_sharing: AdmissionFairSharing | None = None
+    fair_sharing: FairSharingPolicy | None = None
+    admission_fair_sharing: AdmissionFairSharingPolicy | None = None
     pods_ready: PodsReady = PodsReady()
     resources: Resources = Resources()
     requeue_batch_seconds: float = 1.0

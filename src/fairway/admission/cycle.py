@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fairway.admission import lifecycle, ordering, sleeping
-from fairway.admission.assignment import Assigner, Assignment, Mode, Oracle, Verdict, reduced_counts
+from fairway.admission.assignment import Assigner, Assignment, FitVerdict, Mode, Oracle, reduced_counts
 from fairway.admission.clusterqueues import QueueState
-from fairway.admission.forest import Tree
+from fairway.admission.forest import CohortTree
 from fairway.admission.instructions import EvictionReason, Preemption
 from fairway.admission.preemption import classical, fair
 from fairway.admission.preemption.search import Search, Target
@@ -31,7 +31,7 @@ _STEPS_ASIDE = frozenset({Outcome.NAMESPACE_MISMATCH, Outcome.SCHEDULER_MISSING}
 """Hindrances that do not hold up those behind a head, even in a StrictFIFO queue."""
 
 
-class Entry:
+class CycleEntry:
     """A head in a cycle, with what it would take and from whom. ``resumed``: its search began behind some flavors."""
 
     __slots__ = ("assignment", "level", "progress", "queue", "record", "resumed", "targets", "usage")
@@ -56,7 +56,7 @@ class Entry:
         self.usage = assignment.usage
 
 
-def run(world: World, tree: Tree) -> None:
+def run(world: World, tree: CohortTree) -> None:
     """Cycle until the tree is still: until a cycle changed nothing and every search would start where it started
     before.
     """
@@ -101,7 +101,7 @@ def _tried(progress: Progress | None) -> object:
     return tuple(tuple(pod_set.items()) for pod_set in progress.tried)
 
 
-def _heads(tree: Tree) -> list[tuple[Record, QueueState]]:
+def _heads(tree: CohortTree) -> list[tuple[Record, QueueState]]:
     """The next of every active queue."""
     heads = []
     for name in sorted(tree.ready):
@@ -119,7 +119,7 @@ class Cycle:
 
     __slots__ = ("_answers", "_changed", "_dozing", "_kept", "_preempted", "_tree", "_world")
 
-    def __init__(self, world: World, tree: Tree) -> None:
+    def __init__(self, world: World, tree: CohortTree) -> None:
         self._world = world
         self._tree = tree
         self._changed = False
@@ -143,7 +143,7 @@ class Cycle:
             queue.pending.park_sleepers(queue)
         return self._changed
 
-    def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
+    def _in_order(self, entries: list[CycleEntry]) -> Iterator[CycleEntry]:
         if self._world.config.fair_sharing is not None:
             return ordering.by_fair_share(self._tree, entries)
         return ordering.classical(entries)
@@ -181,7 +181,7 @@ class Cycle:
 
     # Nomination: what each head would take, on the usage as it is
 
-    def _nominate(self, assigner: Assigner, record: Record, queue: QueueState) -> Entry | None:
+    def _nominate(self, assigner: Assigner, record: Record, queue: QueueState) -> CycleEntry | None:
         hindrance = self._hindrance(record, queue)
         if hindrance is not None:
             lifecycle.explain(self._world, record, hindrance)
@@ -194,7 +194,7 @@ class Cycle:
         got_to = None
         if assignment.unfinished:
             got_to = Progress(assignment.tried, self._tree.cycle, queue.generation, record.lane_key)
-        return Entry(record, queue, assignment, targets, progress=got_to, resumed=progress is not None)
+        return CycleEntry(record, queue, assignment, targets, progress=got_to, resumed=progress is not None)
 
     def _hindrance(self, record: Record, queue: QueueState) -> Explanation | None:
         """What keeps a head from competing, other than quota."""
@@ -293,24 +293,24 @@ class Cycle:
             self._world.wake_tree_at(self._tree.name, search.protected_until)
         return targets
 
-    def _simulate(self, record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> Verdict:
+    def _simulate(self, record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> FitVerdict:
         """Whether preemption could make room for this much of one flavor-resource, and how far up it would then
         borrow.
         """
         targets = self._search(record, queue, frozenset((fr,)), ((fr, amount),))
         if not targets:
-            return Verdict(Mode.NO_CANDIDATES, queue.leaf.lowest_fitting_height(fr, amount)[0])
+            return FitVerdict(Mode.NO_CANDIDATES, queue.leaf.lowest_fitting_height(fr, amount)[0])
         own = [target.record for target in targets if target.record.queue is queue]
         mode = Mode.PREEMPT if own else Mode.RECLAIM
         freed = sum(part for record in own for used, part in record.usage if used is fr)
         if not queue.leaf.exceeds_quota_with(fr, amount - freed):
-            return Verdict(mode, 0)
+            return FitVerdict(mode, 0)
         with without(_held(target.record for target in targets)):
-            return Verdict(mode, queue.leaf.lowest_fitting_height(fr, amount)[0])
+            return FitVerdict(mode, queue.leaf.lowest_fitting_height(fr, amount)[0])
 
     # Processing: in order, on usage that changes
 
-    def _process(self, entry: Entry) -> None:
+    def _process(self, entry: CycleEntry) -> None:
         record, assignment = entry.record, entry.assignment
         record.progress = entry.progress
         if assignment.mode is Mode.NO_FIT:
@@ -331,7 +331,7 @@ class Cycle:
             lifecycle.reserve(self._world, record, entry.queue, assignment)
             self._changed = True
 
-    def _still_fits(self, entry: Entry) -> bool:
+    def _still_fits(self, entry: CycleEntry) -> bool:
         leaf = entry.queue.leaf
         if not self._preempted and not entry.targets:
             return all(amount <= 0 or amount <= leaf.available(fr) for fr, amount in entry.usage)
@@ -345,7 +345,7 @@ class Cycle:
         queue.leaf.add_all(amounts)
         self._kept.append((queue, amounts))
 
-    def _preempt(self, entry: Entry) -> None:
+    def _preempt(self, entry: CycleEntry) -> None:
         record, queue = entry.record, entry.queue
         self._preempted.update((target.record.key, target.record) for target in entry.targets)
         self._keep(queue, entry.usage)
@@ -361,7 +361,7 @@ class Cycle:
             self._changed = True
         self._explain(entry, Outcome.PENDING_PREEMPTION, victims=len(entry.targets))
 
-    def _wait(self, entry: Entry, outcome: Outcome) -> None:
+    def _wait(self, entry: CycleEntry, outcome: Outcome) -> None:
         """No room: step back and let the next one try, unless flavors are left that were not looked at."""
         self._explain(entry, outcome)
         if entry.queue.pending.strict and entry.assignment.lacks_node:
@@ -375,32 +375,32 @@ class Cycle:
             self._dozing.append(entry.queue)
         self._changed = True
 
-    def _sleep(self, entry: Entry) -> Sleep | None:
+    def _sleep(self, entry: CycleEntry) -> Sleep | None:
         world = self._world
         if not world.shortcuts or entry.resumed or world.config.fair_sharing or world.config.minimum_run_seconds:
             return None
         return sleeping.after_failed_try(entry.record, entry.queue, entry.assignment, world.frs)
 
-    def _skip(self, entry: Entry, outcome: Outcome) -> None:
+    def _skip(self, entry: CycleEntry, outcome: Outcome) -> None:
         """Somebody before took the room, or the victims: try again in the next cycle."""
         lifecycle.explain(self._world, entry.record, Explanation(outcome))
 
-    def _explain(self, entry: Entry, outcome: Outcome, victims: int = 0) -> None:
+    def _explain(self, entry: CycleEntry, outcome: Outcome, victims: int = 0) -> None:
         explanation = Explanation(outcome, entry.queue.name, entry.assignment.reasons, victims)
         if entry.record.lane is not None:
             entry.record.lane.explanation = explanation
         lifecycle.explain(self._world, entry.record, explanation)
 
 
-def _spare_everybody(record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> Verdict:  # noqa: ARG001
-    return Verdict(Mode.NO_CANDIDATES, queue.leaf.lowest_fitting_height(fr, amount)[0])
+def _spare_everybody(record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> FitVerdict:  # noqa: ARG001
+    return FitVerdict(Mode.NO_CANDIDATES, queue.leaf.lowest_fitting_height(fr, amount)[0])
 
 
 def _held(records: Iterable[Record]) -> list[tuple[Node, Amounts]]:
     return [(record.queue.leaf, record.usage) for record in records if record.queue is not None]
 
 
-def _room_to_keep(entry: Entry) -> Amounts:
+def _room_to_keep(entry: CycleEntry) -> Amounts:
     """What a head without candidates keeps others from taking: up to its quota, or its borrowing limit when it
     borrows.
     """

@@ -13,9 +13,9 @@ from msgspec import structs
 
 from fairway.admission import cycle, lifecycle
 from fairway.admission.clusterqueues import QueueState
-from fairway.admission.forest import Tree
+from fairway.admission.forest import CohortTree
 from fairway.admission.reasons import Code, Explanation, Holder, Outcome, PodSetReasons, Shortage, Why
-from fairway.admission.records import Place, Record, Stage
+from fairway.admission.records import PendingPlace, Record, Stage
 from fairway.admission.remedies import Remedies, remedies
 from fairway.admission.resources import FlavorResource
 from fairway.admission.world import World
@@ -73,7 +73,7 @@ class Explainer:
         if record is None or record.stage is not Stage.PENDING:
             return None
         queue = self._world.queue_for(record)
-        if queue is None or record.place is Place.NOWHERE:
+        if queue is None or record.place is PendingPlace.NOWHERE:
             return Remedies()
         return remedies(self._world, record, queue, self._obstacles(record, queue))
 
@@ -96,7 +96,7 @@ class Explainer:
                     found = explanation
                 yield Standing(record, name, position, local_position, found, queue.pending.strict)
         for record in self._world.records.values():
-            if record.stage is Stage.PENDING and record.place is Place.NOWHERE:
+            if record.stage is Stage.PENDING and record.place is PendingPlace.NOWHERE:
                 owner = self._world.queue_for(record)
                 name = owner.name if owner is not None else ""
                 yield Standing(record, name, None, None, self._explanation(record, None))
@@ -146,7 +146,7 @@ class Explainer:
         return cycle.assess(self._world, record, queue).reasons
 
     def _position(self, record: Record, queue: QueueState | None) -> tuple[int | None, int | None, tuple[str, ...]]:
-        if queue is None or record.place is Place.NOWHERE:
+        if queue is None or record.place is PendingPlace.NOWHERE:
             return None, None, ()
         before = []
         for other in queue.pending.in_order():
@@ -168,7 +168,7 @@ class Explainer:
         return tuple(found)
 
 
-def _holders(tree: Tree, queue: QueueState, fr: FlavorResource) -> tuple[Holder, ...]:
+def _holders(tree: CohortTree, queue: QueueState, fr: FlavorResource) -> tuple[Holder, ...]:
     """The largest holders of a flavor-resource that the queue could use: those being evicted, its own, then
     borrowers.
     """

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from fairway.admission.clusterqueues import Group, QueueState
-from fairway.admission.quota import Cohort, Node, Quota
+from fairway.admission.clusterqueues import FlavorGroup, QueueState
+from fairway.admission.quota import CohortNode, Node, Quota
 from fairway.admission.records import Record, Stage, total_requests
 from fairway.admission.resources import FlavorResource
-from fairway.admission.shares import Share, share_of
+from fairway.admission.shares import DominantShare, share_of
 from fairway.admission.world import World
 from fairway.apis.kueue.objects import StopPolicy
 
@@ -68,7 +68,7 @@ class ClusterQueueFigures(Struct, frozen=True, gc=False, kw_only=True):
     queued: int
     set_aside: int
     holdings: Holdings
-    share: Share
+    share: DominantShare
     cohorts: tuple[str, ...]
 
     @property
@@ -89,7 +89,7 @@ class CohortFigures(Struct, frozen=True, gc=False, kw_only=True):
     name: str
     parent: str
     root: str
-    share: Share
+    share: DominantShare
     quota: dict[FlavorResource, int]
     reservation: dict[FlavorResource, int]
     admitted: int
@@ -220,7 +220,7 @@ class Figures:
     def cohorts(self) -> list[CohortFigures]:
         return [self._cohort(cohort) for cohort in self._world.forest.cohorts()]
 
-    def _cohort(self, cohort: Cohort) -> CohortFigures:
+    def _cohort(self, cohort: CohortNode) -> CohortFigures:
         above = [one.name for one in cohort.path_up()]
         # Trees are linked anew with the next decision; until then they may still have a queue that is gone.
         queues = [queue for leaf in _leaves(cohort) if (queue := self._world.queues.get(leaf.name)) is not None]
@@ -257,7 +257,7 @@ def _holdings(queue: QueueState, records: Iterable[Record], *, borrowing: bool) 
 
 
 def _by_flavor(
-    groups: Iterable[Group], used: dict[FlavorResource, int], nominal: dict[FlavorResource, int] | None
+    groups: Iterable[FlavorGroup], used: dict[FlavorResource, int], nominal: dict[FlavorResource, int] | None
 ) -> tuple[FlavorAmounts, ...]:
     """Flavors in the order of the quota, resources by name; nothing is borrowed outside a cohort."""
 
@@ -278,7 +278,7 @@ def _add(total: dict[str, int], record: Record, times: int) -> None:
         total[resource] = total.get(resource, 0) + amount * times
 
 
-def _leaves(cohort: Cohort) -> Iterator[Node]:
+def _leaves(cohort: CohortNode) -> Iterator[Node]:
     yield from cohort.leaves
     for child in cohort.children:
         yield from _leaves(child)

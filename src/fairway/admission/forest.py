@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from fairway.admission.clusterqueues import QueueState, compile_quotas, weight_of
 from fairway.admission.holders import Holders
-from fairway.admission.quota import Cohort, Node, compile_alone
+from fairway.admission.quota import CohortNode, Node, compile_alone
 from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource, FlavorResources
-from fairway.apis.kueue.objects import Cohort as CohortManifest
+from fairway.apis.kueue.objects import Cohort
 
 if TYPE_CHECKING:
     from fairway.admission.preemption.flat import Losses
@@ -24,7 +24,7 @@ Loss = tuple[int, Record]
 """So much of a flavor-resource, and who would have to give it up."""
 
 
-class Tree:
+class CohortTree:
     """ClusterQueues that share quota. ``ready`` names those that may have a head to try; ``cycle`` counts the tries.
 
     ``guaranteed`` are the flavor-resources that some queue keeps from its cohort. ``losses`` is worked out by searches
@@ -66,7 +66,7 @@ class Tree:
 
     def compile(self) -> None:
         """Sum up quotas and usage, and see who takes part."""
-        if isinstance(self.root, Cohort):
+        if isinstance(self.root, CohortNode):
             if not self.looping:
                 self.root.compile()
                 _measure(self.root, frozenset(queue.leaf for queue in self.queues.values() if queue.active))
@@ -82,7 +82,7 @@ class Tree:
         self.version += 1
 
 
-def _measure(cohort: Cohort, active: frozenset[Node]) -> int:
+def _measure(cohort: CohortNode, active: frozenset[Node]) -> int:
     heights = [_measure(child, active) + 1 for child in cohort.children]
     cohort.height = max(min(1, len(cohort.children) + sum(leaf in active for leaf in cohort.leaves)), *heights, 0)
     return cohort.height
@@ -95,17 +95,17 @@ class Forest:
 
     def __init__(self, frs: FlavorResources) -> None:
         self._frs = frs
-        self._cohort_manifests: dict[str, CohortManifest] = {}
-        self._trees: dict[str, Tree] = {}
+        self._cohort_manifests: dict[str, Cohort] = {}
+        self._trees: dict[str, CohortTree] = {}
         self._linked = True
         self.queues: dict[str, QueueState] = {}
 
-    def __iter__(self) -> Iterator[Tree]:
+    def __iter__(self) -> Iterator[CohortTree]:
         """All trees, up to date."""
         self._relink()
         return (tree for name in tuple(self._trees) if (tree := self.tree_named(name)) is not None)
 
-    def set_cohort(self, manifest: CohortManifest) -> None:
+    def set_cohort(self, manifest: Cohort) -> None:
         self._cohort_manifests[manifest.metadata.name] = manifest
         self._linked = False
 
@@ -117,7 +117,7 @@ class Forest:
         """A ClusterQueue came, went or moved."""
         self._linked = False
 
-    def tree_of(self, queue: QueueState) -> Tree:
+    def tree_of(self, queue: QueueState) -> CohortTree:
         if not self._linked:
             self._relink()
         tree = queue.tree
@@ -133,16 +133,16 @@ class Forest:
             cohort = above
         return f"cohort/{cohort}"
 
-    def cohorts(self) -> Iterator[Cohort]:
+    def cohorts(self) -> Iterator[CohortNode]:
         """Every cohort that some ClusterQueue is below of, as of the last decision."""
         waiting = [tree.root for tree in self._trees.values()]
         while waiting:
             node = waiting.pop()
-            if isinstance(node, Cohort):
+            if isinstance(node, CohortNode):
                 yield node
                 waiting.extend(node.children)
 
-    def tree_named(self, name: str) -> Tree | None:
+    def tree_named(self, name: str) -> CohortTree | None:
         self._relink()
         tree = self._trees.get(name)
         if tree is not None and tree.stale:
@@ -180,16 +180,16 @@ class Forest:
         previous = self._trees
         self._trees = {}
         for name, (root, looping) in roots.items():
-            tree = self._trees[name] = Tree(name, root, members[name], looping=looping)
+            tree = self._trees[name] = CohortTree(name, root, members[name], looping=looping)
             before = previous.get(name)
             tree.ready = set(tree.queues)
             tree.cycle = before.cycle if before is not None else 0
 
-    def _link_cohorts(self) -> tuple[dict[str, Cohort], frozenset[str]]:
+    def _link_cohorts(self) -> tuple[dict[str, CohortNode], frozenset[str]]:
         """All cohorts, linked; and those that are their own ancestors, which are left without a parent."""
         names = set(self._cohort_manifests) | {queue.cohort_name for queue in self.queues.values() if queue.cohort_name}
         names |= {above for name in self._cohort_manifests if (above := self._parent_of(name))}
-        cohorts = {name: Cohort(name) for name in sorted(names)}
+        cohorts = {name: CohortNode(name) for name in sorted(names)}
         for name, cohort in cohorts.items():
             manifest = self._cohort_manifests.get(name)
             if manifest is None:

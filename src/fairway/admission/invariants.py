@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairway.admission.clusterqueues import QueueState
-from fairway.admission.forest import Tree
-from fairway.admission.quota import Cohort, Node
-from fairway.admission.records import Place, Record, Stage
+from fairway.admission.forest import CohortTree
+from fairway.admission.quota import CohortNode, Node
+from fairway.admission.records import PendingPlace, Record, Stage
 from fairway.admission.resources import FlavorResource
 from fairway.admission.world import World
 
@@ -37,7 +37,7 @@ def overused(world: World) -> Iterator[str]:
 
 def _misplaced(world: World, record: Record) -> Iterator[str]:
     """A workload waits in one place, or holds quota, or neither; never both."""
-    waiting = record.place is not Place.NOWHERE
+    waiting = record.place is not PendingPlace.NOWHERE
     if waiting and record.stage is not Stage.PENDING:
         yield f"{record.key} is {record.stage.name} and still waits"
     if waiting and record.queue is not None:
@@ -77,7 +77,7 @@ def _queue_out_of_step(world: World, queue: QueueState) -> Iterator[str]:
         yield f"{queue.name} lists its holders wrongly by LocalQueue"
 
 
-def _usage_out_of_step(tree: Tree) -> Iterator[str]:
+def _usage_out_of_step(tree: CohortTree) -> Iterator[str]:
     """Usage is the sum of what holders hold, and bubbles up past what each node guarantees."""
     for queue in tree.queues.values():
         held: dict[FlavorResource, int] = {}
@@ -85,11 +85,11 @@ def _usage_out_of_step(tree: Tree) -> Iterator[str]:
             for fr, amount in record.usage:
                 held[fr] = held.get(fr, 0) + amount
         yield from _differs(queue.leaf, held)
-    if isinstance(tree.root, Cohort) and not tree.looping:
+    if isinstance(tree.root, CohortNode) and not tree.looping:
         yield from _cohort_out_of_step(tree.root)
 
 
-def _cohort_out_of_step(cohort: Cohort) -> Iterator[str]:
+def _cohort_out_of_step(cohort: CohortNode) -> Iterator[str]:
     expected: dict[FlavorResource, int] = {}
     for child in (*cohort.children, *cohort.leaves):
         for fr, used in child.usage.items():

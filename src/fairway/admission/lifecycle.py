@@ -24,7 +24,7 @@ from fairway.admission.instructions import (
     Unreserve,
 )
 from fairway.admission.reasons import Explanation, Outcome
-from fairway.admission.records import Place, Record, Stage, total_requests
+from fairway.admission.records import PendingPlace, Record, Stage, total_requests
 from fairway.admission.resources import Amounts, FlavorResource
 from fairway.admission.world import World
 from fairway.apis.kueue.objects import CheckState
@@ -39,7 +39,7 @@ def enqueue(world: World, record: Record) -> None:
     """Put a pending workload where it belongs: its queue, aside while it backs off, or nowhere while it may not be
     queued.
     """
-    if record.place is not Place.NOWHERE or not record.admissible:
+    if record.place is not PendingPlace.NOWHERE or not record.admissible:
         return
     blocked = blocker(world, record)
     if blocked is not None:
@@ -66,7 +66,7 @@ def ready(world: World, queue: QueueState) -> None:
 
 def dequeue(world: World, record: Record) -> None:
     """Take a workload out of its queue. Its head may have changed by that."""
-    if record.place is Place.NOWHERE:
+    if record.place is PendingPlace.NOWHERE:
         return
     queue = world.queue_for(record)
     if queue is not None:

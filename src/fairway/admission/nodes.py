@@ -18,7 +18,7 @@ from msgspec import structs
 
 from fairway.admission.flavors import Flavor
 from fairway.admission.reasons import Code, Reason
-from fairway.admission.records import Ask
+from fairway.admission.records import PodSetDemand
 from fairway.admission.resources import merged
 from fairway.admission.shapes import Shape
 from fairway.apis.core.accelerators import LABEL as ACCELERATOR
@@ -51,7 +51,7 @@ class Nodes:
             # What no node has, whatever the flavor, says more than what this flavor's nodes do not have.
             return self._keep(question, flavor, self._judge(shape, None) or self._judge(shape, flavor))
 
-    def gang_refusal(self, asks: tuple[Ask, ...], index: int, flavor: Flavor) -> Reason | None:
+    def gang_refusal(self, asks: tuple[PodSetDemand, ...], index: int, flavor: Flavor) -> Reason | None:
         """Why the nodes can never run these pods at the same time, those of one pod set in this flavor."""
         question = (tuple((ask.shape, ask.pods) for ask in asks), index, flavor)
         try:
@@ -85,7 +85,7 @@ class Nodes:
             return Reason(Code.NO_NODE, detail=f"its pods do not tolerate the taint {mark} of {_these(chosen)}")
         return _too_large(shape, open_to_it)
 
-    def _judge_gang(self, asks: tuple[Ask, ...], ask: Ask, flavor: Flavor) -> Reason | None:
+    def _judge_gang(self, asks: tuple[PodSetDemand, ...], ask: PodSetDemand, flavor: Flavor) -> Reason | None:
         selected = [node for node in self._nodes if _selects(ask.shape, flavor.labels, node.labels)]
         most = _most_pods(ask.shape, _tolerated(ask.shape, flavor, selected))
         if most is not None and ask.pods > most:

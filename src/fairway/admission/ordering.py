@@ -15,11 +15,11 @@ from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from fairway.admission.clusterqueues import QueueState
-from fairway.admission.forest import Tree
-from fairway.admission.quota import Cohort, Leaf, Node, having
+from fairway.admission.forest import CohortTree
+from fairway.admission.quota import CohortNode, Leaf, Node, having
 from fairway.admission.records import OrderKey, Record
 from fairway.admission.resources import Amounts, FlavorResource
-from fairway.admission.shares import Share, share_of
+from fairway.admission.shares import DominantShare, share_of
 
 
 class Contender(Protocol):
@@ -54,12 +54,12 @@ def classical(contenders: list[C]) -> Iterator[C]:
     return iter(sorted(contenders, key=lambda contender: (contender.level, key_of(contender.record))))
 
 
-def by_fair_share(tree: Tree, contenders: list[C]) -> Iterator[C]:
+def by_fair_share(tree: CohortTree, contenders: list[C]) -> Iterator[C]:
     """Picks are made one at a time, on the usage as it is when the next one is asked for."""
     left = {contender.queue.leaf: contender for contender in contenders}
     key_of = _key_of(contenders)
     while left:
-        if isinstance(tree.root, Cohort):
+        if isinstance(tree.root, CohortNode):
             winner = _winner(tree.root, left, _shares(left), key_of)
             if winner is None:
                 return
@@ -69,7 +69,7 @@ def by_fair_share(tree: Tree, contenders: list[C]) -> Iterator[C]:
         yield winner
 
 
-_Shares = dict[tuple[Node, Leaf], Share]
+_Shares = dict[tuple[Node, Leaf], DominantShare]
 
 
 def _shares(left: dict[Leaf, C]) -> _Shares:
@@ -86,7 +86,7 @@ def _shares(left: dict[Leaf, C]) -> _Shares:
     return shares
 
 
-def _winner(cohort: Cohort, left: dict[Leaf, C], shares: _Shares, key_of: _KeyOf) -> C | None:
+def _winner(cohort: CohortNode, left: dict[Leaf, C], shares: _Shares, key_of: _KeyOf) -> C | None:
     contenders = [winner for child in cohort.children if (winner := _winner(child, left, shares, key_of)) is not None]
     contenders += [left[leaf] for leaf in cohort.leaves if leaf in left]
 
@@ -97,7 +97,7 @@ def _winner(cohort: Cohort, left: dict[Leaf, C], shares: _Shares, key_of: _KeyOf
     return min(contenders, key=rank, default=None)
 
 
-def _borrows_on(share: Share, usage: Amounts) -> bool:
+def _borrows_on(share: DominantShare, usage: Amounts) -> bool:
     """Whether it is on what the workload asks for that its side of the tree borrows."""
     requested: set[FlavorResource] = {fr for fr, amount in usage if amount > 0}
     return any(fr in requested for fr in share.borrowed)

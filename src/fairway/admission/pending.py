@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from fairway.admission.reasons import Explanation
-from fairway.admission.records import OrderKey, Place, Record
+from fairway.admission.records import OrderKey, PendingPlace, Record
 
 if TYPE_CHECKING:
     from fairway.admission.clusterqueues import QueueState
@@ -59,7 +59,7 @@ class Lane:
     def push(self, record: Record) -> None:
         record.token = next(_tokens)
         record.lane = self
-        record.place = Place.QUEUED
+        record.place = PendingPlace.QUEUED
         self.size += 1
         member = (record.order_key, record.token, record)
         if self._line and member < self._line[-1]:
@@ -70,7 +70,7 @@ class Lane:
     def drop(self, record: Record) -> None:
         record.token = 0
         record.lane = None
-        record.place = Place.NOWHERE
+        record.place = PendingPlace.NOWHERE
         self.size -= 1
         if self.size == 0:
             self._line.clear()
@@ -167,16 +167,16 @@ class PendingQueue:
 
     def put_aside(self, record: Record) -> None:
         self._count(record, 1)
-        record.place = Place.ASIDE
+        record.place = PendingPlace.ASIDE
         self.aside[record.key] = record
 
     def remove(self, record: Record) -> None:
         """Take a workload out of wherever it waits. A preemptor that leaves has no claim any more."""
-        if record.place is not Place.NOWHERE:
+        if record.place is not PendingPlace.NOWHERE:
             self._count(record, -1)
-        if record.place is Place.ASIDE:
+        if record.place is PendingPlace.ASIDE:
             del self.aside[record.key]
-            record.place = Place.NOWHERE
+            record.place = PendingPlace.NOWHERE
         elif record.lane is not None:
             lane = record.lane
             lane.drop(record)

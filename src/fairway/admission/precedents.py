@@ -16,7 +16,7 @@ from fairway.admission.resources import FlavorResource
 
 if TYPE_CHECKING:
     from fairway.admission.assignment import Assignment, Mode
-    from fairway.admission.records import Demand
+    from fairway.admission.records import WorkloadDemand
 
 _MOST_DEMANDS = 512
 _MOST_ENDS = 128
@@ -55,7 +55,7 @@ class _Known:
 
     __slots__ = ("demand", "ends", "root")
 
-    def __init__(self, demand: Demand, root: Fork) -> None:
+    def __init__(self, demand: WorkloadDemand, root: Fork) -> None:
         self.demand = demand
         self.root = root
         self.ends = 0
@@ -72,12 +72,12 @@ class Precedents:
     def clear(self) -> None:
         self._known.clear()
 
-    def of(self, demand: Demand) -> Fork | None:
+    def of(self, demand: WorkloadDemand) -> Fork | None:
         """The first question that is asked for a demand, if it was ever asked."""
         known = self._known.get(id(demand))
         return known.root if known is not None else None
 
-    def add(self, demand: Demand, transcript: list[tuple[Question, Answer]], end: Assignment) -> None:
+    def add(self, demand: WorkloadDemand, transcript: list[tuple[Question, Answer]], end: Assignment) -> None:
         """Remember what came of these answers. When too much is known, it starts over."""
         if not transcript:
             return

@@ -60,7 +60,7 @@ class Node:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.parent: Cohort | None = None
+        self.parent: CohortNode | None = None
         self.weight = 1.0
         self.quotas: dict[FlavorResource, Quota] = {}
         self.nominal: dict[FlavorResource, int] = {}
@@ -78,7 +78,7 @@ class Node:
             fr: quota.borrowing_limit for fr, quota in quotas.items() if quota.borrowing_limit is not None
         }
 
-    def path_up(self) -> Iterator[Cohort]:
+    def path_up(self) -> Iterator[CohortNode]:
         """The cohorts above this node, nearest first."""
         above = self.parent
         while above is not None:
@@ -131,7 +131,7 @@ class Node:
         if self.nominal.get(fr, 0) >= self.usage.get(fr, 0) + amount:
             return 0, True
         remaining = amount - self.locally_available(fr)
-        cohort: Cohort = parent
+        cohort: CohortNode = parent
         while True:
             if not cohort.exceeds_quota_with(fr, remaining):
                 return cohort.height, cohort.parent is not None
@@ -203,14 +203,14 @@ class Leaf(Node):
     __slots__ = ()
 
 
-class Cohort(Node):
+class CohortNode(Node):
     """An inner node. ``height`` is the longest way down to a ClusterQueue that takes part in scheduling."""
 
     __slots__ = ("children", "height", "leaves")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.children: list[Cohort] = []
+        self.children: list[CohortNode] = []
         self.leaves: list[Leaf] = []
         self.height = 1
 

@@ -50,7 +50,7 @@ class Stage(IntEnum):
     FINISHED = 3
 
 
-class Place(IntEnum):
+class PendingPlace(IntEnum):
     """Where a pending workload is: in exactly one of these."""
 
     NOWHERE = 0
@@ -58,7 +58,7 @@ class Place(IntEnum):
     ASIDE = 2
 
 
-class Ask(NamedTuple):
+class PodSetDemand(NamedTuple):
     """What one pod set asks for, for all its pods together."""
 
     name: str
@@ -67,7 +67,7 @@ class Ask(NamedTuple):
     requests: tuple[tuple[str, int], ...]
     wants_topology: bool
 
-    def scaled(self, pods: int) -> Ask:
+    def scaled(self, pods: int) -> PodSetDemand:
         if self.pods in (0, pods):
             return self
         requests = tuple((resource, amount // self.pods * pods) for resource, amount in self.requests)
@@ -163,7 +163,7 @@ class Record:
         self.order_key: OrderKey = (0, 0.0, "")
 
         self.stage = Stage.PENDING
-        self.place = Place.NOWHERE
+        self.place = PendingPlace.NOWHERE
         self.lane: Lane | None = None
         self.token = 0
         self.progress: Progress | None = None
@@ -238,14 +238,14 @@ def seconds(moment: datetime | None) -> float:
     return moment.timestamp() if moment is not None else 0.0
 
 
-class Demand(NamedTuple):
+class WorkloadDemand(NamedTuple):
     """What a workload asks for. Alike workloads share one, and are told apart from others by its key.
 
     ``groups`` are the pod sets that must get the same flavors; usually each is a group of its own. The pods of a
     ``gang`` run at the same time.
     """
 
-    asks: tuple[Ask, ...]
+    asks: tuple[PodSetDemand, ...]
     groups: tuple[tuple[int, ...], ...]
     full_counts: tuple[int, ...]
     min_counts: tuple[int, ...]
@@ -265,9 +265,9 @@ class Demands:
 
     def __init__(self, shapes: Shapes) -> None:
         self._shapes = shapes
-        self._known: dict[tuple[object, ...], Demand] = {}
+        self._known: dict[tuple[object, ...], WorkloadDemand] = {}
 
-    def of(self, pod_sets: tuple[PodSet, ...], reclaimed: Mapping[str, int], *, gang: bool = False) -> Demand:
+    def of(self, pod_sets: tuple[PodSet, ...], reclaimed: Mapping[str, int], *, gang: bool = False) -> WorkloadDemand:
         """What these pod sets ask for, less the pods that need their quota no more."""
         pod_set_keys = tuple(
             (
@@ -294,12 +294,12 @@ class Demands:
 _PodSetKey = tuple[str, Shape, int, int, int | None, str | None, bool]
 
 
-def _demand(pod_sets: tuple[_PodSetKey, ...]) -> Demand:
+def _demand(pod_sets: tuple[_PodSetKey, ...]) -> WorkloadDemand:
     asks = []
     groups: dict[str, list[int]] = {}
     for index, (name, shape, pods, _, _, together, wants_topology) in enumerate(pod_sets):
         requests = tuple((resource, amount * pods) for resource, amount in shape.requests)
-        asks.append(Ask(name, pods, shape, requests, wants_topology))
+        asks.append(PodSetDemand(name, pods, shape, requests, wants_topology))
         groups.setdefault(together or f"#{index}", []).append(index)
     full = tuple(count for _, _, _, count, _, _, _ in pod_sets)
     least = tuple(count if fewest is None else fewest for _, _, _, count, fewest, _, _ in pod_sets)
@@ -307,10 +307,10 @@ def _demand(pod_sets: tuple[_PodSetKey, ...]) -> Demand:
         (ask.name, ask.shape.key, ask.pods, ask.requests, fewest, ask.wants_topology)
         for ask, fewest in zip(asks, least, strict=True)
     )
-    return Demand(tuple(asks), tuple(tuple(members) for members in groups.values()), full, least, key)
+    return WorkloadDemand(tuple(asks), tuple(tuple(members) for members in groups.values()), full, least, key)
 
 
-NOTHING = Demand((), (), (), (), ())
+NOTHING = WorkloadDemand((), (), (), (), ())
 
 
 def total_requests(record: Record) -> dict[str, int]:

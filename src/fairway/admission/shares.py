@@ -14,7 +14,7 @@ from fairway.admission.quota import Node
 from fairway.admission.resources import FlavorResource
 
 
-class Share(NamedTuple):
+class DominantShare(NamedTuple):
     ratio: float
     weight: float
     borrowed: tuple[FlavorResource, ...]
@@ -41,13 +41,13 @@ class Share(NamedTuple):
         return (True, self.ratio) if self.boundless else (False, self.value)
 
 
-BELOW_ALL = Share(ratio=-1.0, weight=1.0, borrowed=())
+BELOW_ALL = DominantShare(ratio=-1.0, weight=1.0, borrowed=())
 
 
-def share_of(node: Node) -> Share:
+def share_of(node: Node) -> DominantShare:
     parent = node.parent
     if parent is None:
-        return Share(0.0, node.weight, ())
+        return DominantShare(0.0, node.weight, ())
     usage = node.usage
     beyond: dict[str, int] = {}
     borrowed = []
@@ -63,9 +63,9 @@ def share_of(node: Node) -> Share:
             this = float(over) * 1000.0 / float(lendable)
             if this > ratio or (this == ratio and resource < dominant):
                 ratio, dominant = this, resource
-    return Share(ratio, node.weight, tuple(borrowed), dominant)
+    return DominantShare(ratio, node.weight, tuple(borrowed), dominant)
 
 
-def weighted_share(share: Share) -> int:
+def weighted_share(share: DominantShare) -> int:
     """The number that a status shows: rounded up, the largest integer when infinite."""
     return 2**63 - 1 if share.boundless else math.ceil(share.value)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from fairway.admission.assignment import Assignment, Mode
 from fairway.admission.clusterqueues import QueueState
-from fairway.admission.quota import Cohort
+from fairway.admission.quota import CohortNode
 from fairway.admission.reasons import FOR_GOOD, Reason
 from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource, FlavorResources
@@ -47,8 +47,8 @@ class Sleep(NamedTuple):
 def after_failed_try(record: Record, queue: QueueState, assignment: Assignment, frs: FlavorResources) -> Sleep | None:
     """Until when a head that found no room need not be tried again; ``None`` when every change may matter."""
     root = queue.tree.root
-    alone = not isinstance(root, Cohort)
-    nested = isinstance(root, Cohort) and bool(root.children)
+    alone = not isinstance(root, CohortNode)
+    nested = isinstance(root, CohortNode) and bool(root.children)
     if nested or queue.borrowing_preemption or record.demand.divisible:
         return None
     blocked = next(each for each in assignment.pod_sets if each.mode is not Mode.FIT)

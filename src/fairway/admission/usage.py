@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from fairway.admission.config import AdmissionFairSharing
+from fairway.admission.config import AdmissionFairSharingPolicy
 
 
 class UsageLedger:
@@ -18,7 +18,7 @@ class UsageLedger:
 
     __slots__ = ("_config", "_consumed", "_penalties", "_sampled")
 
-    def __init__(self, config: AdmissionFairSharing | None) -> None:
+    def __init__(self, config: AdmissionFairSharingPolicy | None) -> None:
         self._config = config
         self._consumed: dict[str, dict[str, float]] = {}
         self._sampled: dict[str, float] = {}

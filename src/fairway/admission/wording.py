@@ -167,7 +167,7 @@ def checks(state: str, found: Mapping[str, CheckVerdict]) -> str:
     return f"AdmissionCheck{plural} in {state} state: {parts}"
 
 
-class Readiness(NamedTuple):
+class QueueReadiness(NamedTuple):
     """Whether a ClusterQueue admits, as its condition ``Active`` says it."""
 
     active: bool
@@ -175,9 +175,9 @@ class Readiness(NamedTuple):
     message: str
 
 
-def readiness(activity: Activity) -> Readiness:
+def readiness(activity: Activity) -> QueueReadiness:
     if activity.terminating:
-        return Readiness(
+        return QueueReadiness(
             active=False, reason="Terminating", message="Can't admit new workloads; clusterQueue is terminating"
         )
     found = [("Stopped", "is stopped")] if activity.stopped else []
@@ -191,9 +191,9 @@ def readiness(activity: Activity) -> Readiness:
         if names
     ]
     if not found:
-        return Readiness(active=True, reason="Ready", message="Can admit new workloads")
+        return QueueReadiness(active=True, reason="Ready", message="Can admit new workloads")
     message = f"Can't admit new workloads: {', '.join(text for _, text in found)}."
-    return Readiness(active=False, reason=found[0][0], message=message)
+    return QueueReadiness(active=False, reason=found[0][0], message=message)
 
 
 def requeue(reason: RequeueReason) -> str:

@@ -12,7 +12,7 @@ from itertools import count
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.config import Config
 from fairway.admission.flavors import Flavor
-from fairway.admission.forest import Forest, Tree
+from fairway.admission.forest import CohortTree, Forest
 from fairway.admission.instructions import Instruction
 from fairway.admission.nodes import Nodes
 from fairway.admission.records import Demands, Record
@@ -112,7 +112,7 @@ class World:
         """Something in this queue's tree changed: its heads are worth a try."""
         self.dirty[self.forest.tree_of(queue).name] = None
 
-    def take_dirty(self) -> Tree | None:
+    def take_dirty(self) -> CohortTree | None:
         while self.dirty:
             name = next(iter(self.dirty))
             del self.dirty[name]

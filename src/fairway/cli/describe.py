@@ -9,7 +9,7 @@ import click
 from fairway.cli import tables
 from fairway.cli.completion import kinds_and_names
 from fairway.cli.session import object_options, open_session
-from fairway.cli.tables import Column, Screen, duration
+from fairway.cli.tables import Screen, TableColumn, duration
 
 if TYPE_CHECKING:
     from fairway.cli.resources import Resource
@@ -144,7 +144,13 @@ def _section(name: str, value: Any, on: Screen) -> Iterator[str]:
 
 
 def _event_table(events: Sequence[Manifest], now: datetime, on: Screen) -> str:
-    columns = (Column("TYPE"), Column("REASON"), Column("AGE", right=True), Column("FROM"), Column("MESSAGE"))
+    columns = (
+        TableColumn("TYPE"),
+        TableColumn("REASON"),
+        TableColumn("AGE", right=True),
+        TableColumn("FROM"),
+        TableColumn("MESSAGE"),
+    )
     rows: list[list[tables.Cell]] = []
     for event in events:
         count = event.get("count") or (event.get("series") or {}).get("count") or 1

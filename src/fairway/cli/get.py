@@ -163,14 +163,14 @@ def as_table(
     widths: list[int] | None = None,
 ) -> str:
     """Tables of the server, put together; nothing if there is no row."""
-    columns: list[tables.Column] = []
+    columns: list[tables.TableColumn] = []
     rows: list[list[tables.Cell]] = []
     for one in found:
         definitions = one.get("columnDefinitions") or []
         shown = [index for index, column in enumerate(definitions) if wide or not column.get("priority")]
         if definitions and not columns:
             columns = [
-                tables.Column(definitions[index]["name"].upper(), right=_is_number(definitions[index]))
+                tables.TableColumn(definitions[index]["name"].upper(), right=_is_number(definitions[index]))
                 for index in shown
             ]
         for row in one.get("rows") or ():
@@ -180,9 +180,9 @@ def as_table(
             rows.append([*space, *cells])
     if not rows:
         return ""
-    columns = columns or [tables.Column("") for _ in rows[0][1 if namespaces else 0 :]]
+    columns = columns or [tables.TableColumn("") for _ in rows[0][1 if namespaces else 0 :]]
     if namespaces:
-        columns = [tables.Column("NAMESPACE"), *columns]
+        columns = [tables.TableColumn("NAMESPACE"), *columns]
     columns[-1] = columns[-1]._replace(flexible=True)
     return tables.table(columns, rows, on, header=header, widths=widths)
 

@@ -10,7 +10,7 @@ from fairway.apis.machinery.amounts import number, readable, unit
 from fairway.apis.machinery.quantities import Quantity
 from fairway.cli import tables
 from fairway.cli.outside import Outsider
-from fairway.cli.tables import Column, Screen
+from fairway.cli.tables import Screen, TableColumn
 
 API: Final = "kueue.x-k8s.io/v1beta2"
 _BARS: Final = (20, 12, 6)
@@ -166,16 +166,16 @@ def _nanos(value: Any) -> int:
 def as_table(queues: Sequence[ClusterQueueUsage], on: Screen) -> str:
     """A line for each resource of each flavor of each queue; what is said of the queue stands in its first line."""
     columns = (
-        Column("CLUSTERQUEUE", flexible=True),
-        Column("COHORT"),
-        Column("RUNNING", right=True),
-        Column("PENDING", right=True),
-        Column("FLAVOR", flexible=True),
-        Column("RESOURCE", flexible=True),
-        Column("USAGE"),
-        Column("USED", right=True),
-        Column("QUOTA", right=True),
-        Column("BORROWED", right=True),
+        TableColumn("CLUSTERQUEUE", flexible=True),
+        TableColumn("COHORT"),
+        TableColumn("RUNNING", right=True),
+        TableColumn("PENDING", right=True),
+        TableColumn("FLAVOR", flexible=True),
+        TableColumn("RESOURCE", flexible=True),
+        TableColumn("USAGE"),
+        TableColumn("USED", right=True),
+        TableColumn("QUOTA", right=True),
+        TableColumn("BORROWED", right=True),
     )
     begun: list[tuple[list[tables.Cell], Sequence[QuotaUsage]]] = [
         ([queue.name, queue.cohort or None, queue.running, queue.pending], queue.pools) for queue in queues
@@ -185,13 +185,13 @@ def as_table(queues: Sequence[ClusterQueueUsage], on: Screen) -> str:
 
 def cohort_table(found: Sequence[CohortUsage], on: Screen) -> str:
     columns = (
-        Column("COHORT", flexible=True),
-        Column("IN"),
-        Column("FLAVOR", flexible=True),
-        Column("RESOURCE", flexible=True),
-        Column("USAGE"),
-        Column("USED", right=True),
-        Column("QUOTA", right=True),
+        TableColumn("COHORT", flexible=True),
+        TableColumn("IN"),
+        TableColumn("FLAVOR", flexible=True),
+        TableColumn("RESOURCE", flexible=True),
+        TableColumn("USAGE"),
+        TableColumn("USED", right=True),
+        TableColumn("QUOTA", right=True),
     )
     begun: list[tuple[list[tables.Cell], Sequence[QuotaUsage]]] = [
         ([cohort.name, cohort.parent or None], cohort.pools) for cohort in found
@@ -200,7 +200,7 @@ def cohort_table(found: Sequence[CohortUsage], on: Screen) -> str:
 
 
 def _fitting(
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     begun: Sequence[tuple[list[tables.Cell], Sequence[QuotaUsage]]],
     on: Screen,
     dispensable: Sequence[str],
@@ -219,11 +219,11 @@ def _fitting(
 
 def local_table(found: Sequence[LocalQueueUsage], on: Screen) -> str:
     columns = (
-        Column("NAMESPACE"),
-        Column("LOCALQUEUE", flexible=True),
-        Column("CLUSTERQUEUE", flexible=True),
-        Column("RUNNING", right=True),
-        Column("PENDING", right=True),
+        TableColumn("NAMESPACE"),
+        TableColumn("LOCALQUEUE", flexible=True),
+        TableColumn("CLUSTERQUEUE", flexible=True),
+        TableColumn("RUNNING", right=True),
+        TableColumn("PENDING", right=True),
     )
     return tables.table(
         columns, [[one.namespace, one.name, one.cluster_queue, one.running, one.pending] for one in found], on

@@ -9,21 +9,21 @@ import click
 from fairway.cli import tables
 from fairway.cli.completion import job_names
 from fairway.cli.session import all_namespaces_option, open_session, output_option, session_options
-from fairway.cli.tables import Column, Screen, duration
+from fairway.cli.tables import Screen, TableColumn, duration
 
 if TYPE_CHECKING:
     from fairway.cli.jobs.records import JobRow, PendingRow
 
 _COLUMNS: Final = (
-    Column("NAME", flexible=True),
-    Column("ID", right=True),
-    Column("USER"),
-    Column("INFRA"),
-    Column("RESOURCES", flexible=True),
-    Column("STATUS", coloured=True),
-    Column("LAUNCHED", right=True),
-    Column("RAN", right=True),
-    Column("WHY", flexible=True, least=40),
+    TableColumn("NAME", flexible=True),
+    TableColumn("ID", right=True),
+    TableColumn("USER"),
+    TableColumn("INFRA"),
+    TableColumn("RESOURCES", flexible=True),
+    TableColumn("STATUS", coloured=True),
+    TableColumn("LAUNCHED", right=True),
+    TableColumn("RAN", right=True),
+    TableColumn("WHY", flexible=True, least=40),
 )
 
 

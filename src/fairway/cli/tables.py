@@ -98,7 +98,7 @@ def _can_encode(stream: TextIO) -> bool:
     return True
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column of a table."""
 
     title: str
@@ -116,7 +116,7 @@ class Column(NamedTuple):
 
 
 def table(
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     rows: Iterable[Sequence[Cell]],
     on: Screen,
     *,
@@ -147,7 +147,9 @@ def table(
     return "\n".join(lines)
 
 
-def fitting(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], on: Screen, dispensable: Iterable[str]) -> str:
+def fitting(
+    columns: Sequence[TableColumn], rows: Iterable[Sequence[Cell]], on: Screen, dispensable: Iterable[str]
+) -> str:
     """A table that goes without some of its columns, in the order of `dispensable`, where there is no room for all."""
     rows = list(rows)
     kept = list(range(len(columns)))
@@ -161,14 +163,14 @@ def fitting(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], on: Scree
     return table([columns[index] for index in kept], [[row[index] for index in kept] for row in rows], on)
 
 
-def _least(column: Column, cells: Iterable[Cell]) -> int:
+def _least(column: TableColumn, cells: Iterable[Cell]) -> int:
     """How narrow a column can be made."""
     title = len(column.title)
     natural = max((width_of(plain("-" if cell is None else str(cell))) for cell in cells), default=0)
     return max(title, min(natural, column.least) if column.flexible else natural)
 
 
-def _fit(widths: list[int], columns: Sequence[Column], edge: int | None) -> None:
+def _fit(widths: list[int], columns: Sequence[TableColumn], edge: int | None) -> None:
     """Take what is too much from the flexible columns, the widest first; below their `least` only if that is not
     enough."""
     if edge is None:
@@ -177,7 +179,7 @@ def _fit(widths: list[int], columns: Sequence[Column], edge: int | None) -> None
         _shrink(widths, columns, edge, most)
 
 
-def _shrink(widths: list[int], columns: Sequence[Column], edge: int, most: int) -> None:
+def _shrink(widths: list[int], columns: Sequence[TableColumn], edge: int, most: int) -> None:
     """Keep at most `most` of the least width of each column."""
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - edge
     flexible = [index for index, column in enumerate(columns) if column.flexible]
@@ -194,7 +196,7 @@ def _shrink(widths: list[int], columns: Sequence[Column], edge: int, most: int) 
         excess -= taken
 
 
-def _laid_out(texts: Iterable[str], column: Column, width: int, on: Screen) -> list[str]:
+def _laid_out(texts: Iterable[str], column: TableColumn, width: int, on: Screen) -> list[str]:
     """The cells of one column, each as wide as the column."""
     place = str.rjust if column.right else str.ljust
     painted = column.coloured and on.colours
@@ -206,7 +208,7 @@ def _laid_out(texts: Iterable[str], column: Column, width: int, on: Screen) -> l
     ]
 
 
-def _cell(text: str, column: Column, width: int, on: Screen, *, painted: bool) -> str:
+def _cell(text: str, column: TableColumn, width: int, on: Screen, *, painted: bool) -> str:
     cut = truncated(text, width, on)
     space = " " * (width - width_of(cut))
     inked = on.paint(cut, text) if painted else cut

@@ -308,7 +308,7 @@ def list_teams(*, output: str, **where: Any) -> None:
         tell("No teams yet. Add one with: fairway teams add NAME --cpus N")
         return
     titles = ("TEAM", "NAMESPACE", "FLAVOR", "RESOURCE", "USED", "QUOTA", "BORROWS", "RUNNING", "WAITING")
-    columns = [tables.Column(title, right=title in {"USED", "QUOTA", "RUNNING", "WAITING"}) for title in titles]
+    columns = [tables.TableColumn(title, right=title in {"USED", "QUOTA", "RUNNING", "WAITING"}) for title in titles]
     rows: list[tuple[Any, ...]] = []
     for team, queue in found:
         lines = [

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from fairway.apis.core.accelerators import LABEL as ACCELERATOR
 from fairway.apis.core.accelerators import declared_gpus
 from fairway.apis.fairway import teams
-from fairway.apis.fairway.teams import Quotas, Share
+from fairway.apis.fairway.teams import Quotas, TeamShare
 from fairway.apis.kueue import commitment
 from fairway.apis.machinery.amounts import readable
 from fairway.apis.machinery.quantities import ZERO, Quantity, amount_of, quantity_of
@@ -98,7 +98,7 @@ class TeamState:
         group = {"coveredResources": covered, "flavors": [{"name": _DEFAULT_FLAVOR, "resources": resources}]}
         return {"spec": {"resourceGroups": [group]}}
 
-    def share(self, resource: str, queue: Manifest) -> Share:
+    def share(self, resource: str, queue: Manifest) -> TeamShare:
         """The one flavor in which a ClusterQueue has a resource."""
         found = [share for share in teams.quotas_of(queue) if share.resource == resource]
         if len(found) == 1:
@@ -121,7 +121,7 @@ class TeamState:
             found[share] = quantity_of(GPU, count)
         return found
 
-    def _flavor_of(self, model: str, queue: Manifest) -> Share:
+    def _flavor_of(self, model: str, queue: Manifest) -> TeamShare:
         """The flavor of a GPU model; where all GPUs are of one model it is the one that there is."""
         offered = [share for share in teams.quotas_of(queue) if share.resource == GPU]
         for share in offered:
@@ -185,7 +185,7 @@ class TeamState:
             patch(memory, {"data": {_MADE[2]: _text(spec)}}),
         ], f"The default queue has the quota that the teams leave: {said}."
 
-    def _capacity_of(self, share: Share, own: Quotas) -> Quantity:
+    def _capacity_of(self, share: TeamShare, own: Quotas) -> Quantity:
         """What the machines have of a share: all of a resource, unless it is in several flavors."""
         if sum(one.resource == share.resource for one in own) == 1:
             return self.capacity.get(share.resource, ZERO)

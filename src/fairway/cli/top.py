@@ -14,7 +14,7 @@ import click
 
 from fairway.cli import tables
 from fairway.cli.session import all_namespaces_option, open_session, session_options
-from fairway.cli.tables import Column, Screen
+from fairway.cli.tables import Screen, TableColumn
 
 if TYPE_CHECKING:
     from fairway.cli.jobs.records import JobRow, PendingRow
@@ -28,18 +28,18 @@ _BAR: Final = 12
 _SHORT_NAMES: Final = {"nvidia.com/gpu": "gpu", "amd.com/gpu": "gpu", "ephemeral-storage": "disk"}
 
 _COLUMNS: Final = (
-    Column("ID", right=True),
-    Column("NAME", flexible=True),
-    Column("USER"),
-    Column("QUEUE", flexible=True),
-    Column("PRIORITY", right=True),
-    Column("POS", right=True),
-    Column("REQUESTED", flexible=True),
-    Column("WAITED", right=True),
-    Column("RAN", right=True),
-    Column("RECOV", right=True),
-    Column("STATUS", coloured=True),
-    Column("WHY", flexible=True, least=30),
+    TableColumn("ID", right=True),
+    TableColumn("NAME", flexible=True),
+    TableColumn("USER"),
+    TableColumn("QUEUE", flexible=True),
+    TableColumn("PRIORITY", right=True),
+    TableColumn("POS", right=True),
+    TableColumn("REQUESTED", flexible=True),
+    TableColumn("WAITED", right=True),
+    TableColumn("RAN", right=True),
+    TableColumn("RECOV", right=True),
+    TableColumn("STATUS", coloured=True),
+    TableColumn("WHY", flexible=True, least=30),
 )
 _DISPENSABLE: Final = ("USER", "RECOV", "QUEUE", "REQUESTED", "PRIORITY", "WAITED", "POS", "WHY", "RAN", "NAME")
 """What is left out on a narrow screen, in this order."""

@@ -96,7 +96,7 @@ def list_groups(*, output: str, **where: Any) -> None:
     if output == "json":
         click.echo(tables.as_json([_record(one) for one in found]))
     elif found:
-        columns = [tables.Column(title) for title in ("NAME", "ROLES", "MEMBERS")]
+        columns = [tables.TableColumn(title) for title in ("NAME", "ROLES", "MEMBERS")]
         rows = [(one["metadata"]["name"], one["status"]["roles"], one["status"]["members"] or "-") for one in found]
         click.echo(tables.table(columns, rows, tables.screen()))
     else:

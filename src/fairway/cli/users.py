@@ -214,7 +214,7 @@ def list_users(*, output: str, **where: Any) -> None:
     if output == "json":
         click.echo(tables.as_json([_record(one) for one in found]))
         return
-    columns = [tables.Column(title) for title in ("NAME", "ROLE", "NAMESPACE", "GROUPS", "TOKENS")]
+    columns = [tables.TableColumn(title) for title in ("NAME", "ROLE", "NAMESPACE", "GROUPS", "TOKENS")]
     click.echo(tables.table(columns, list(_rows(found)), tables.screen()))
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fairway.admission import events, wording
-from fairway.admission.config import Config, FairSharing
+from fairway.admission.config import Config, FairSharingPolicy
 from fairway.admission.engine import Engine
 from fairway.admission.instructions import Evict, Instruction
 from fairway.admission.records import Record, Stage
@@ -66,7 +66,7 @@ class Replay:
         self.namespace: str = world["namespace"]
         self.prefix = f"{self.namespace}-"
         self.now = START
-        self.engine = Engine(Config(fair_sharing=FairSharing() if world.get("fairSharing") else None))
+        self.engine = Engine(Config(fair_sharing=FairSharingPolicy() if world.get("fairSharing") else None))
         self._objects: dict[str, Json] = {}
         self._reclaimed: dict[str, dict[str, int]] = {}
         self._send(

@@ -6,9 +6,9 @@ import pytest
 
 from fairway.apis.kueue.configuration import (
     DEFAULT_TEXT,
-    AdmissionFairSharing,
+    AdmissionFairSharingConfiguration,
     Configuration,
-    FairSharing,
+    FairSharingConfiguration,
     ResourceTransformation,
     WaitForPodsReady,
 )
@@ -82,7 +82,8 @@ OUTSIDE_SYSTEM = LabelSelector(
         pytest.param(
             OLD + "fairSharing: {enable: true, preemptionStrategies: [LessThanInitialShare]}\n",
             Configuration(
-                frameworks=("batch/job",), fair_sharing=FairSharing(preemption_strategies=("LessThanInitialShare",))
+                frameworks=("batch/job",),
+                fair_sharing=FairSharingConfiguration(preemption_strategies=("LessThanInitialShare",)),
             ),
             id="fair sharing in the older version",
         ),
@@ -95,8 +96,8 @@ OUTSIDE_SYSTEM = LabelSelector(
             NEW + "fairSharing: {}\nadmissionFairSharing: {usageHalfLifeTime: 168h, resourceWeights: {cpu: 0}}\n",
             Configuration(
                 frameworks=("batch/job",),
-                fair_sharing=FairSharing(),
-                admission_fair_sharing=AdmissionFairSharing(
+                fair_sharing=FairSharingConfiguration(),
+                admission_fair_sharing=AdmissionFairSharingConfiguration(
                     usage_half_life_seconds=604800, resource_weights={"cpu": 0}
                 ),
             ),

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.apis.fairway import teams
-from fairway.apis.fairway.teams import Share
+from fairway.apis.fairway.teams import TeamShare
 from fairway.apis.machinery.quantities import ZERO, Quantity
 
-CPU, GPU = Share("default-flavor", "cpu"), Share("t4", "nvidia.com/gpu")
+CPU, GPU = TeamShare("default-flavor", "cpu"), TeamShare("t4", "nvidia.com/gpu")
 amounts = st.integers(0, 64).map(Quantity.parse)
 
 

@@ -16,7 +16,7 @@ from fairway.admission.holders import Filed
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.preemption import flat
 from fairway.admission.preemption.search import Search, Target
-from fairway.admission.quota import Cohort, Node
+from fairway.admission.quota import CohortNode, Node
 from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource
 from fairway.apis.kueue.objects import PreemptionPolicy
@@ -29,7 +29,7 @@ class _Source(NamedTuple):
     """
 
     queue: QueueState
-    between: tuple[Cohort, ...]
+    between: tuple[CohortNode, ...]
 
 
 _Sources = dict[QueueState | None, _Source]
@@ -185,7 +185,7 @@ def _find_sources(search: Search, hierarchy: _Sources, priority: _Sources) -> No
     """
     leaf = search.queue.leaf
     advantage, remaining = _fits_own(leaf, search.requests)
-    below: Cohort | None = None
+    below: CohortNode | None = None
     for cohort in leaf.path_up():
         _collect(search, cohort, (), below, hierarchy if advantage else priority)
         fits, remaining = _fits_own(cohort, remaining)
@@ -206,7 +206,9 @@ def _fits_own(
     return fits, remaining
 
 
-def _collect(search: Search, cohort: Cohort, between: tuple[Cohort, ...], skip: Cohort | None, found: _Sources) -> None:
+def _collect(
+    search: Search, cohort: CohortNode, between: tuple[CohortNode, ...], skip: CohortNode | None, found: _Sources
+) -> None:
     for child in cohort.children:
         if child is not skip and not child.within_quota(search.contested):
             _collect(search, child, (*between, child), skip, found)

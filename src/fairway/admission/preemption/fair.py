@@ -15,9 +15,9 @@ from fairway.admission.config import PreemptionStrategy
 from fairway.admission.holders import VictimKey
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.preemption.search import Search, Target
-from fairway.admission.quota import Cohort, Leaf, Node
+from fairway.admission.quota import CohortNode, Leaf, Node
 from fairway.admission.records import Record
-from fairway.admission.shares import BELOW_ALL, Share, share_of
+from fairway.admission.shares import BELOW_ALL, DominantShare, share_of
 from fairway.apis.kueue.objects import PreemptionPolicy
 
 
@@ -95,7 +95,9 @@ def _second_pass(search: Search, retry: list[Record], targets: list[Target]) -> 
     return False
 
 
-def _passes(strategy: PreemptionStrategy, mine: Share, theirs: Share, candidate: Record, side: Node) -> bool:
+def _passes(
+    strategy: PreemptionStrategy, mine: DominantShare, theirs: DominantShare, candidate: Record, side: Node
+) -> bool:
     if strategy is PreemptionStrategy.INITIAL_SHARE:
         return mine.rank < theirs.rank
     queue = candidate.queue
@@ -153,7 +155,7 @@ class _Ordering:
     def __iter__(self) -> Iterator[QueueState]:
         own = self._search.queue
         root = self._search.tree.root
-        if not isinstance(root, Cohort):
+        if not isinstance(root, CohortNode):
             while own.leaf not in self._pruned and self.has(own):
                 yield own
             return
@@ -162,7 +164,7 @@ class _Ordering:
             if queue is not None:
                 yield queue
 
-    def shares(self, queue: QueueState) -> tuple[Share, Share, tuple[Node, Node]]:
+    def shares(self, queue: QueueState) -> tuple[DominantShare, DominantShare, tuple[Node, Node]]:
         """The shares of the two sides, just below the lowest cohort that both queues are in."""
         theirs: Node = queue.leaf
         while theirs.parent is not None and theirs.parent not in self._above:
@@ -172,7 +174,7 @@ class _Ordering:
             mine = mine.parent
         return share_of(mine), share_of(theirs), (mine, theirs)
 
-    def _next(self, cohort: Cohort) -> QueueState | None:
+    def _next(self, cohort: CohortNode) -> QueueState | None:
         queue, queue_share = self._highest_queue(cohort)
         child, child_share = self._highest_cohort(cohort)
         if queue is None and child is None:
@@ -182,7 +184,7 @@ class _Ordering:
             return self._next(child)
         return queue
 
-    def _highest_queue(self, cohort: Cohort) -> tuple[QueueState | None, Share]:
+    def _highest_queue(self, cohort: CohortNode) -> tuple[QueueState | None, DominantShare]:
         best, best_share = None, BELOW_ALL
         for leaf in cohort.leaves:
             if leaf in self._pruned:
@@ -197,7 +199,7 @@ class _Ordering:
                 best = queue
         return best, best_share
 
-    def _highest_cohort(self, cohort: Cohort) -> tuple[Cohort | None, Share]:
+    def _highest_cohort(self, cohort: CohortNode) -> tuple[CohortNode | None, DominantShare]:
         best, best_share = None, BELOW_ALL
         for child in cohort.children:
             if child in self._pruned:

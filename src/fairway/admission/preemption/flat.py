@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from fairway.admission.clusterqueues import QueueState
-from fairway.admission.forest import Loss, Tree
+from fairway.admission.forest import CohortTree, Loss
 from fairway.admission.holders import Filed
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.preemption.search import Search, Target
-from fairway.admission.quota import Cohort
+from fairway.admission.quota import CohortNode
 from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource
 from fairway.apis.kueue.objects import PreemptionPolicy
@@ -31,7 +31,7 @@ def applies(search: Search) -> bool:
         and search.requests[0][0] in search.contested
         and search.minimum_run <= 0
         and not search.queue.borrowing_preemption
-        and isinstance(tree.root, Cohort)
+        and isinstance(tree.root, CohortNode)
         and not tree.root.children
         and search.requests[0][0] not in tree.guaranteed
     )
@@ -141,7 +141,7 @@ class Losses:
 
     __slots__ = ("_beyond", "_fr", "_rest", "_taken", "evicted")
 
-    def __init__(self, tree: Tree, fr: FlavorResource, below: int | None) -> None:
+    def __init__(self, tree: CohortTree, fr: FlavorResource, below: int | None) -> None:
         self._fr = fr
         self._beyond: dict[QueueState | None, int] = {}
         for queue in tree.queues.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fairway.admission.clusterqueues import QueueState
-from fairway.admission.forest import Tree
+from fairway.admission.forest import CohortTree
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.records import Record
 from fairway.admission.resources import Amounts, FlavorResource
@@ -31,7 +31,7 @@ class Search:
     def __init__(
         self,
         *,
-        tree: Tree,
+        tree: CohortTree,
         queue: QueueState,
         record: Record,
         contested: frozenset[FlavorResource],

@@ -33,7 +33,7 @@ _MOST_EXIT_CODES: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PodContext:
     """What the rules of a container need to know of its pod."""
 
     volumes: Mapping[str, Part]
@@ -42,7 +42,7 @@ class Surroundings:
     restart_policy: str
 
 
-def wrong_containers(containers: list[Part], path: str, pod: Surroundings) -> list[FieldError]:
+def wrong_containers(containers: list[Part], path: str, pod: PodContext) -> list[FieldError]:
     """What is wrong with the containers that do a pod's work."""
     if not containers:
         return [problems.required(path)]
@@ -61,9 +61,7 @@ def wrong_containers(containers: list[Part], path: str, pod: Surroundings) -> li
     return errors + _host_port_conflicts(containers, path)
 
 
-def wrong_init_containers(
-    containers: list[Part], regular: list[Part], path: str, pod: Surroundings
-) -> list[FieldError]:
+def wrong_init_containers(containers: list[Part], regular: list[Part], path: str, pod: PodContext) -> list[FieldError]:
     """What is wrong with the containers that come before; with `restartPolicy: Always` they stay as sidecars."""
     errors: list[FieldError] = []
     seen = {container.get("name") for container in regular}
@@ -101,7 +99,7 @@ def wrong_image_spaces(containers: list[Part], path: str) -> list[FieldError]:
     ]
 
 
-def _wrong_container(container: Part, path: str, pod: Surroundings) -> list[FieldError]:
+def _wrong_container(container: Part, path: str, pod: PodContext) -> list[FieldError]:
     errors = checks.wrong_label(container.get("name") or "", f"{path}.name")
     if not container.get("image"):
         errors.append(problems.required(f"{path}.image"))
@@ -167,7 +165,7 @@ def _host_port_conflicts(containers: list[Part], path: str) -> list[FieldError]:
     return errors
 
 
-def _wrong_hooks(container: Part, path: str, pod: Surroundings) -> list[FieldError]:
+def _wrong_hooks(container: Part, path: str, pod: PodContext) -> list[FieldError]:
     errors: list[FieldError] = []
     lifecycle = container.get("lifecycle")
     if lifecycle:
@@ -181,7 +179,7 @@ def _wrong_hooks(container: Part, path: str, pod: Surroundings) -> list[FieldErr
     return errors
 
 
-def _wrong_probe(probe: Part, field: str, path: str, pod: Surroundings) -> list[FieldError]:
+def _wrong_probe(probe: Part, field: str, path: str, pod: PodContext) -> list[FieldError]:
     errors = _wrong_handler(probe, path, pod)
     errors += checks.negatives(probe, path, _PROBE_NUMBERS)
     grace = probe.get("terminationGracePeriodSeconds")
@@ -196,7 +194,7 @@ def _wrong_probe(probe: Part, field: str, path: str, pod: Surroundings) -> list[
     return errors
 
 
-def _wrong_handler(handler: Part, path: str, pod: Surroundings) -> list[FieldError]:
+def _wrong_handler(handler: Part, path: str, pod: PodContext) -> list[FieldError]:
     given = [field for field in _HANDLERS if handler.get(field) is not None]
     if not given:
         return [problems.required(path, "must specify a handler type")]
@@ -247,7 +245,7 @@ def _wrong_restarts(container: Part, path: str) -> list[FieldError]:
     return errors
 
 
-def _wrong_resizes(policies: list[Part], path: str, pod: Surroundings) -> list[FieldError]:
+def _wrong_resizes(policies: list[Part], path: str, pod: PodContext) -> list[FieldError]:
     errors: list[FieldError] = []
     seen = set()
     for position, policy in enumerate(policies):

@@ -7,7 +7,7 @@ import msgspec
 
 from fairway.apis.core import checks, placement
 from fairway.apis.core.checks import Part
-from fairway.apis.core.containers import Surroundings, wrong_containers, wrong_image_spaces, wrong_init_containers
+from fairway.apis.core.containers import PodContext, wrong_containers, wrong_image_spaces, wrong_init_containers
 from fairway.apis.core.resources import wrong_resources
 from fairway.apis.core.security import wrong_pod_security
 from fairway.apis.core.volumes import wrong_volumes
@@ -96,7 +96,7 @@ def found_wrong(spec: Part, path: str, *, is_pod: bool) -> list[FieldError]:
     volumes, errors = wrong_volumes(spec.get("volumes") or [], f"{path}.volumes")
     claims, found = _wrong_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
     errors += found
-    pod = Surroundings(volumes, claims, spec.get("terminationGracePeriodSeconds") or 0, spec.get("restartPolicy") or "")
+    pod = PodContext(volumes, claims, spec.get("terminationGracePeriodSeconds") or 0, spec.get("restartPolicy") or "")
     errors += wrong_containers(containers, f"{path}.containers", pod)
     if init_containers:
         errors += wrong_init_containers(init_containers, containers, f"{path}.initContainers", pod)

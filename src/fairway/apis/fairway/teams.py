@@ -23,14 +23,14 @@ _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _NONE: Final = "0"
 
 
-class Share(NamedTuple):
+class TeamShare(NamedTuple):
     """One resource in one flavor."""
 
     flavor: str
     resource: str
 
 
-Quotas: TypeAlias = dict[Share, Quantity]
+Quotas: TypeAlias = dict[TeamShare, Quantity]
 """In the order in which a ClusterQueue has them."""
 
 
@@ -46,11 +46,11 @@ def borrows(queue: Mapping[str, Any]) -> bool:
     return in_cohort and any(limit is None or Quantity.parse(limit) > ZERO for limit in limits)
 
 
-def _resources(queue: Mapping[str, Any]) -> Iterator[tuple[Share, Mapping[str, Any]]]:
+def _resources(queue: Mapping[str, Any]) -> Iterator[tuple[TeamShare, Mapping[str, Any]]]:
     for group in (queue.get("spec") or {}).get("resourceGroups") or ():
         for flavor in group.get("flavors") or ():
             for resource in flavor.get("resources") or ():
-                yield Share(flavor["name"], resource["name"]), resource
+                yield TeamShare(flavor["name"], resource["name"]), resource
 
 
 def is_team(queue: Mapping[str, Any]) -> bool:
@@ -92,7 +92,7 @@ def resource_groups(like: Mapping[str, Any], quotas: Quotas, *, borrow: bool | N
     """
 
     def changed(flavor: str, resource: Mapping[str, Any]) -> Manifest:
-        share = Share(flavor, resource["name"])
+        share = TeamShare(flavor, resource["name"])
         after = {**resource, "nominalQuota": str(quotas.get(share, Quantity.parse(resource.get("nominalQuota", 0))))}
         if borrow is not None:
             after.pop("borrowingLimit", None)

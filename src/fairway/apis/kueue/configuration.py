@@ -59,11 +59,11 @@ class WaitForPodsReady(Struct, frozen=True, kw_only=True):
     backoff_max_seconds: float = 3600.0
 
 
-class FairSharing(Struct, frozen=True, kw_only=True):
+class FairSharingConfiguration(Struct, frozen=True, kw_only=True):
     preemption_strategies: tuple[str, ...] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 
 
-class AdmissionFairSharing(Struct, frozen=True, kw_only=True):
+class AdmissionFairSharingConfiguration(Struct, frozen=True, kw_only=True):
     usage_half_life_seconds: float
     usage_sampling_seconds: float = 300.0
     resource_weights: dict[str, float] = {}
@@ -89,8 +89,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
     pod_namespace_selector: LabelSelector | None = None
     wait_for_pods_ready: WaitForPodsReady | None = WaitForPodsReady()
-    fair_sharing: FairSharing | None = None
-    admission_fair_sharing: AdmissionFairSharing | None = None
+    fair_sharing: FairSharingConfiguration | None = None
+    admission_fair_sharing: AdmissionFairSharingConfiguration | None = None
     excluded_resource_prefixes: tuple[str, ...] = ()
     transformations: tuple[ResourceTransformation, ...] = ()
     ignore_undeclared_resources: bool = False

@@ -9,7 +9,7 @@ import click
 from fairway.cli import tables
 from fairway.cli.completion import job_names
 from fairway.cli.session import all_namespaces_option, open_session, output_option, session_options
-from fairway.cli.tables import Column, Screen, duration
+from fairway.cli.tables import Screen, TableColumn, duration
 
 if TYPE_CHECKING:
     from fairway.cli.jobs.records import JobRow, PendingRow
@@ -33,24 +33,29 @@ STATUSES: Final = (
 _JSON: Final = "application/json"
 
 _COLUMNS: Final = (
-    Column("ID", right=True),
-    Column("NAME", flexible=True),
-    Column("USER"),
-    Column("QUEUE"),
-    Column("PRIORITY", right=True),
-    Column("POS", right=True),
-    Column("REQUESTED", flexible=True),
-    Column("SUBMITTED", right=True),
-    Column("WAITED", right=True),
-    Column("RAN", right=True),
-    Column("RECOVERIES", right=True),
-    Column("STATUS", coloured=True),
-    Column("WHY", flexible=True, least=40),
+    TableColumn("ID", right=True),
+    TableColumn("NAME", flexible=True),
+    TableColumn("USER"),
+    TableColumn("QUEUE"),
+    TableColumn("PRIORITY", right=True),
+    TableColumn("POS", right=True),
+    TableColumn("REQUESTED", flexible=True),
+    TableColumn("SUBMITTED", right=True),
+    TableColumn("WAITED", right=True),
+    TableColumn("RAN", right=True),
+    TableColumn("RECOVERIES", right=True),
+    TableColumn("STATUS", coloured=True),
+    TableColumn("WHY", flexible=True, least=40),
 )
 _DISPENSABLE: Final = ("SUBMITTED", "RECOVERIES", "USER", "QUEUE", "WAITED", "REQUESTED", "PRIORITY", "RAN", "POS")
 """Columns that are left out on a narrow terminal, in this order."""
 
-_VERBOSE: Final = (Column("NAMESPACE"), Column("TASK"), Column("ATTEMPT", right=True), Column("INFRA"))
+_VERBOSE: Final = (
+    TableColumn("NAMESPACE"),
+    TableColumn("TASK"),
+    TableColumn("ATTEMPT", right=True),
+    TableColumn("INFRA"),
+)
 
 
 def _statuses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:

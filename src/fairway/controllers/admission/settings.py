@@ -1,9 +1,9 @@
 """What the configuration means to the engine."""
 
 from fairway.admission.config import (
-    AdmissionFairSharing,
+    AdmissionFairSharingPolicy,
     Config,
-    FairSharing,
+    FairSharingPolicy,
     PodsReady,
     PreemptionStrategy,
     RequeueTimestamp,
@@ -27,18 +27,18 @@ def engine_config(configuration: Configuration, *, requeue_batch_seconds: float)
     )
 
 
-def _fair_sharing(configuration: Configuration) -> FairSharing | None:
+def _fair_sharing(configuration: Configuration) -> FairSharingPolicy | None:
     sharing = configuration.fair_sharing
     if sharing is None:
         return None
-    return FairSharing(strategies=tuple(map(PreemptionStrategy, sharing.preemption_strategies)))
+    return FairSharingPolicy(strategies=tuple(map(PreemptionStrategy, sharing.preemption_strategies)))
 
 
-def _admission_fair_sharing(configuration: Configuration) -> AdmissionFairSharing | None:
+def _admission_fair_sharing(configuration: Configuration) -> AdmissionFairSharingPolicy | None:
     sharing = configuration.admission_fair_sharing
     if sharing is None:
         return None
-    return AdmissionFairSharing(
+    return AdmissionFairSharingPolicy(
         half_life_seconds=sharing.usage_half_life_seconds,
         sampling_seconds=sharing.usage_sampling_seconds,
         resource_weights=sharing.resource_weights,

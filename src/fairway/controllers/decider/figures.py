@@ -15,7 +15,7 @@ from fairway.admission.figures import (
 )
 from fairway.admission.quota import Quota
 from fairway.admission.resources import FlavorResource, FlavorResources
-from fairway.admission.shares import Share
+from fairway.admission.shares import DominantShare
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import Quantity, amount_of
 from fairway.client.cluster import Cluster
@@ -162,7 +162,7 @@ class StoredFigures:
             name=name,
             parent=chain[1] if len(chain) > 1 else "",
             root=chain[-1],
-            share=_share(stored) if stored is not None else Share(0.0, 1.0, ()),
+            share=_share(stored) if stored is not None else DominantShare(0.0, 1.0, ()),
             quota=self._subtree(name, frozenset()),
             reservation=reservation,
             admitted=admitted,
@@ -304,9 +304,9 @@ def _lent(amount: int, quota: Quota | None) -> int:
     return amount if quota is None or quota.lending_limit is None else min(amount, quota.lending_limit)
 
 
-def _share(queue: Manifest) -> Share:
+def _share(queue: Manifest) -> DominantShare:
     shown = int(((queue.get("status") or {}).get("fairSharing") or {}).get("weightedShare") or 0)
-    return Share(1.0, 0.0, ()) if shown == _INFINITE_SHARE else Share(float(shown), 1.0, ())
+    return DominantShare(1.0, 0.0, ()) if shown == _INFINITE_SHARE else DominantShare(float(shown), 1.0, ())
 
 
 def _was_tried(workload: Manifest) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from fairway.apis.components import DEPLOYMENT, NAME_LABEL
 from fairway.apis.core.accelerators import GPU
 from fairway.apis.core.accelerators import LABEL as ACCELERATOR
-from fairway.apis.fairway.teams import Share, left_by
+from fairway.apis.fairway.teams import TeamShare, left_by
 from fairway.apis.kueue.configuration import CONFIG_KEY, CONFIG_MAP, DEFAULT_TEXT, NAMESPACE
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import Quantity
@@ -104,11 +104,11 @@ class Defaults:
     def _spec(self) -> Manifest:
         """With what the teams leave of the machine."""
         capacity = {
-            Share(FLAVOR, name): Quantity.parse(amount)
+            TeamShare(FLAVOR, name): Quantity.parse(amount)
             for name, amount in self._capacity.items()
             if name != GPU or not self._models
         }
-        capacity |= {Share(model, GPU): Quantity.parse(count) for model, count in self._models.items()}
+        capacity |= {TeamShare(model, GPU): Quantity.parse(count) for model, count in self._models.items()}
         left = left_by(self._queues.items(), capacity)
         groups = [_group([share.resource for share in left if share.flavor == FLAVOR], [FLAVOR], left)]
         if self._models:
@@ -146,14 +146,14 @@ class Defaults:
         return await self._writer.patch(resource, made, {"metadata": {"managedFields": [owner]}})
 
 
-def _group(covered: list[str], flavors: Iterable[str], quotas: Mapping[Share, Quantity]) -> Manifest:
+def _group(covered: list[str], flavors: Iterable[str], quotas: Mapping[TeamShare, Quantity]) -> Manifest:
     """A resource group with these flavors."""
     return {
         "coveredResources": covered,
         "flavors": [
             {
                 "name": flavor,
-                "resources": [{"name": name, "nominalQuota": str(quotas[Share(flavor, name)])} for name in covered],
+                "resources": [{"name": name, "nominalQuota": str(quotas[TeamShare(flavor, name)])} for name in covered],
             }
             for flavor in flavors
         ],

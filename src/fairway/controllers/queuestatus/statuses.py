@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fairway.admission import wording
 from fairway.admission.figures import Activity, ClusterQueueFigures, FlavorAmounts, Holdings, LocalQueueFigures
-from fairway.admission.shares import Share, weighted_share
+from fairway.admission.shares import DominantShare, weighted_share
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import format_amount
 from fairway.apis.machinery.timestamps import stamp
@@ -16,12 +16,12 @@ Status = dict[str, Any]
 
 ACTIVE: Final = "Active"
 
-_READY: Final = wording.Readiness(active=True, reason="Ready", message="Can submit new workloads to localQueue")
-_STOPPED: Final = wording.Readiness(active=False, reason="Stopped", message="LocalQueue is stopped")
-_NO_SUCH_QUEUE: Final = wording.Readiness(
+_READY: Final = wording.QueueReadiness(active=True, reason="Ready", message="Can submit new workloads to localQueue")
+_STOPPED: Final = wording.QueueReadiness(active=False, reason="Stopped", message="LocalQueue is stopped")
+_NO_SUCH_QUEUE: Final = wording.QueueReadiness(
     active=False, reason="ClusterQueueDoesNotExist", message="Can't submit new workloads to clusterQueue"
 )
-_INACTIVE_QUEUE: Final = wording.Readiness(
+_INACTIVE_QUEUE: Final = wording.QueueReadiness(
     active=False, reason="ClusterQueueIsInactive", message="Can't submit new workloads to clusterQueue"
 )
 
@@ -54,7 +54,7 @@ def of_local_queue(
     }
 
 
-def of_cohort(share: Share | None, *, fair_sharing: bool) -> Status:
+def of_cohort(share: DominantShare | None, *, fair_sharing: bool) -> Status:
     """`share` is `None` while nobody is in the cohort."""
     if not fair_sharing:
         return {"fairSharing": None}
@@ -99,7 +99,7 @@ def _flavors(found: Iterable[FlavorAmounts], *, with_borrowed: bool) -> Iterable
         yield {"name": flavor.flavor, "resources": resources}
 
 
-def _conditions(queue: Manifest, readiness: wording.Readiness, now: datetime) -> list[Status]:
+def _conditions(queue: Manifest, readiness: wording.QueueReadiness, now: datetime) -> list[Status]:
     return with_condition(
         (queue.get("status") or {}).get("conditions") or (),
         ACTIVE,
@@ -111,7 +111,7 @@ def _conditions(queue: Manifest, readiness: wording.Readiness, now: datetime) ->
     )
 
 
-def _local_readiness(local_queue: Manifest, activity: Activity | None) -> wording.Readiness:
+def _local_readiness(local_queue: Manifest, activity: Activity | None) -> wording.QueueReadiness:
     if (local_queue.get("spec") or {}).get("stopPolicy", "None") != "None":
         return _STOPPED
     if activity is None:
@@ -119,7 +119,7 @@ def _local_readiness(local_queue: Manifest, activity: Activity | None) -> wordin
     return _READY if wording.readiness(activity).active else _INACTIVE_QUEUE
 
 
-def _share(share: Share) -> Status:
+def _share(share: DominantShare) -> Status:
     return {"weightedShare": weighted_share(share)}
 
 

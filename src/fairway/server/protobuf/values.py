@@ -17,7 +17,7 @@ _ZERO_TIME_SECONDS: Final = -62_135_596_800
 """The first second of the year 1: what Go takes for no time at all."""
 
 
-class Value(NamedTuple):
+class WireValue(NamedTuple):
     """How one such message is read."""
 
     message: Message
@@ -76,10 +76,10 @@ def _message(*types: str) -> Message:
 
 _TIMESTAMP: Final = _message("int64", "int32")
 
-VALUES: Final[Mapping[str, Value]] = {
-    "time": Value(_TIMESTAMP, _time),
-    "microtime": Value(_TIMESTAMP, _microtime),
-    "quantity": Value(_message("string"), _quantity),
-    "intorstring": Value(_message("int64", "int32", "string"), _int_or_string),
-    "fields": Value(_message("string"), _managed_fields),
+VALUES: Final[Mapping[str, WireValue]] = {
+    "time": WireValue(_TIMESTAMP, _time),
+    "microtime": WireValue(_TIMESTAMP, _microtime),
+    "quantity": WireValue(_message("string"), _quantity),
+    "intorstring": WireValue(_message("int64", "int32", "string"), _int_or_string),
+    "fields": WireValue(_message("string"), _managed_fields),
 }
