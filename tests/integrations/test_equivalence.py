@@ -1,4 +1,4 @@
-"""Whether a job is still the one that its workload was made for."""
+"""Whether a job still matches its workload."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the queue needs to know of each job kind: its pods, how to start it, how to stop it, whether it is done.
+"""Job kinds as the queue sees them: their pods, how to start and stop them, whether they have finished.
 
 Pure: manifests in, manifests or patches out. One module a kind, all of them listed in `frameworks`. Nothing here reads
 a clock, talks to the API or knows who is admitted.

@@ -14,7 +14,7 @@ from fairway.integrations.workloads import MAIN
 MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 COMPLETIONS_EQUAL_PARALLELISM: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
 STOPPING: Final = "kueue.x-k8s.io/stopping"
-"""On a job that was told to stop and whose template is still to be restored."""
+"""On a job that is being stopped and whose template is still to be restored."""
 
 _JOB_NAME: Final = "batch.kubernetes.io/job-name"
 _COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"

@@ -1,4 +1,4 @@
-"""What the admission checks of a Workload say, in sentences for people. Pure."""
+"""Sentences about the admission checks of a Workload. Pure."""
 
 from collections.abc import Callable
 from typing import Any, Final

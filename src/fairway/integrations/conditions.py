@@ -1,6 +1,6 @@
 """Conditions on plain manifests: finding them, and setting one as Kubernetes does.
 
-The time of a condition moves only with its status. Nothing here writes; whoever sends conditions sends the whole list.
+The time of a condition moves only with its status. Nothing here writes; writers send the whole list.
 """
 
 from collections.abc import Iterable

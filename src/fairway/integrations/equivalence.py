@@ -1,4 +1,4 @@
-"""Whether a job is still the one that its workload was made for.
+"""Whether a job still matches its workload.
 
 What decides is what quota depends on: how many pods, and their containers; tolerations too, as long as nothing was
 admitted. The rest of a job may change freely.

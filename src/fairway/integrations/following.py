@@ -1,4 +1,4 @@
-"""What a workload takes over from its job while both stay what they are, and what its state means for the job.
+"""Changes that a workload copies from its job, and what its state means for the job.
 
 The same for every kind: pods and groups as well as jobs with a controller of their own. Pure.
 """
@@ -21,7 +21,7 @@ def passed_on(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def gates_of(manifest: Manifest) -> str:
-    """Who keeps a job, or a workload, from being admitted; empty if nobody does."""
+    """The admission gates of a job or a workload; empty if there are none."""
     return annotations_of(manifest).get(names.ADMISSION_GATED_BY, "")
 
 

@@ -1,4 +1,4 @@
-"""What the queue asks of a job kind, and what a kind may offer besides.
+"""The protocol of a job kind, and its optional parts.
 
 A framework is stateless: it reads manifests and answers with manifests, patches or facts. Patches are merge patches for
 an object exactly as it was given, and share nothing with it.

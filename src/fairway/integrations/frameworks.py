@@ -1,4 +1,4 @@
-"""Every job kind that the queue knows."""
+"""The list of job kinds."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What admission adds to the templates of a job's pods, and how it is taken away again.
+"""Adds the pod set infos of an admission to pod templates, and removes them again.
 
 A pod set gets the node labels and tolerations of its flavors, labels that say where it was admitted, and what admission
 checks ask for. A key that is there already with another value is a conflict: such a job can never start.

@@ -1,4 +1,4 @@
-"""The labels and annotations by which jobs and the queue speak to each other, as Kueue calls them."""
+"""Kueue's labels and annotations on jobs."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Pods that belong together: they are admitted as one and run all or none of them.
+"""Pod groups: pods that are admitted together, all or none.
 
 Every pod names the group and how many pods it has. Pods that ask for the same are of one role, and a role is a pod set
 of the group's workload. A pod that failed is not the end: the group waits for another in its place.
@@ -271,7 +271,7 @@ def _last_active(pod: Manifest, now: datetime) -> datetime:
 
 
 def _seconds_left(pod: Manifest, now: datetime) -> float:
-    """How long a running pod may go on, negative if it should have ended."""
+    """The rest of a running pod's grace period, negative if it should have ended."""
     metadata = pod["metadata"]
     grace = metadata.get("deletionGracePeriodSeconds")
     if not is_deleting(pod) or grace is None:

@@ -1,4 +1,4 @@
-"""What happens to a pod when it is created or changed: it gets its gate, and what is wrong with it is said.
+"""The webhook of pods: adds the scheduling gate and validates.
 
 Every pod is looked at, also those that are none of the queue's business; for those it must cost next to nothing.
 """

@@ -1,7 +1,7 @@
-"""Plain pods as jobs of the queue: what says that a pod is one, how it starts, how it is stopped, how it ended.
+"""Plain pods as jobs: which pods are queued, how they start, stop and end.
 
-A pod waits behind a scheduling gate. It cannot be stopped and started again: a pod that must go is deleted, and
-somebody makes another. Pods that belong together are in `pod_groups`.
+A pod waits behind a scheduling gate. It cannot be stopped and started again: an evicted pod is deleted, and
+its owner creates another. Groups of pods are in `pod_groups`.
 """
 
 from collections.abc import Callable, Iterable

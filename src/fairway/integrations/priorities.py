@@ -1,4 +1,4 @@
-"""The priority of a workload: which class of which sort says it.
+"""The priority of a workload, from its priority class.
 
 A class of the queue (`WorkloadPriorityClass`, by label) comes first, then the class that the job or its pods name, then
 the default class of the cluster, then zero.

@@ -1,4 +1,4 @@
-"""The role of a pod in its group: pods that ask for the same are of the same role.
+"""The role hash of a pod in its group: pods with equal requests have the same role.
 
 The role is the beginning of a checksum over what matters for admission. It names the group's pod sets, so it is the
 same text that Kueue computes: over JSON with keys in the order in which Kubernetes' types have them.

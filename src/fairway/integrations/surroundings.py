@@ -1,4 +1,4 @@
-"""What a job's webhook may know besides the job: the configuration, namespaces, queues and owners."""
+"""The context of job webhooks: configuration, namespaces, queues and owners."""
 
 from collections.abc import Mapping
 from typing import Protocol

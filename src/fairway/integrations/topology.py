@@ -1,7 +1,7 @@
-"""What a pod template's annotations ask about the nearness of its pods.
+"""Topology requests in the annotations of a pod template.
 
 It becomes the `topologyRequest` of the pod set only where it is asked for: flavors of this queue have no topology, and
-a pod set that asks for one must be told so, one that does not must not.
+a pod set that requests one must get a reason, one that does not must not.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What every job kind is asked when it is created or changed, in the words of Kueue's webhooks.
+"""The webhook of all job kinds, with the messages of Kueue's webhooks.
 
 A webhook completes a manifest in place and says what is wrong with it. What only one kind asks is in that kind's
 module.

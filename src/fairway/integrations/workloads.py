@@ -1,4 +1,4 @@
-"""Workloads as they are made for jobs: their names, their pod sets, their first state.
+"""Builds the Workloads of jobs: names, pod sets, initial state.
 
 What is built here shares nothing with the manifests it is built from.
 """

@@ -1,4 +1,4 @@
-"""What a job asks of its queue: which LocalQueue, which priority, what its Workload looks like.
+"""Queue, priority and Workload of a managed job.
 
 What its user said last counts most: the fields of the job, then the labels of the candidate and the task's own queue,
 then labels of the job and of the configured `pod_config`.

@@ -1,4 +1,4 @@
-"""Configuration: what holds for every job that somebody launches, in layers of growing strength.
+"""Configuration of launches, in layers; a later layer overrides an earlier one.
 
 The layers are the user's file, the project's file, the environment and flags. Reading files is the command line's; here
 a text becomes a `LaunchConfig`, and several become one. SkyPilot's `kubernetes:` block is understood as it is.

@@ -39,7 +39,7 @@ class RunnerConfig(Struct, frozen=True, kw_only=True):
 
 
 class LaunchConfig(Struct, frozen=True, kw_only=True):
-    """All that is configured; empty or `None` where nobody said anything."""
+    """The whole configuration; empty or `None` where nothing is set."""
 
     queue: str = ""
     """The LocalQueue of jobs that name none."""

@@ -1,9 +1,9 @@
-"""The state machine of a managed job: what is seen in, what comes next out.
+"""The state machine of a managed job: observation in, plan out.
 
     plan = step(job, life, seen, now)
 
-The rules are asked in order; the first that has something to say decides. Whoever carries the plan out asks again until
-there is nothing left to do. A rule that answers with an empty plan says: wait, something will happen by itself.
+The rules are evaluated in order; the first that applies decides. The controller applies the plan and calls again until
+the plan is empty. A rule that returns an empty plan says: wait for an event.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def step(job: ManagedJobSpec, life: ManagedJobStatus, seen: JobObservation, now:
 
 
 def _noted(case: JobView, plan: JobPlan) -> JobPlan:
-    """The same, with what was heard of the job's user."""
+    """The same, with the requests of the job's user."""
     job, life = case.job, plan.life or case.life
     # A live job has nothing to retry, and what is asked of it now does not count when it has ended.
     retry = max(job.retry, life.observed_retry) if _is_going(life) else life.observed_retry

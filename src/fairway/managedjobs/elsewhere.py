@@ -1,6 +1,4 @@
-"""The rules of a job that another server does the work of: it is made there, followed, and what comes of it is shown
-here as if it had happened here.
-"""
+"""The rules of a job on another server: it is created there and mirrored here."""
 
 from typing import Any, Final
 
@@ -128,7 +126,7 @@ def _mirrored(case: JobView, remote: ObservedRemote) -> JobPlan:
     if phase is Phase.RECOVERING and life.phase in {Phase.PENDING, Phase.STARTING}:
         life = life.moved(Phase.RUNNING)
     elif phase is Phase.CANCELLING:
-        phase = life.phase  # cancelled there by somebody: how it ends will show
+        phase = life.phase  # cancelled on the other server: its end will show
     reason = there.reason or (DELEGATED if there.attempt == 0 else "")
     life = life.moved(phase, HELD if case.job.hold else reason, there.message or life.message)
     if there.attempt == 0 and not case.job.hold and not waiting.is_settled(case):

@@ -1,7 +1,7 @@
-"""The variables that a task finds in its environment.
+"""The environment variables of a task.
 
 All of SkyPilot's that mean something here, each with a twin that begins with `FAIRWAY_`, and a few that only Fairway
-has. They win over variables of the task with the same name: what a job is told about itself is always true. Below them
+has. They win over variables of the task with the same name, so that they are always true. Below them
 come the task's secrets, its `envs`, and what a `pod_config` sets.
 """
 
@@ -22,11 +22,11 @@ _REGION: Final = "fairway"
 """The context by which the server's own kubeconfig calls it."""
 
 _DEFAULTS: Final = {"PYTHONUNBUFFERED": "1"}
-"""So that output is in the log when it is printed; whoever says otherwise wins."""
+"""So that output is in the log when it is printed; a task may override it."""
 
 
 class AttemptEnvironment(Struct, frozen=True, kw_only=True):
-    """One try to run one task, as its processes are told about it."""
+    """One attempt at one task, as its variables describe it."""
 
     job: Manifest
     task: Task

@@ -1,5 +1,5 @@
-"""What the state machine wants done. Each can be done twice, and is safe to be left undone: whoever was killed in
-between looks again and comes to the same.
+"""Instructions of the state machine. Each is idempotent: after a crash in between, the controller
+observes again and decides the same.
 """
 
 from datetime import datetime

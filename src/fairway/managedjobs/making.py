@@ -1,4 +1,4 @@
-"""Tasks, configuration and flags to the objects that are sent to the server: ManagedJobs, and a Secret for secrets.
+"""Builds the objects of a launch from tasks, configuration and flags: ManagedJobs, and a Secret for secrets.
 
 Who wins, from the strongest: a flag, the task's own labels and fields, the task's `config`, the configuration. Where
 all tasks agree on their queue or priority, the job says it once and the labels are taken out of the tasks: what is said
@@ -32,7 +32,7 @@ API_VERSION: Final = "fairway.dev/v1alpha1"
 KIND: Final = "ManagedJob"
 MOST_JOBS: Final = 10_000
 SECRET_LABEL: Final = "fairway.dev/secrets-of"  # noqa: S105 - the name of a label
-"""On the Secret of a launch, so that it can be told from those that people made."""
+"""On the Secret of a launch, to distinguish it from users' own Secrets."""
 
 _LONGEST_PREFIX: Final = 40
 _LONGEST_NAME: Final = 200

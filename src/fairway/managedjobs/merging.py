@@ -1,4 +1,4 @@
-"""How one part of a pod is laid over another: how layers of configuration come together, and tasks over them.
+"""Merges partial pods: layers of configuration, and tasks over them.
 
 Maps are merged key by key, and what is above wins. Lists of things with a name (containers, volumes, variables) are
 merged by name, mounts by their path, a thing without a name with the one at its place; any other list is appended to

@@ -1,4 +1,4 @@
-"""What the world looks like to the state machine: the job as it is asked for, its Workload, its pods, the job that does
+"""The observed state of a managed job: its spec, its Workload, its pods, and the job that does
 its work elsewhere. Values only; who makes them of manifests is in `observing`.
 """
 
@@ -59,7 +59,7 @@ class PodState(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    """By itself: nobody had told it to end."""
+    """It ended by itself: it was not stopped."""
 
     STOPPED = "stopped"
     """Told to end before it ended, or before it began."""

@@ -1,4 +1,4 @@
-"""What manifests say, as the state machine sees it."""
+"""Parses manifests into the observed state."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -22,7 +22,7 @@ FINALIZER: Final = "fairway.dev/attempt"
 """Keeps a pod from going before it is written down how it ended."""
 
 STOPPED: Final = "Stopped"
-"""The reason of a pod that was told to end before it had ended by itself."""
+"""The reason of a pod that was stopped before it ended."""
 
 _LONGEST_MESSAGE: Final = 1024
 """Programs may leave more than that behind, and a job remembers many attempts."""
@@ -110,7 +110,7 @@ def _state(pod: Manifest, status: dict[str, Any]) -> tuple[PodState, tuple[str, 
     if phase == "Running":
         return PodState.RUNNING, None
     metadata = pod["metadata"]
-    # Whoever runs it takes its time away when nothing of it runs; one that never began gets no other end.
+    # The runner sets the grace period to 0 when no process is left; a pod that never started gets no other end.
     told = "deletionTimestamp" in metadata and not metadata.get("deletionGracePeriodSeconds")
     return (PodState.STOPPED if told and not _runs(status) else PodState.STARTING), None
 

@@ -1,4 +1,4 @@
-"""Parts of a pod that configuration and task bring along (`pod_config`), laid under what is made of the task.
+"""Merges `pod_config` of configuration and task with the pod of the task.
 
 As in SkyPilot, a part may leave out what it has no opinion on, the names of containers included: the container called
 `run`, or else the first one, is the one that runs the task. How two layers come together is said in `merging`.

@@ -123,7 +123,7 @@ def attempt_pods(
 
 
 def checkpoint_directory(job: Manifest, task_index: int, places: HostDirectories) -> str:
-    """Where a task keeps what its next attempt goes on from."""
+    """The checkpoint directory of a task."""
     return f"{places.checkpoints}/{job['metadata']['uid']}/{task_index}"
 
 
@@ -175,7 +175,7 @@ def _resources(candidate: Candidate) -> Manifest:
 
 
 def _require_accelerator(spec: Manifest, candidate: Candidate) -> None:
-    """A node with one of the models, or one of which nobody has said what it has; in place."""
+    """Add a node affinity for the models; nodes without the label match, too. In place."""
     models = list(dict.fromkeys(name.lower() for name in candidate.accelerators))
     terms: list[Manifest] = [
         {"matchExpressions": [{"key": ACCELERATOR, "operator": "In", "values": models}]},

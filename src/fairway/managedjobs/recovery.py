@@ -1,4 +1,4 @@
-"""What decides whether and when a job comes back: restarts on errors, pauses between them, aging."""
+"""Recovery of managed jobs: restarts on errors, back-off, aging."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -28,7 +28,7 @@ def earned_priority(job: ManagedJobSpec, base: int, preemptions: int) -> int:
 def comes_back(job: ManagedJobSpec, life: ManagedJobStatus, outcome: AttemptOutcome, exit_code: int | None) -> bool:
     """Whether a job runs again after an attempt that ended so."""
     if outcome is AttemptOutcome.HELD:
-        return True  # whoever launched it said that it is to wait, not that it is to end
+        return True  # a held job waits and does not end
     if outcome in COMES_BACK:
         return job.recover
     if outcome in _ERRORS:
@@ -48,7 +48,7 @@ def may_start_at(life: ManagedJobStatus, now: datetime) -> datetime | None:
     """When the next attempt may begin; at once if there is nothing to wait for.
 
     Restarts in place keep their quota, so nothing else slows down a task that fails as soon as it runs. What was lost
-    is tried again at once the first time. After an end that lies ahead the clock was set back: nobody waits for that.
+    is tried again at once the first time. An end in the future means that the clock was set back, and is ignored.
     """
     if not life.attempts:
         return None

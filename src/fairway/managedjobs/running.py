@@ -1,8 +1,8 @@
-"""The rules of a live attempt: how it gets its pods, what it shows, why it stops, how it ended.
+"""The rules of a live attempt: its pods, its status, its stop and its outcome.
 
 An attempt is in the status before its pods exist. It is stopped in two steps: first the status says why, then its pods
-are told to end; once nothing of them runs, how it ended is written, and only then may the pods go. What the pods did in
-between counts: a task that was done before it heard that it had to stop is done.
+are stopped; once no process runs, the outcome is written, and only then are the pods released. What the pods did in
+between counts: a task that succeeded before it was stopped has succeeded.
 """
 
 from typing import Final
@@ -51,7 +51,7 @@ def stopping(case: JobView) -> JobPlan | None:
 
 
 def living(case: JobView) -> JobPlan | None:
-    """An attempt that goes on, unless something speaks against it."""
+    """The rule of a running attempt: keep it, or stop it."""
     attempt = case.life.live_attempt
     if attempt is None:
         return None

@@ -32,8 +32,8 @@ _HOME: Final = f"""\
 export HOME="$PWD/{OWN_HOME}"
 """
 
-# Every node has a pipe, which it makes when it is there and opens before it counts. Whoever comes later makes its own
-# first and then writes into all that there are: nobody can miss the last one, and nobody asks again and again. All in
+# Every node has a pipe, which it creates when it arrives and opens before it counts. A later node creates its own
+# first and then writes into all existing ones, so no node misses the last one, without polling. All in
 # a subshell: a variable of the task with the name of one of these would be changed for the task, too.
 _TOGETHER: Final = """\
 (

@@ -1,7 +1,7 @@
 """The states of a managed job, and the moves between them.
 
 The words are SkyPilot's. What differs: PENDING means that the job waits for quota, not for a slot of a controller; a
-job that recovers says so until it runs again; and an ended job begins again when somebody asks for it.
+job is RECOVERING until it runs again; and an ended job can be retried.
 """
 
 from enum import StrEnum
@@ -78,7 +78,7 @@ class IllegalMove(FairwayError):
 
 
 def route(origin: Phase, target: Phase) -> tuple[Phase, ...]:
-    """The phases that lead from one to another, without the first: what happened while nobody looked.
+    """The phases that lead from one to another, without the first: the phases that were missed.
 
     Only forward: through STARTING and RUNNING to how it ended, or through CANCELLING.
     """

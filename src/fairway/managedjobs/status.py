@@ -1,7 +1,7 @@
-"""What is remembered of a managed job: its status, as a value.
+"""The status of a managed job, as a value.
 
 The status is all that the state machine knows of the past. A controller that was killed between any two writes reads it
-again and goes on; so what must not happen twice is in the status before it is done.
+again and continues; so what must not happen twice is in the status before it is done.
 """
 
 from datetime import datetime
@@ -69,7 +69,7 @@ class RejectedCandidate(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RemoteCleanup(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job at another server that is to go, once that server can be told."""
+    """A job to delete on another server, once that server answers."""
 
     infra: str
     name: str
@@ -104,7 +104,7 @@ class ManagedJobStatus(Struct, frozen=True, kw_only=True, rename="camel"):
 
     workload: str = ""
     held: bool = False
-    """Whether its Workload was deactivated for its user: nobody else's doing is undone."""
+    """Whether its Workload was deactivated by hold; only that is undone."""
 
     priority: int | None = None
     recoveries: int = 0

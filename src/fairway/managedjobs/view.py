@@ -1,4 +1,4 @@
-"""One look at one job: what is asked for, what is remembered, what is seen, and when. The rules work on this."""
+"""The input of the rules: spec, status, observation and time of one job."""
 
 import hashlib
 from datetime import datetime, timedelta

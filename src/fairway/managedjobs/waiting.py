@@ -1,6 +1,6 @@
-"""The rules of a job without a live attempt: it queues, is held, is let in, or moves to another candidate.
+"""The rules of a job without a live attempt: it queues, is held, is admitted, or moves to another candidate.
 
-Why it waits and at which position is the queue's to say, whenever somebody asks; here it is said only once that it
+The queue explains on request why it waits and at which position; the status says only that it
 waits. So a waiting job costs no writes and, unless it may wait only for so long, no timer.
 """
 
@@ -34,7 +34,7 @@ NO_CLASS: Final = "PriorityClassMissing"
 DEACTIVATED: Final = "Deactivated"
 
 _WORTH_WAITING: Final = frozenset({TIMED_OUT, CANNOT_RUN})
-"""Reasons that may end by themselves: somebody's job ends, a quota is raised."""
+"""Reasons that may end by themselves: another job ends, a quota is raised."""
 
 
 def unreadable(case: JobView) -> JobPlan | None:
@@ -130,10 +130,10 @@ def _missing(case: JobView) -> tuple[str, str] | None:
     """What must be there before the job can queue."""
     if not case.seen.queue:
         return NO_QUEUE, (
-            "names no queue, and there is no LocalQueue `default` in its namespace; make one, or launch it with --queue"
+            "names no queue, and there is no LocalQueue `default` in its namespace; create one, or launch with --queue"
         )
     if case.base_priority is None:
-        return NO_CLASS, f"there is no WorkloadPriorityClass {case.seen.priority_class!r}; make it, and the job goes on"
+        return NO_CLASS, f"there is no WorkloadPriorityClass {case.seen.priority_class!r}; create it to start the job"
     return None
 
 

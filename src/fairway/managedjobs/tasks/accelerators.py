@@ -1,4 +1,4 @@
-"""Accelerators in every form that they are written in, as alternatives: which models will do, and how many of them.
+"""Parses accelerators in all their forms: alternative models with counts.
 
 `T4:4` and `T4` are one alternative; a bare number (`2`) is so many of whatever model, as `GPU:2` is; a list is several
 in order; a map of several (`{T4: 1, V100: 1}`, also as `{T4:1, V100:1}`, whose keys YAML reads with the count in them)

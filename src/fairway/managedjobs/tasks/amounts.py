@@ -1,4 +1,4 @@
-"""Amounts as task files write them (`4`, `4+`, `16GB`, `1h30m`), made into quantities and seconds, exactly.
+"""Parses amounts of task files (`4`, `4+`, `16GB`, `1h30m`) into quantities and seconds, exactly.
 
 What is asked for with a `+` ("at least") is asked for as the amount: a job on a shared machine gets what it asked for.
 """

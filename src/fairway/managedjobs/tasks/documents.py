@@ -1,4 +1,4 @@
-"""Texts to documents: what a task file holds before anybody asks what its fields mean.
+"""Parses task files into documents, before their fields are interpreted.
 
 A document is a map of plain values and knows the line of each. What comes from outside may be anything, so whatever is
 not such a map is refused here, with one sentence. YAML itself is in `yaml_reading`, which is loaded when it is needed.

@@ -16,7 +16,7 @@ _LONGEST: Final = 128 * 1024
 
 
 def envs(value: Any, where: Where) -> dict[str, str | None]:
-    """The variables; `None` where the file leaves the value to whoever launches the task."""
+    """The variables; `None` where the value must be given at launch."""
     found: dict[str, str | None] = {}
     for name, one in mapping(value, where, "{EPOCHS: 10}").items():
         inner = where.at(checked_name(name, where.at(name)))
@@ -73,7 +73,7 @@ def filled_in(path: str, variables: Mapping[str, str | None], where: Where) -> s
 
 
 def missing(names: list[str], flag: str, where: Where) -> TaskError:
-    """The error for variables that nobody gave a value."""
+    """The error for variables without a value."""
     listed = ", ".join(names)
     ways = " ".join(f"{flag} {name}=…" for name in names)
     has = "has no value" if len(names) == 1 else "have no value"

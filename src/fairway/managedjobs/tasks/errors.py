@@ -1,10 +1,10 @@
-"""The one error of whatever people write: task files, configuration, and the flags that stand in for them."""
+"""The error of task files, configuration and flags."""
 
 from fairway.errors import FairwayError
 
 
 class TaskError(FairwayError):
-    """One thing is wrong with what somebody wrote; the sentence says where, what, and the way out."""
+    """An error in a task file, configuration or flag: where, what, and the way out."""
 
     def __init__(
         self,

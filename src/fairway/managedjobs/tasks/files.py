@@ -24,7 +24,7 @@ _MOST_FILES: Final = 100
 
 
 class Mount(Struct, frozen=True, kw_only=True):
-    """Files of whoever launches the task, and where the task finds them."""
+    """Local files of the user, and where the task finds them."""
 
     source: str
     path: str

@@ -1,4 +1,4 @@
-"""What the command line says about a task, over what its file says.
+"""Overrides of a task by the command line.
 
 It is laid over the document before anything is read, so that a wrong flag is found by the same reader as a wrong field,
 and is named as the flag that it is. `none` takes back what the file says.
@@ -90,7 +90,7 @@ def laid_over(document: Document, overrides: Overrides) -> Document:
 
 
 def env_pair(text: str, flag: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The variable that `--env NAME=value` gives; `--env NAME` passes on the one of whoever calls."""
+    """The variable that `--env NAME=value` gives; `--env NAME` copies the one of the shell."""
     name, equals, value = text.partition("=")
     checked_name(name, _flag(flag))
     if equals:

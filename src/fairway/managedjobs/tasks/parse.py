@@ -1,4 +1,4 @@
-"""Documents to tasks: what each field of a task means, and what is said about fields that mean nothing here.
+"""Parses documents into tasks, and warns about ignored fields.
 
 `tasks_of` reads what people write; `task_of` and `stored_tasks` read what a ManagedJob holds (`spec.tasks`), which is
 the same form with everything resolved: variables have values, secrets are names, files are archives.
@@ -49,7 +49,7 @@ _HOOKS: Final = "there are no hooks here; catch SIGTERM in `run` (trap), which c
 
 
 class ParsedTask(Struct, frozen=True, kw_only=True):
-    """A task of a file: complete but for its files, which somebody has yet to pack."""
+    """A task of a file, before its files are packed."""
 
     task: Task
     mounts: tuple[Mount, ...] = ()
@@ -120,7 +120,7 @@ def _check_number(tasks: list[Any], where: Where) -> None:
 
 
 def task_of(value: Any, where: Where) -> Task:
-    """One task of a ManagedJob. Fields that mean nothing here are no error: whoever wrote them has been told."""
+    """One task of a ManagedJob. Ignored fields are no error: the launch has warned about them."""
     ignored: list[Where] = []
     task = mapping(value, where, "{run: echo hello}")
     _check_names(task, where, ignored, _STORED_FIELDS)

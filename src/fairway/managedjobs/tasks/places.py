@@ -1,4 +1,4 @@
-"""Where a value was written: which file and line, which field of a stored job, or which flag.
+"""The source of a value: file and line, field of a stored job, or flag.
 
 A reader goes down into a document with a `Where` in its hand, and whatever it finds wrong is said by that `Where`.
 """

@@ -1,4 +1,4 @@
-"""What a task asks for, once it has been read: the one form that everybody behind the parser works with."""
+"""The parsed task."""
 
 from typing import Any
 

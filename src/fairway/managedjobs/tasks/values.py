@@ -1,4 +1,4 @@
-"""What every reader asks of a value: is it text, a number, a map; and how a value or a name is quoted back."""
+"""Type checks of values, and quoting of values and names in errors."""
 
 import json
 from collections.abc import Collection
@@ -80,9 +80,9 @@ def mapping(value: Any, where: Where, example: str) -> dict[str, Any]:
 def unknown(
     name: str, known: Collection[str], where: Where, hint: str = "", *, also: Collection[str] = ()
 ) -> TaskError:
-    """A field that nobody knows, with the nearest that somebody does; `where` is the field itself.
+    """The error for an unknown field, with the nearest known one; `where` is the field itself.
 
-    The names in `also` exist, but nobody should be led to them unless they meant one.
+    The names in `also` exist, but are suggested only for near misses.
     """
     near = nearest(name, (*known, *also))
     way_out = hint or (f"did you mean {near}?" if near else f"the fields here are {', '.join(sorted(known))}")

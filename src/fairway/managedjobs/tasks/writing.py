@@ -1,4 +1,4 @@
-"""A task in SkyPilot's form again, as `spec.tasks` of a ManagedJob holds it: resolved, and always in the same shape.
+"""Encodes a task in SkyPilot's format for `spec.tasks` of a ManagedJob: resolved, and always in the same shape.
 
 Reading what is written here gives the same task.
 """

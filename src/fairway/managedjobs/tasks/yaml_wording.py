@@ -1,4 +1,4 @@
-"""What a YAML parser complains about, in the words of somebody who wrote the file."""
+"""Errors of the YAML parser, reworded for the author of the file."""
 
 from typing import Final
 
