@@ -123,6 +123,23 @@ def test_jobs_run_and_their_ends_are_told(tmp_path: Path) -> None:
     play(story())
 
 
+def test_the_longest_values_that_are_let_through_can_be_started(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with machinery(tmp_path) as machine, machine.server():
+            data = {f"V{number}": "a" * (128 * 1024 - 1 - len("Vn=")) for number in range(7)}
+            await machine.api.create("configmaps", {"metadata": {"name": "c", "namespace": "default"}, "data": data})
+            await machine.create(
+                pod(
+                    "p",
+                    container("main", command=["sh", "-c", "echo ${#V6}"], envFrom=[{"configMapRef": {"name": "c"}}]),
+                )
+            )
+            await machine.until(lambda: machine.phase() == "Succeeded")
+            assert machine.output() == ["131068"]
+
+    play(story())
+
+
 def test_init_containers_share_a_volume_with_those_that_follow(tmp_path: Path) -> None:
     async def story() -> None:
         async with machinery(tmp_path) as world, world.server():

@@ -324,6 +324,57 @@ def test_what_a_container_waits_for_lets_it_start_when_it_comes(tmp_path: Path) 
     play(story())
 
 
+LONGEST = 128 * 1024 - 1 - len("V=")
+"""The longest value of a variable V, in bytes."""
+
+
+@pytest.mark.parametrize("restart", ["Never", "Always"])
+@pytest.mark.parametrize(
+    ("data", "args", "message"),
+    [
+        pytest.param({"V": "a\0b"}, [], "environment variable 'V' cannot be set: it contains NUL", id="a NUL"),
+        pytest.param(
+            {"V": "a" * (LONGEST + 1)}, [], "environment variable V has 131072 bytes, and no process", id="too long"
+        ),
+        pytest.param({"V": "é" * (LONGEST // 2 + 1)}, [], "environment variable V has", id="too long in bytes"),
+        pytest.param(
+            {"V": "a" * 100_000}, ["$(V)$(V)"], "argument 1 of the command has 200000 bytes", id="an argument"
+        ),
+        pytest.param(
+            {f"V{number}": "a" * 100_000 for number in range(10)}, [], "its command and environment have", id="too much"
+        ),
+    ],
+)
+def test_values_of_a_config_map_that_no_process_can_get(
+    tmp_path: Path, data: dict[str, str], args: list[str], message: str, restart: str
+) -> None:
+    """Nothing is started, so nothing fails again and again; another value lets it start."""
+
+    async def story() -> None:
+        async with a_world(tmp_path) as world, world.running():
+            made = {"metadata": {"name": "c", "namespace": "default"}, "data": data}
+            await world.api.create("configmaps", made)
+            main = container(
+                "main",
+                command=["run"],
+                args=args,
+                envFrom=[{"configMapRef": {"name": "c"}, "prefix": prefix} for prefix in ("", "A", "B")],
+            )
+            await world.create(pod("p", main, restartPolicy=restart))
+            await world.until(lambda: "containerStatuses" in world.status())
+            await world.pass_time(600)
+            state = world.state_of()
+            assert state["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+            assert state["state"]["waiting"]["message"].startswith(message)
+            assert (state["restartCount"], world.supervision.launches) == (0, [])
+
+            patch = {"data": dict.fromkeys(data, "fine")}
+            await world.api.patch("configmaps", "c", patch)
+            await world.until(lambda: world.phase() == "Running")
+
+    play(story())
+
+
 @pytest.mark.parametrize("mounts", [pytest.param([], id="by the supervisor"), pytest.param(["data"], id="for a link")])
 def test_a_container_whose_directory_cannot_be_made_waits_until_it_can(tmp_path: Path, mounts: list[str]) -> None:
     """By whom it is made shows in nothing."""

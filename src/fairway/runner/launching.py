@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from fairway.apis.core.startable import LONGEST_STRING, MOST_BYTES
 from fairway.apis.machinery.kind import Manifest
 from fairway.runner import mounts
 from fairway.runner.devices import Devices, share_of
@@ -69,12 +70,14 @@ class Launching:
         work = self._directories.work(uid)
         placed = self._mounted(pod, container, volumes, known, work)
         wanted = container.get("workingDir")
+        # A pod must not name the GPUs of another pod.
+        env = {**self._inherited, **known, **self._gpus(pod, name)}
+        _check_size(argv, env)
         return Prepared(
             ProcessSpec(
                 id=process_id(uid, name, number),
                 argv=argv,
-                # A pod must not name the GPUs of another pod.
-                env={**self._inherited, **known, **self._gpus(pod, name)},
+                env=env,
                 cwd=str(Path(work) / placed.directory(wanted)) if wanted else work,
                 log=self._directories.log(metadata["namespace"], uid, name, number),
                 limits=self._enforcement.limits(pod, container),
@@ -118,6 +121,33 @@ def _arguments(container: Mapping[str, Any], known: Mapping[str, str]) -> tuple[
     if any("\0" in text for text in argv):
         raise ConfigError("a command cannot contain NUL", lasting=True)
     return argv
+
+
+def _check_size(argv: tuple[str, ...], env: Mapping[str, str]) -> None:
+    """`ConfigError` if the system starts no process with so much: ConfigMaps and Secrets are larger than a variable.
+
+    Another value of theirs can help, so the container waits, as one whose ConfigMap is missing.
+    """
+    total = sum(map(len, argv)) + sum(map(len, env)) + sum(map(len, env.values()))
+    if total < LONGEST_STRING // 4:  # a character is at most four bytes
+        return
+    for name, value in env.items():
+        if (size := len(name) + 1 + len(os.fsencode(value))) >= LONGEST_STRING:
+            raise ConfigError(
+                f"environment variable {name} has {size} bytes, and no process can be started with more than "
+                f"{LONGEST_STRING - 1} in one; mount the ConfigMap or Secret as a volume"
+            )
+    for position, text in enumerate(argv):
+        if (size := len(os.fsencode(text))) >= LONGEST_STRING:
+            raise ConfigError(
+                f"argument {position} of the command has {size} bytes, and no process can be started with more than "
+                f"{LONGEST_STRING - 1} in one"
+            )
+    total = sum(len(os.fsencode(text)) + 9 for text in (*argv, *(f"{name}={value}" for name, value in env.items())))
+    if total > MOST_BYTES:
+        raise ConfigError(
+            f"its command and environment have {total} bytes, and no process can be started with more than {MOST_BYTES}"
+        )
 
 
 def _refuse_root(pod: Manifest, container: Mapping[str, Any]) -> None:

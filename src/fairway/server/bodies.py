@@ -41,6 +41,8 @@ def some(data: bytes) -> bytes:
 
 def manifest(request: Request, data: bytes) -> Any:
     """The object in the body."""
+    if request.content_type in _YAML:
+        return _from_yaml(request, some(data))
     return parsed(request.content_type, some(data))
 
 
@@ -55,16 +57,34 @@ def patch(request: Request, data: bytes) -> tuple[PatchType, Any]:
         )
     if not data:
         raise BadRequest("the body is empty; a patch is expected")
-    value = from_yaml(data) if patch_type is PatchType.APPLY and data[:1] != b"{" else from_json(data)
-    return patch_type, value
+    is_yaml = patch_type is PatchType.APPLY and data[:1] != b"{"
+    return patch_type, _from_yaml(request, data) if is_yaml else from_json(data)
 
 
-def check_strictly(request: Request, data: bytes) -> None:
-    """Under `fieldValidation=Strict`: `BadRequest` if the body gives a field twice, of which only one would count."""
-    if request.query.get("fieldValidation") != "Strict" or data[:1] not in {b"{", b"["}:
-        return
-    if repeated := repeated_field(data):
-        raise BadRequest(f'strict decoding error: duplicate field "{repeated[:200]}"')
+def check_repeated(request: Request, data: bytes) -> None:
+    """Whether a JSON body gives a field twice, of which only the last counts: an error or a warning.
+
+    Only where `fieldValidation` says which: the decoder cannot tell, so it takes another pass.
+    """
+    if request.query.get("fieldValidation") in {"Strict", "Warn"} and data[:1] in {b"{", b"["}:
+        repeated = repeated_field(data)
+        _report(request, "", [f'duplicate field "{repeated[:200]}"'] if repeated else [])
+
+
+def _from_yaml(request: Request, data: bytes) -> Any:
+    repeated: list[str] = []
+    value = from_yaml(data, repeated)
+    _report(request, "yaml: unmarshal errors:\n  ", repeated)
+    return value
+
+
+def _report(request: Request, heading: str, repeated: list[str]) -> None:
+    """Refuse repeated fields under `Strict`, remember them for the response under `Warn`, the default."""
+    validation = request.query.get("fieldValidation")
+    if repeated and validation == "Strict":
+        raise BadRequest("strict decoding error: " + heading + "\n  ".join(repeated))
+    if validation != "Ignore":
+        request.repeated = tuple(repeated)
 
 
 def write_options(request: Request, *, apply: bool = False) -> WriteOptions:

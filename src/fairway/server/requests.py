@@ -16,8 +16,8 @@ class Request:
     """One HTTP request: what its head says, and the body on demand."""
 
     __slots__ = (
-        "_limits", "client", "content_type", "exchange", "headers", "method", "path", "query", "raw_query", "segments",
-        "user",
+        "_limits", "client", "content_type", "exchange", "headers", "method", "path", "query", "raw_query", "repeated",
+        "segments", "user",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange, limits: Limits = _LIMITS) -> None:
@@ -30,6 +30,9 @@ class Request:
         self.raw_query = query = exchange.query
         self.query: dict[str, str] = _parameters(query) if query else {}
         self.user: Any = None
+        self.repeated: tuple[str, ...] = ()
+        """Fields that its body gives twice, to be warned of."""
+
         self.content_type = self.header(b"content-type").partition(";")[0].strip().lower()
         """The media type of the body, without parameters."""
 

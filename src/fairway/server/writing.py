@@ -67,7 +67,7 @@ def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Writ
     if route.subresource == "scale":
         return scaling.stage(objects, request, route, data)
     if request.raw_query:
-        bodies.check_strictly(request, data)
+        bodies.check_repeated(request, data)
     write = bind if route.subresource == "binding" else _VERBS[route.verb]
     return write(objects, request, route, data)
 
@@ -78,7 +78,7 @@ def answer(objects: Objects, request: Request, route: Route, written: Written) -
         return ok({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
     if route.subresource == "scale":
         return ok(scaling.scale_of(route.kind, decoded(written.entry)))
-    warnings = _warnings(route, written)
+    warnings = _warnings(route, written) + request.repeated
     if written.removed and route.verb == "delete" and route.kind.resource != "pods":
         body = encode(success(_deleted(route.kind, written)))
         return Response(200, body, headers=warning_headers(warnings))

@@ -46,8 +46,8 @@ def from_json(data: bytes) -> Any:
     return value
 
 
-def from_yaml(data: bytes) -> Any:
-    """The one document of a YAML text; `None` if it is empty."""
+def from_yaml(data: bytes, repeated: list[str] | None = None) -> Any:
+    """The one document of a YAML text; `None` if it is empty. Keys that are given twice are added to `repeated`."""
     builder = Builder(deepest=DEEPEST, most_values=MOST_VALUES)
     found = None
     try:
@@ -60,6 +60,8 @@ def from_yaml(data: bytes) -> Any:
             found = document if found is None else found
         if isinstance(found, dict | list):
             check_values(found)
+        if repeated is not None:
+            repeated += builder.repeated
     except UnicodeDecodeError as error:
         raise BadRequest(f"the text is not UTF-8: {error}") from None
     except yaml.YAMLError as error:

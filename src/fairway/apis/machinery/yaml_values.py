@@ -9,6 +9,7 @@ The parser hands over one event after another and nothing here calls itself, so 
 
 import base64
 import binascii
+import json
 import math
 import re
 from collections.abc import Iterable
@@ -29,6 +30,8 @@ _WHOLE: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*|0[oO]?[0-7]+|0[xX][0-9a-fA-F]
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _LONGEST_NUMBER: Final = 400
+_MOST_REPEATED: Final = 10
+_LONGEST_KEY_SHOWN: Final = 200
 _MOST_AS_WHOLE: Final = 1e21
 """Below this, JSON writes a float without a fraction as a whole number."""
 
@@ -64,6 +67,8 @@ class Builder:
 
         self._count = 0
         self._root: Any = None
+        self.repeated: list[str] = []
+        """The first keys that a map gives twice, in the words of sigs.k8s.io/yaml. The last value counts."""
 
     def documents(self, events: Iterable[yaml.Event]) -> Iterable[Any]:
         """The value of each document, `None` for one without any."""
@@ -71,10 +76,12 @@ class Builder:
             if isinstance(event, yaml.ScalarEvent):
                 self._scalar(event)
             elif isinstance(event, yaml.CollectionStartEvent):
+                self._note_repeated(event)
                 self._begin({} if isinstance(event, yaml.MappingStartEvent) else [], event.anchor)
             elif isinstance(event, yaml.CollectionEndEvent):
                 self._end()
             elif isinstance(event, yaml.AliasEvent):
+                self._note_repeated(event)
                 self._alias(event.anchor or "")
             elif isinstance(event, yaml.DocumentStartEvent):
                 self._root = None
@@ -92,10 +99,21 @@ class Builder:
             if event.anchor:
                 self._anchored[event.anchor] = (part.key, 1, 0)
             return
+        self._note_repeated(event)
         value = _resolved(event)
         if event.anchor:
             self._anchored[event.anchor] = (value, 1, 0)
         self._put(value, 0)
+
+    def _note_repeated(self, event: yaml.Event) -> None:
+        """The event begins a value: its key may have one already."""
+        part = self._open[-1] if self._open else None
+        if part is None or part.key is None or part.merging or part.key not in part.value:
+            return
+        if len(self.repeated) < _MOST_REPEATED:
+            key = json.dumps(part.key[:_LONGEST_KEY_SHOWN], ensure_ascii=False)
+            line = 0 if event.start_mark is None else event.start_mark.line + 1
+            self.repeated.append(f"line {line}: key {key} already set in map")
 
     def _begin(self, value: dict[str, Any] | list[Any], anchor: str | None) -> None:
         if self._open and type(self._open[-1].value) is dict and self._open[-1].key is None:
