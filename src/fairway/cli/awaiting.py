@@ -8,7 +8,7 @@ from typing import Final
 
 from fairway.cli.choosing import Manifest
 from fairway.cli.joblogs import Patience
-from fairway.cli.session import Session, tell
+from fairway.cli.session import Session, print_note
 from fairway.client.rest import Unreachable, paths
 from fairway.errors import Expired, FairwayError, Unavailable
 
@@ -120,4 +120,4 @@ def _look(session: Session, path: str, progress: _Progress, seconds: int) -> Non
 
 
 def _away() -> None:
-    tell("The server does not answer; retrying ...")
+    print_note("The server does not answer; retrying ...")

@@ -1,7 +1,7 @@
 """The server as a process of its own: started in the background, by one command at a time.
 
 Commands that come at the same moment take turns at a lock of the operating system; the first one starts the server,
-and the others find it answering. A server that somebody else has just started (`fairway serve`) is waited for.
+and the others find it answering. A server that is still starting (`fairway serve`) is waited for.
 """
 
 import fcntl
@@ -66,7 +66,7 @@ def is_running(state: Path) -> bool:
 
 
 def answers(url: str) -> bool:
-    """Whether somebody listens where a server said it would."""
+    """Whether the address in the kubeconfig accepts connections."""
     where = urlsplit(url)
     if not where.hostname:
         return False
@@ -92,7 +92,7 @@ def until_it_answers(state: Path, url_of: Callable[[], str]) -> None:
 
 @contextmanager
 def _turn(state: Path) -> Iterator[None]:
-    """One command at a time; whoever dies here gives its turn away with its life."""
+    """One command at a time; the lock is released when its process ends."""
     file = os.open(state / _TURNS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

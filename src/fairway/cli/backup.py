@@ -29,7 +29,7 @@ def backup(target: Path, *, logs: bool, no_results: bool, state: Path) -> None:
 
     from fairway import __version__  # noqa: PLC0415
     from fairway.backups import FORMAT, Manifest, write_backup  # noqa: PLC0415
-    from fairway.cli.session import tell  # noqa: PLC0415
+    from fairway.cli.session import print_note  # noqa: PLC0415
     from fairway.cli.tables import screen  # noqa: PLC0415
 
     shows = screen(sys.stderr).moves
@@ -43,8 +43,8 @@ def backup(target: Path, *, logs: bool, no_results: bool, state: Path) -> None:
     if shows:
         click.echo("\r\x1b[K", nl=False, err=True)
     for name in content.changing:
-        tell(f"Warning: {name} changed while it was copied; the copy may mix old and new content.")
+        print_note(f"Warning: {name} changed while it was copied; the copy may mix old and new content.")
     for name in content.left_out:
-        tell(f"Skipped {name}: not a regular file.")
+        print_note(f"Skipped {name}: not a regular file.")
     size = target.stat().st_size / 1e6
     click.echo(f"Copied {content.files} files to {target} ({size:.1f} MB); verified.")

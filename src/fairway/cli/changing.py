@@ -10,7 +10,7 @@ import click
 from fairway.cli.announcing import summary
 from fairway.cli.choosing import Manifest, all_jobs, has_ended, id_of, name_of, phase_of, resolve_jobs, title
 from fairway.cli.completion import job_names
-from fairway.cli.session import Session, all_namespaces_option, confirmed, output_option, session_options, tell
+from fairway.cli.session import Session, all_namespaces_option, confirmed, output_option, print_note, session_options
 from fairway.cli.tables import as_json, plain
 from fairway.client.rest import paths
 from fairway.errors import Forbidden, NotFound
@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class JobSelection(NamedTuple):
-    """Which jobs are meant, as the command line says it."""
+    """The options that select jobs."""
 
     words: tuple[str, ...]
     name: str
@@ -65,7 +65,7 @@ def naming_options(command: Command, *, everything: bool = False) -> Command:
 
 
 def chosen(session: Session, choice: JobSelection) -> list[Manifest]:
-    """The jobs that are meant. Mine, unless they are named by themselves or those of all users are wanted."""
+    """The selected jobs: the user's own, unless jobs are named or `--all-users` is given."""
     ways = [bool(choice.words), bool(choice.name), choice.everything or (choice.all_users and not choice.name)]
     if sum(ways) != 1:
         raise click.UsageError(
@@ -95,7 +95,7 @@ def ask_before(session: Session, jobs: Sequence[Manifest], doing: str, *, yes: b
         if own:
             confirmed(f"{doing} {which(jobs, 'job')}. Proceed?", yes=False)
         return
-    users = [plain(name) for name, _ in Counter(user_of(job) or "nobody" for job in others).most_common()]
+    users = [plain(name) for name, _ in Counter(user_of(job) or "unknown" for job in others).most_common()]
     listed = ", ".join(users[:_MOST_USERS]) + (" and others" if len(users) > _MOST_USERS else "")
     if len(jobs) == 1:
         whose = f" of {listed}"
@@ -202,6 +202,6 @@ def unless_ended(jobs: Sequence[Manifest]) -> list[Manifest]:
 def left_out(jobs: Sequence[Manifest], why: Callable[[Manifest], str]) -> None:
     """Print for each job why nothing was done about it; of many, only for the first."""
     for job in jobs[:_MOST_NAMED]:
-        tell(f"Job {title(job)} {why(job)}")
+        print_note(f"Job {title(job)} {why(job)}")
     if len(jobs) > _MOST_NAMED:
-        tell(f"... and {len(jobs) - _MOST_NAMED} more.")
+        print_note(f"... and {len(jobs) - _MOST_NAMED} more.")

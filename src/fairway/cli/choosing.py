@@ -62,9 +62,9 @@ def all_jobs(session: "Session") -> list[Manifest]:
 
 
 def resolve_jobs(session: "Session", words: Sequence[str]) -> list[Manifest]:
-    """The jobs that are meant by ids, names, ranges and patterns, each once, in the order of the words.
+    """The jobs that match ids, names, ranges and patterns, each once, in the order of the arguments.
 
-    A name is that of the object, or what people called the job, which several may be. Whatever is meant by no job is
+    A name is that of the object, or the display name, which several jobs may have. All arguments without a match are
     named in one error.
     """
     if len(words) == 1 and not _is_number(words[0]) and not _PATTERN.search(words[0]):

@@ -58,7 +58,7 @@ def _of_user(path: Path, state: Path) -> "LaunchConfig":
 
 
 def text_of(path: Path) -> bytes:
-    """What is in a file that somebody named; `TaskError` if it cannot be read."""
+    """The content of a file given by the user; `TaskError` if it cannot be read."""
     from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415 - help must not wait for it
 
     try:

@@ -53,11 +53,11 @@ def describe(*, words: tuple[str, ...], **where: Any) -> None:
         click.echo("\n\n".join(texts))
     elif not failed:
         click.echo(f"No {words[0]} in {session.namespace}.", err=True)
-    failed.told()
+    failed.print_errors()
 
 
 def _events(session: "Session", manifest: Manifest) -> list[Manifest]:
-    """What was told about the object, the oldest first."""
+    """The events of the object, the oldest first."""
     from fairway.client.rest import paths  # noqa: PLC0415
     from fairway.errors import Forbidden  # noqa: PLC0415
 

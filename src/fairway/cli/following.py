@@ -1,4 +1,4 @@
-"""A job on its way, told as it goes: why it waits, what each attempt writes, how it ends.
+"""Follows a job: why it waits, what each attempt writes, how it ends.
 
 What the job writes goes to standard output; what is said about the job goes to standard error. Changes are watched, not
 asked for; only the place in the queue, which no object holds, is asked for again now and then.
@@ -96,7 +96,7 @@ class _Follower:
             raise CannotRun(self._job, self._reason)
 
     def _attempt(self, part: TaskAttempt) -> None:
-        """Show all of an attempt, as it writes it; what became of it is told when it is known."""
+        """Print the log of an attempt as it is written, and its result when it is known."""
         self._narrator.begins(_task(self._job, part), part.attempt)
         log = AttemptLog(self._session.rest, self._job, part, self._shown, self._narrator.away)
         while True:

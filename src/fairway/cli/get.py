@@ -76,7 +76,7 @@ def get(
             _print_tables(session, asked, query, failed, wide=output == "wide")
         else:
             _print_objects(session, asked, query, failed, output)
-    failed.told()
+    failed.print_errors()
 
 
 def targets_of(resources: "APIResources", words: Sequence[str]) -> "list[tuple[Resource, list[str]]]":
@@ -96,7 +96,7 @@ def targets_of(resources: "APIResources", words: Sequence[str]) -> "list[tuple[R
 
 
 class Failures:
-    """What was asked for by name and is not there: told after what is."""
+    """Names that do not exist, printed after the objects that do."""
 
     def __init__(self) -> None:
         self._found: list[FairwayError] = []
@@ -114,7 +114,7 @@ class Failures:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def told(self) -> None:
+    def print_errors(self) -> None:
         for error in self._found:
             click.echo(f"error: {error}", err=True)
         if self._found:
@@ -234,7 +234,7 @@ def as_yaml(value: Any) -> str:
     import yaml  # noqa: PLC0415 - only where it is asked for
 
     class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - nobody reads anchors
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - anchors are hard to read
             return True
 
     def text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:

@@ -168,7 +168,7 @@ def edited(session: "Session", present: Sequence[Binding], grant: RoleGrant, wit
 
 
 def sentence(subject: str, held: Sequence[Binding], groups: Sequence[str] = ()) -> str:
-    """What somebody may do now, in words."""
+    """The permissions of a user, as a sentence."""
     parts = [
         f"{_GIVES[one['role']]['namespace' in one]} {_where(one.get('namespace'))} ({one['role']})" for one in held
     ]
@@ -182,7 +182,7 @@ def _where(place: str | None) -> str:
 
 
 def _warn_of_missing(session: "Session", namespaces: Sequence[str]) -> None:
-    from fairway.cli.session import tell  # noqa: PLC0415 - help must be quick
+    from fairway.cli.session import print_note  # noqa: PLC0415 - help must be quick
     from fairway.client.rest import paths  # noqa: PLC0415
     from fairway.errors import NotFound  # noqa: PLC0415
 
@@ -190,7 +190,7 @@ def _warn_of_missing(session: "Session", namespaces: Sequence[str]) -> None:
         try:
             session.rest.get(paths.resource("v1", "namespaces", None, name))
         except NotFound:
-            tell(f"Warning: namespace {name!r} does not exist yet; the role takes effect once it does.")
+            print_note(f"Warning: namespace {name!r} does not exist yet; the role takes effect once it does.")
 
 
 @contextmanager

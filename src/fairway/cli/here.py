@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fairway.cli.session import tell
+from fairway.cli.session import print_note
 from fairway.installation import OWN, SEARCH_PATHS, without_own
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def _directory_to_copy(here: Path, home: Path) -> str:
         why = "it is writable by all users"
     else:
         return "."
-    tell(f"{here} is not copied, because {why}: the command runs in an empty directory. See --workdir and {_FLAG}.")
+    print_note(
+        f"{here} is not copied, because {why}: the command runs in an empty directory. See --workdir and {_FLAG}."
+    )
     return ""
 
 
@@ -86,7 +88,7 @@ def _check_program(command: str, shell: str, job: str) -> None:
             "environment of your project",
             field="the command",
         )
-    tell(f"{program} is {instead} for the job: Fairway's own environment ({OWN}) is not used.")
+    print_note(f"{program} is {instead} for the job: Fairway's own environment ({OWN}) is not used.")
 
 
 def in_place(parsed: "ParsedFile", state: Path, *, own: bool) -> "ParsedFile":

@@ -1,7 +1,7 @@
 """What an attempt of a job wrote: its files being unpacked, its setup, its run, in that order, of one node or of all.
 
 Of several nodes the lines come as they are written, each behind the name of its node. A server that goes away for a
-moment is waited for, and the log goes on where it stopped.
+moment is waited for, and the log continues where it stopped.
 """
 
 import queue
@@ -97,7 +97,7 @@ class _Read:
 
 
 class AttemptLog:
-    """The log of one attempt. Whoever asks a second time gets what is new since."""
+    """The log of one attempt. A second read returns what is new since the first."""
 
     def __init__(
         self, rest: "Rest", job: Manifest, part: TaskAttempt, shown: LogFilter, on_away: Callable[[], None]

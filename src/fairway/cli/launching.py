@@ -24,9 +24,9 @@ from fairway.cli.session import (
     Session,
     open_session,
     output_option,
+    print_note,
     session_options,
     system_user,
-    tell,
     without_number,
 )
 from fairway.cli.tables import as_json
@@ -188,7 +188,7 @@ class LaunchRequest(NamedTuple):
 def understand(words: Sequence[str], given: Mapping[str, Any], *, state: Path, **launch: Any) -> LaunchRequest:
     """Read the task, the configuration and the options; `launch` goes to the overrides as it is.
 
-    Whatever is wrong with them is a `TaskError`. Nothing is sent, and nobody is asked.
+    Errors are `TaskError`s. Nothing is sent, and the server is not used.
     """
     from fairway.cli import here  # noqa: PLC0415 - help must not wait for it
     from fairway.cli.configuration import read_config, text_of  # noqa: PLC0415
@@ -290,7 +290,7 @@ def _check_there(mount: "Mount") -> None:
 
 
 def manifests(wanted: LaunchRequest, files: "Sequence[Sequence[Files]]") -> "Launch":
-    """The Secret, if there is one, and the jobs. Whatever is worth a warning is told."""
+    """Create the Secret, if there is one, and the jobs; print warnings."""
     from fairway.managedjobs import making  # noqa: PLC0415 - help must not wait for it
 
     launch = making.job_manifests(
@@ -302,7 +302,7 @@ def manifests(wanted: LaunchRequest, files: "Sequence[Sequence[Files]]") -> "Lau
         array=_unique() if wanted.overrides.num_jobs > 1 else "",
     )
     for warning in launch.warnings:
-        tell(f"warning: {warning}")
+        print_note(f"warning: {warning}")
     return launch
 
 
@@ -332,7 +332,7 @@ def create(session: Session, launch: "Launch", *, replacing: Sequence[Manifest] 
 
 
 def _on_retry() -> None:
-    tell("The response of the server was lost; retrying ...")
+    print_note("The response of the server was lost; retrying ...")
 
 
 def _unique() -> str:
@@ -364,13 +364,13 @@ def run(words: Sequence[str], given: dict[str, Any], *, words_after: Callable[[s
             replaced = _predecessor(session, wanted.overrides.cluster)
             packages.upload(session)
             jobs = create(session, made, replacing=replaced)
-            for warning in (*session.rest.warnings, *_nobody_knows(session, jobs[0])):
-                tell(f"warning: {without_number(warning)}")
-            return _told(session, jobs, given, words_after)
+            for warning in (*session.rest.warnings, *_missing_references(session, jobs[0])):
+                print_note(f"warning: {without_number(warning)}")
+            return _follow_or_announce(session, jobs, given, words_after)
 
 
-def _nobody_knows(session: Session, job: Manifest) -> Iterator[str]:
-    """What the job names that is not there: it waits until it is, which is not what somebody wants who mistyped."""
+def _missing_references(session: Session, job: Manifest) -> Iterator[str]:
+    """Warnings about a queue or priority class that does not exist: the job would wait for it."""
     spec = job["spec"]
     if spec.get("queue"):
         yield from missing(session, "LocalQueue", "localqueues", spec["queue"])
@@ -378,7 +378,9 @@ def _nobody_knows(session: Session, job: Manifest) -> Iterator[str]:
         yield from missing(session, "WorkloadPriorityClass", "workloadpriorityclasses", spec["priorityClass"])
 
 
-def _told(session: Session, jobs: list[Manifest], given: Mapping[str, Any], words_after: Callable[[str], str]) -> int:
+def _follow_or_announce(
+    session: Session, jobs: list[Manifest], given: Mapping[str, Any], words_after: Callable[[str], str]
+) -> int:
     """Say what was launched, in the form that is wanted, and follow it if it is to be followed."""
     if given["output"] == "json":
         click.echo(as_json([summary(job) for job in jobs]))
@@ -388,7 +390,7 @@ def _told(session: Session, jobs: list[Manifest], given: Mapping[str, Any], word
         click.echo(f"{announcement(jobs)}\n{words_after(ids(jobs))}")
         _warn_of_hopeless(session, jobs)
     else:
-        tell(announcement(jobs))
+        print_note(announcement(jobs))
         return _follow(session, jobs[0], words_after)
     return 0
 
@@ -400,7 +402,7 @@ def _warn_of_hopeless(session: Session, jobs: list[Manifest]) -> None:
     why = cannot_run(session, jobs[0])
     if why:
         who = f"job {title(jobs[0])}" if len(jobs) == 1 else f"jobs {ids(jobs)}"
-        tell(
+        print_note(
             f"warning: {who} can never run with the current nodes and quotas: {why}; see "
             f"`fairway jobs why {id_of(jobs[0])}`"
         )
@@ -434,11 +436,11 @@ def _follow(session: Session, job: Manifest, words_after: Callable[[str], str]) 
     try:
         ended = follow(session, job)
     except KeyboardInterrupt:
-        tell(f"\nJob {title(job)} keeps running.\n{words_after(str(id_of(job)))}")
+        print_note(f"\nJob {title(job)} keeps running.\n{words_after(str(id_of(job)))}")
         return 130
-    tell(ending(ended))
+    print_note(ending(ended))
     if left_files(session, ended):
-        tell(f"Files: `fairway jobs files {id_of(ended)}`, `fairway jobs download {id_of(ended)}`")
+        print_note(f"Files: `fairway jobs files {id_of(ended)}`, `fairway jobs download {id_of(ended)}`")
     return 0 if phase_of(ended) == "SUCCEEDED" else 1
 
 

@@ -1,6 +1,6 @@
 """The live picture on a terminal: follows jobs and queues by watch, draws, and leaves the terminal as it was.
 
-Two threads watch, and change what the one that draws reads; nobody asks on a timer for what an event tells. Positions
+Two threads watch and update the state that the drawing thread reads; nothing is polled. Positions
 and reasons have no events, so they are asked for when something has changed, twice a second at most. The clocks make it
 draw once a second.
 """
@@ -42,7 +42,7 @@ _QUIT: Final = frozenset(b"qQ\x03\x04")
 
 
 def show(session: "Session", on: Screen, user: str = "") -> None:
-    """Draw until somebody quits."""
+    """Draw until the user quits."""
     wake_up, woken = os.pipe()
     os.set_blocking(woken, False)
     picture = Picture(session, user, lambda: _wake(woken))
@@ -50,7 +50,7 @@ def show(session: "Session", on: Screen, user: str = "") -> None:
     try:
         picture.follow()
         with suppress(KeyboardInterrupt), _screen(woken):  # Ctrl-C is a way to quit
-            _draw_until_told(picture, on, wake_up)
+            _draw_until_quit(picture, on, wake_up)
     finally:
         picture.stop()
         os.close(wake_up)
@@ -137,7 +137,7 @@ class Picture:
                 found = rest.get(path)
                 listed(found["items"])
                 self._lost = ""
-                self._tell()
+                self._wake_up()
                 self._events(rest, path, found["metadata"]["resourceVersion"], happened)
             except (FairwayError, OSError) as error:
                 if self._stopped.is_set():
@@ -153,9 +153,9 @@ class Picture:
                 return
             if event["type"] != "BOOKMARK":
                 happened(event["type"], event["object"])
-                self._tell()
+                self._wake_up()
 
-    def _tell(self) -> None:
+    def _wake_up(self) -> None:
         self._stale.set()
         self._changed()
 
@@ -184,7 +184,7 @@ class Picture:
         self._queues = others if happened == "DELETED" else {**others, queue.name: queue}
 
 
-def _draw_until_told(picture: Picture, on: Screen, wake_up: int) -> None:
+def _draw_until_quit(picture: Picture, on: Screen, wake_up: int) -> None:
     keys = sys.stdin.fileno() if sys.stdin.isatty() else None
     while True:
         _draw(picture.snapshot(), on)
@@ -237,7 +237,7 @@ def _screen(woken: int) -> Iterator[None]:
     def suspend(number: int, _frame: FrameType | None) -> None:
         leave()
         signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)  # stops here, unless there is no shell that could let it go on
+        os.kill(os.getpid(), number)  # stops here, unless no shell could continue it
         signal.signal(number, suspend)
         enter()
         _wake(woken)

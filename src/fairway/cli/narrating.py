@@ -69,7 +69,7 @@ class Narrator:
             self._say(f"--- {', '.join(which)} ---")
 
     def ends(self, task: int | None, attempt: int, found: Mapping[str, Any]) -> None:
-        """Print how an attempt ended, while the job goes on; a finished task of a pipeline is named as a task."""
+        """Print how an attempt ended while the job continues; a finished task of a pipeline is named as a task."""
         self.pause()
         outcome = str(found.get("outcome") or "")
         code = found.get("exitCode")

@@ -1,8 +1,8 @@
 """Servers of other users on this machine.
 
-Two servers that do not know of each other would give the same GPUs and CPUs to jobs twice. So a user who would start a
-second one is told of the one that is there and how to get in. It is found by its command line, which every user may
-read; where the system hides the processes of others (`hidepid`), there is nothing to find.
+Two independent servers would assign the same GPUs and CPUs twice, so starting a second one is an error with the address
+of the first and how to get access. Servers are found by their command lines, which every user may
+read, except where the system hides the processes of other users (`hidepid`).
 """
 
 import os
@@ -51,7 +51,7 @@ def servers_of_others(proc: Path = Path("/proc")) -> Iterator[OtherServer]:
 def refuse_second_server(settings: Settings, found: Sequence[OtherServer] | None = None) -> None:
     """Raise `OthersServerError` if jobs of another user's server use this machine, unless this one takes no GPUs.
 
-    Whoever says how many CPUs are theirs and that no GPUs are has thought of the other server.
+    A user who declares CPUs and no GPUs knows about the other server.
     """
     if settings.api_only or (settings.cpus is not None and settings.gpus == "0"):
         return

@@ -1,4 +1,4 @@
-"""Directories and files of a task, packed as archives: the same bytes for the same content, whoever packs them when.
+"""Directories and files of a task, packed as reproducible archives: equal content gives equal bytes.
 
 Owners and times are left out of an archive, entries are in the order of their names. `.git` is never packed, nor what
 `.skyignore` in the directory says; where there is none, what the `.gitignore` files in it say. Links are packed as
@@ -86,7 +86,7 @@ def pack(
     progress: Progress | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> Archive:
-    """Pack what is in a directory, or one file under a name; `notice` is told before something large is packed."""
+    """Pack what is in a directory, or one file under a name; `notice` is called before something large is packed."""
     if source.is_dir():
         entries, skipped = _in_directory(source, limit_files)
     else:
@@ -245,7 +245,7 @@ class _Ignoring(NamedTuple):
         try:
             if not self.name or not file.is_file():
                 return self
-        except PermissionError:  # of the directory: whoever looks into it next says so
+        except PermissionError:  # of the directory: reading it reports this
             return self
         return self._replace(files=(*self.files, (path, _rules(file))))
 

@@ -99,7 +99,7 @@ def cannot_run(
         except NotFound:
             waiting = {}  # it is not queued yet, or already admitted
         except ApiError:
-            return ""  # whoever may not look is told nothing
+            return ""  # without the permission there is no hint
         if waiting.get("outcome", "") not in _UNTRIED:
             return "" if waiting.get("canEverRun", True) else plain(str(waiting.get("message") or "it is refused"))
         if now() > until:

@@ -8,7 +8,7 @@ import click
 from fairway.cli.choosing import Manifest, all_jobs, has_ended, id_of, newest, resolve_jobs, title
 from fairway.cli.following import follow, show, write
 from fairway.cli.joblogs import LogFilter, TaskAttempt, parts_of
-from fairway.cli.session import Session, session_options, tell
+from fairway.cli.session import Session, print_note, session_options
 from fairway.client.rest import paths
 from fairway.errors import FairwayError, Forbidden, NotFound
 
@@ -70,13 +70,13 @@ def read(
     wanted = there if attempt == "all" else _latest(there)
     if has_ended(job) or not following or only is not None:
         if not wanted:
-            tell(_nothing_yet(job, only))
+            print_note(_nothing_yet(job, only))
         show(session, job, wanted, shown)
         return
     try:
         follow(session, job, shown, done=set(parts_of(job)) - set(wanted))
     except KeyboardInterrupt:
-        tell(f"\nJob {title(job)} keeps running; `fairway jobs cancel {id_of(job)}` stops it.")
+        print_note(f"\nJob {title(job)} keeps running; `fairway jobs cancel {id_of(job)}` stops it.")
         raise
 
 

@@ -1,4 +1,4 @@
-"""How `fairway up` was told to start the server of a state directory, for whoever starts it next.
+"""The saved options of `fairway up`, for the next start of the server.
 
 After a reboot any command starts the server again, and it should have the GPUs that were declared, and listen where
 it did. What is kept are the options of all `up`s so far, the later over the earlier, in `up.json`; no secret is among
@@ -88,7 +88,7 @@ def remembered(state: Path) -> Options:
 
 
 def settings_as_before(state: Path, environment: Mapping[str, str] = os.environ) -> tuple[Settings, Options]:
-    """How to start the server when nobody says how; `$FAIRWAY_PORT` wins over the port that was kept."""
+    """The options of a start without options; `$FAIRWAY_PORT` wins over the saved port."""
     options = remembered(state)
     try:
         return _settings(state, options, environment), options

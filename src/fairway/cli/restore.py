@@ -24,19 +24,19 @@ def restore(source: Path, *, replace: bool, resume: bool, state: Path) -> None:
       fairway restore --replace ~/fairway.tar
       fairway restore --resume --state ./moved ~/fairway.tar
     """
-    from fairway.cli.session import tell  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.session import print_note  # noqa: PLC0415 - help must not wait for it
     from fairway.restoring import put_back  # noqa: PLC0415
 
     manifest, held, aside = put_back(source, state, replace=replace, hold=not resume)
     click.echo(f"Restored {state} as of {manifest.made}. Start the server with: fairway up")
     if aside is not None:
-        tell(f"The previous state directory is now {aside}; remove it when you no longer need it.")
+        print_note(f"The previous state directory is now {aside}; remove it when you no longer need it.")
     if not manifest.logs:
-        tell("The backup has no logs of jobs (`fairway backup --logs` includes them).")
+        print_note("The backup has no logs of jobs (`fairway backup --logs` includes them).")
     if held:
         what = ", ".join(f"{number} {name}" for name, number in held.items())
-        tell(f"Held, since they had not ended when the backup was made: {what}.")
-        tell(
+        print_note(f"Held, since they had not ended when the backup was made: {what}.")
+        print_note(
             "Resume managed jobs with `fairway jobs release`, Workloads with `spec.active: true`, Jobs without a queue"
         )
-        tell("with `spec.suspend: false`.")
+        print_note("with `spec.suspend: false`.")

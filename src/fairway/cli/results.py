@@ -47,7 +47,7 @@ def part_options(command: Command) -> Command:
 def listings(
     session: "Session", job: Manifest, *, attempt: str | None, task: str | None, rank: int | None, path: str = ""
 ) -> Iterator[Listing]:
-    """What was left, of each attempt and node that is meant."""
+    """The files of each selected attempt and node."""
     for part in choose_parts(job, attempt, task):
         nodes = int(job["spec"]["tasks"][part.task].get("num_nodes") or 1)
         for one in range(nodes) if rank is None else (rank,):
@@ -67,7 +67,7 @@ def listing(session: "Session", job: Manifest, part: TaskAttempt, rank: int, pat
 
 
 def left_files(session: "Session", job: Manifest) -> bool:
-    """Whether the last attempt of a job left any files; no if nobody can say."""
+    """Whether the last attempt of a job left any files; False if unknown."""
     parts = parts_of(job)
     try:
         return bool(parts) and listing(session, job, parts[-1], 0).files > 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self, cast
 import click
 
 from fairway.cli.launching import LaunchRequest, source_of
-from fairway.cli.session import Session, tell
+from fairway.cli.session import Session, print_note
 from fairway.cli.tables import screen
 from fairway.client.rest import AnswerLost, paths
 
@@ -77,10 +77,10 @@ def _pack(packages: Packages, mount: "Mount") -> "Files":
     where = PurePosixPath(mount.path)
     is_file = not source.is_dir()
     with Meter(f"Packing {mount.source}") as meter:
-        archive = pack(source, name=where.name if is_file else "", progress=meter.show, notice=_tell_large)
+        archive = pack(source, name=where.name if is_file else "", progress=meter.show, notice=_print_large)
     packages.add(mount.source, archive)
     if archive.skipped:
-        _tell_skipped(mount.source, archive.skipped)
+        _print_skipped(mount.source, archive.skipped)
     return Files(archive=archive.digest, path=str(where.parent if is_file else where))
 
 
@@ -97,19 +97,21 @@ def _upload(session: Session, name: str, archive: "Archive") -> None:
         except AnswerLost:  # sending the same content again changes nothing
             if not tries_left:
                 raise
-            tell(f"The connection broke while uploading {name}; retrying ...")
+            print_note(f"The connection broke while uploading {name}; retrying ...")
             archive.file.seek(start)
         else:
             return
 
 
-def _tell_large(what: str) -> None:
-    tell(f"Copying {what}. Exclude files with .skyignore, or use --in-place.")
+def _print_large(what: str) -> None:
+    print_note(f"Copying {what}. Exclude files with .skyignore, or use --in-place.")
 
 
-def _tell_skipped(source: str, skipped: Sequence[str]) -> None:
+def _print_skipped(source: str, skipped: Sequence[str]) -> None:
     more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
-    tell(f"Skipped in {source}: {', '.join(skipped[:_SHOWN])}{more} (sockets, pipes and devices are not uploaded).")
+    print_note(
+        f"Skipped in {source}: {', '.join(skipped[:_SHOWN])}{more} (sockets, pipes and devices are not uploaded)."
+    )
 
 
 class _Read:
@@ -132,7 +134,7 @@ class _Read:
 
 
 class Meter:
-    """How far something long has come, in one line on a terminal; nothing for what is quick, or where nobody looks."""
+    """Progress of a long operation, in one line on a terminal; nothing for short ones, or without a terminal."""
 
     def __init__(self, label: str, total: int = 0) -> None:
         self._label = label

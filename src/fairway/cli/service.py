@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from fairway.cli.options import serving_options
-from fairway.cli.session import output_option, tell
+from fairway.cli.session import output_option, print_note
 
 _system_option = click.option(
     "--system", is_flag=True, help="Install a service of the machine (needs root).  [default: of this user]"
@@ -71,9 +71,9 @@ def install(ctx: click.Context, /, *, system: bool, run_as: str | None, printed:
     units.must(unit, "restart", units.NAME)
     click.echo(f"Installed {unit.path}; the server runs, and starts at boot.")
     if kept.words:
-        tell(f"Saved options used: {kept.words}.")
+        print_note(f"Saved options used: {kept.words}.")
     if not system:
-        tell("To run it while you are not logged in: loginctl enable-linger")
+        print_note("To run it while you are not logged in: loginctl enable-linger")
 
 
 @service.command()

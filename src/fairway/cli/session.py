@@ -36,10 +36,10 @@ __all__ = [
     "object_options",
     "open_session",
     "output_option",
+    "print_note",
     "resolve_jobs",
     "server_options",
     "session_options",
-    "tell",
     "without_number",
     "yes_option",
 ]
@@ -212,7 +212,7 @@ def _start(state: Path) -> None:
 
     settings, options = settings_as_before(state)
     as_before = f" with the options of the last `fairway up`: {options.words}" if options.words else ""
-    tell(f"No server is running on {state}; starting one{as_before} ...")
+    print_note(f"No server is running on {state}; starting one{as_before} ...")
     try:
         pid, url = background.ensure(settings)
     except background.DidNotStartError as error:
@@ -222,13 +222,13 @@ def _start(state: Path) -> None:
             f"{error}\nSee `fairway up --help`; FAIRWAY_PORT=0 picks a free port."
         ) from None
     if url:
-        tell(f"Fairway is up at {url} (process {pid}); `fairway shutdown` stops it.")
+        print_note(f"Fairway is up at {url} (process {pid}); `fairway shutdown` stops it.")
     else:
-        tell(f"Fairway is up (process {pid}).")
+        print_note(f"Fairway is up (process {pid}).")
 
 
 def system_user() -> str:
-    """The name of whoever runs this process."""
+    """The name of the user who runs this process."""
     import pwd  # noqa: PLC0415 - not every command needs it
 
     try:
@@ -237,7 +237,7 @@ def system_user() -> str:
         return str(os.getuid())
 
 
-def tell(text: str) -> None:
+def print_note(text: str) -> None:
     """Say something that is no output: on standard error."""
     click.echo(text, err=True)
 
@@ -248,9 +248,9 @@ def without_number(message: str) -> str:
 
 
 def confirmed(question: str, *, yes: bool, required: bool = False) -> None:
-    """Ask whether to go on, unless `-y` was given; no ends the command.
+    """Ask for confirmation, unless `-y` was given; no ends the command.
 
-    Without a terminal nobody can answer: a `required` question is then an error that names `-y`, any other is skipped.
+    Without a terminal a `required` question is an error that names `-y`, any other is skipped.
     """
     if yes:
         return

@@ -1,6 +1,6 @@
 """Tables, bars, ages and amounts for people.
 
-What can be shown depends on where it is shown, which is a `Screen`: colours only on a terminal and only if nobody said
+A `Screen` knows what the output supports: colours only on a terminal and only without
 NO_COLOR, blocks only where the encoding has them, lines cut only where there is an edge. Nothing here knows what the
 cells mean, but for the words that have a colour.
 """

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from fairway.cli.session import open_session, output_option, server_options, tell
+from fairway.cli.session import open_session, output_option, print_note, server_options
 from fairway.errors import ApiError
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ def _make(server: "TeamState", name: str, namespace: str, quotas: "Quotas", *, b
     server.rest.transact(namespace, operations)
     click.echo(f"Team {name}: namespace {namespace}, {_described(queue)}.")
     _say(server, said)
-    tell(f"Add users: fairway users add NAME --team {name}")
-    tell(f"Run jobs: fairway jobs launch --namespace {namespace} ...")
+    print_note(f"Add users: fairway users add NAME --team {name}")
+    print_note(f"Run jobs: fairway jobs launch --namespace {namespace} ...")
 
 
 @teams.command(
@@ -184,7 +184,7 @@ def remove(*, name: str, keep_namespace: bool, yes: bool, **where: Any) -> None:
         _until_gone(server, team, with_namespace=goes)
         click.echo(f"Removed team {name}{f' and namespace {team.namespace}' if goes else ''}.")
         if said:
-            tell(said)
+            print_note(said)
 
     _unless_changed_meanwhile(work, **where)
 
@@ -268,7 +268,7 @@ def _until_gone(server: "TeamState", team: "Team", *, with_namespace: bool) -> N
             )
         if not said:
             said = True
-            tell(f"Waiting for the objects of team {team.name} to be deleted ...")
+            print_note(f"Waiting for the objects of team {team.name} to be deleted ...")
         time.sleep(0.1)
 
 
@@ -287,7 +287,7 @@ def list_teams(*, output: str, **where: Any) -> None:
         server = TeamState(session)
         found = [(team, cluster_queue(team.queue)) for team in server.teams]
         for warning in server.warnings():
-            tell(f"Warning: {warning}.")
+            print_note(f"Warning: {warning}.")
     if output == "json":
         records = [
             {
@@ -305,7 +305,7 @@ def list_teams(*, output: str, **where: Any) -> None:
         click.echo(tables.as_json(records))
         return
     if not found:
-        tell("No teams yet. Add one with: fairway teams add NAME --cpus N")
+        print_note("No teams yet. Add one with: fairway teams add NAME --cpus N")
         return
     titles = ("TEAM", "NAMESPACE", "FLAVOR", "RESOURCE", "USED", "QUOTA", "BORROWS", "RUNNING", "WAITING")
     columns = [tables.TableColumn(title, right=title in {"USED", "QUOTA", "RUNNING", "WAITING"}) for title in titles]
@@ -380,6 +380,6 @@ def _described(queue: dict[str, Any]) -> str:
 
 def _say(server: "TeamState", said: str) -> None:
     if said:
-        tell(said)
+        print_note(said)
     for warning in server.warnings():
-        tell(f"Warning: {warning}.")
+        print_note(f"Warning: {warning}.")

@@ -21,7 +21,7 @@ GPU: Final = "nvidia.com/gpu"
 DEFAULT_QUEUE: Final = "cluster-queue"
 _DEFAULT_FLAVOR: Final = "default-flavor"
 _MADE: Final = ("kueue-system", "fairway-defaults", "clusterQueueSpec")
-"""Where the server keeps what it made, to tell whether anybody has changed it."""
+"""Annotation with the original spec, to detect changes."""
 
 _ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 
@@ -155,7 +155,7 @@ class TeamState:
     def default_queue_patches(self, queues: Sequence[Manifest]) -> tuple[list[Manifest], str]:
         """What keeps the default queue to what teams leave, given all ClusterQueues as they will be; and a sentence.
 
-        A default queue that somebody has changed is left alone.
+        An edited default queue is not changed.
         """
         queue = self.queue(DEFAULT_QUEUE)
         memory = self._memory()

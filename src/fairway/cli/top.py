@@ -68,7 +68,7 @@ class TopSnapshot(NamedTuple):
 
     server: str = ""
     jobs: "Sequence[JobRow]" = ()
-    waiting: "Mapping[tuple[str, str], PendingRow]" = {}  # noqa: RUF012 - of a NamedTuple, and nobody changes it
+    waiting: "Mapping[tuple[str, str], PendingRow]" = {}  # noqa: RUF012 - of a NamedTuple, and never changed
     queues: "Sequence[ClusterQueueUsage]" = ()
     machines: Sequence[NodeUsage] = ()
     lost: str = ""
@@ -135,7 +135,7 @@ def machines_of(session: "Session") -> list[NodeUsage]:
 
     try:
         nodes = session.rest.get(paths.resource("v1", "nodes"))["items"]
-    except Forbidden:  # whoever is at home in one namespace
+    except Forbidden:  # a role in one namespace only
         nodes = []
     found = []
     for node in nodes:

@@ -29,7 +29,7 @@ def up(ctx: click.Context, /, *, reset: bool, **options: Any) -> None:
     """
     from fairway.cli import remembering  # noqa: PLC0415 - help must not wait for it
     from fairway.cli.background import ensure  # noqa: PLC0415
-    from fairway.cli.session import tell  # noqa: PLC0415
+    from fairway.cli.session import print_note  # noqa: PLC0415
 
     given = {
         name: value
@@ -46,8 +46,8 @@ def up(ctx: click.Context, /, *, reset: bool, **options: Any) -> None:
         remembering.remember(settings)
     click.echo(f"Fairway is up at {url} (process {pid})." if url else f"Fairway is already up (process {pid}).")
     if url and kept.words:
-        tell(f"Saved options used: {kept.words} (`fairway up --reset` discards them).")
+        print_note(f"Saved options used: {kept.words} (`fairway up --reset` discards them).")
     if not url and (given or reset):
         said = ", ".join(f"--{name.replace('_', '-')}" for name in (*given, *(["reset"] if reset else [])))
-        tell(f"The running server was not changed. To apply {said}, run `fairway shutdown` first.")
+        print_note(f"The running server was not changed. To apply {said}, run `fairway shutdown` first.")
     click.echo(f"export KUBECONFIG={shlex.quote(str(settings.kubeconfig))}")

@@ -15,7 +15,7 @@ from fairway.cli.granting import (
     sentence,
     withdrawing_options,
 )
-from fairway.cli.session import output_option, server_options, tell
+from fairway.cli.session import output_option, print_note, server_options
 from fairway.client.rest import paths
 
 
@@ -47,7 +47,7 @@ def add(*, name: str, grant: RoleGrant, **where: Any) -> None:
         wanted = bindings(session, grant)
         manifest = {"metadata": {"name": name}, "spec": {"bindings": wanted}}
         session.rest.create(f"{paths.FAIRWAY}/groups", manifest)
-    tell(sentence(f"Group {name}", wanted))
+    print_note(sentence(f"Group {name}", wanted))
 
 
 @groups.command(
@@ -71,7 +71,7 @@ def edit(*, name: str, grant: RoleGrant, withdrawn: Withdrawn, **where: Any) -> 
             raise click.UsageError("nothing to change: give a role, see `fairway users groups edit --help`")
         held = edited(session, spec["bindings"], grant, withdrawn)
         session.rest.patch(paths.group(name), {"spec": {"bindings": held}})
-    tell(sentence(f"Group {name}", held))
+    print_note(sentence(f"Group {name}", held))
 
 
 @groups.command(epilog="\b\nExample:\n  fairway users groups remove ml\n")
@@ -81,7 +81,7 @@ def remove(*, name: str, **where: Any) -> None:
     """Remove a group and its roles; members keep their own roles."""
     with account_server(**where) as session:
         session.rest.delete(paths.group(name))
-    tell(f"Removed group {name}.")
+    print_note(f"Removed group {name}.")
 
 
 @groups.command("list", epilog="\b\nExamples:\n  fairway users groups list\n  fairway users groups list -o json\n")
@@ -100,7 +100,7 @@ def list_groups(*, output: str, **where: Any) -> None:
         rows = [(one["metadata"]["name"], one["status"]["roles"], one["status"]["members"] or "-") for one in found]
         click.echo(tables.table(columns, rows, tables.screen()))
     else:
-        tell("No groups yet. Add one with: fairway users groups add NAME --team TEAM")
+        print_note("No groups yet. Add one with: fairway users groups add NAME --team TEAM")
 
 
 def _record(group: dict[str, Any]) -> dict[str, Any]:

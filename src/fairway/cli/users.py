@@ -18,7 +18,7 @@ from fairway.cli.granting import (
     sentence,
     withdrawing_options,
 )
-from fairway.cli.session import output_option, server_options, tell
+from fairway.cli.session import output_option, print_note, server_options
 from fairway.cli.usergroups import groups
 from fairway.client.rest.paths import FAIRWAY as API
 from fairway.client.rest.paths import user as user_path
@@ -117,7 +117,7 @@ def add(
             spec["expires"] = expires
         made = session.rest.create(f"{API}/users", {"metadata": {"name": name}, "spec": spec})
         _print_token(session, made, output)
-    tell(sentence(name, wanted, spec["groups"]))
+    print_note(sentence(name, wanted, spec["groups"]))
 
 
 @users.command(
@@ -162,7 +162,7 @@ def edit(
         held = edited(session, spec["bindings"], grant, withdrawn)
         kept = [group for group in dict.fromkeys([*spec["groups"], *groups]) if group not in no_groups]
         session.rest.patch(path, {"spec": {"bindings": held, "groups": kept}})
-    tell(sentence(name, held, kept))
+    print_note(sentence(name, held, kept))
 
 
 @users.command(epilog="\b\nExample:\n  fairway users remove ben\n")
@@ -172,7 +172,7 @@ def remove(*, name: str, **where: Any) -> None:
     """Remove a user; their tokens stop working at once."""
     with account_server(**where) as session:
         session.rest.delete(user_path(name))
-    tell(f"Removed {name}.")
+    print_note(f"Removed {name}.")
 
 
 @users.command(
@@ -196,7 +196,7 @@ def token(*, name: str, expires: str | None, revoke: str | None, output: str, **
         path = f"{user_path(name)}/token"
         if revoke is not None:
             session.rest.delete(path, id=revoke)
-            tell(f"Revoked {revoke} of {name}.")
+            print_note(f"Revoked {revoke} of {name}.")
             return
         made = session.rest.create(path, {"spec": {"expires": expires} if expires else {}})
         _print_token(session, made, output)
@@ -246,7 +246,7 @@ def _warn_of_groups(session: "Session", groups: Sequence[str]) -> None:
     there = {one["metadata"]["name"] for one in session.rest.get(f"{API}/groups")["items"]}
     for group in groups:
         if group not in there:
-            tell(f"Warning: group {group!r} has no roles yet; `fairway users groups add {group}` gives it some.")
+            print_note(f"Warning: group {group!r} has no roles yet; `fairway users groups add {group}` gives it some.")
 
 
 def _print_token(session: "Session", made: dict[str, Any], output: str) -> None:

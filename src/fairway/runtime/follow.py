@@ -17,7 +17,7 @@ from fairway.runtime.inotify import FileChanges
 
 PIECE = 64 * 1024
 LOOK_EVERY = 0.1
-"""Seconds between two looks where there is no news from the kernel."""
+"""Seconds between two polls where the kernel sends no events."""
 
 
 async def follow(

@@ -1,10 +1,10 @@
-"""When Python looks for cycles that nobody needs any more, in a process that keeps millions of objects for long.
+"""Scheduling of Python's garbage collector in a process with millions of long-lived objects.
 
 Python by itself goes through all new objects whenever there are so many more of them. Here nearly all of them are new
 states of stored objects, and none is garbage: it is time spent on finding nothing. So they are taken in *batches*, and
 only a sample of the batches is gone through. While that finds nothing, the sample gets smaller, down to one in
 `_RAREST`; a batch with garbage in it makes the next ones be gone through, too. The rest is set aside without a look
-(`gc.freeze` takes no time), and is gone through by a *sweep* of everything: when nothing else is going on, and so
+(`gc.freeze` takes no time), and is gone through by a *sweep* of everything: when the process is idle, and so
 seldom that it costs next to nothing, or when so much was set aside that it could matter.
 
 Objects outside of cycles are freed at once as ever; nothing here is about them.
@@ -30,11 +30,11 @@ _MOST_UNSEEN: Final = 4_000_000
 _BUSY_SECONDS: Final = 0.25
 _QUIET_SECONDS: Final = 5.0
 _QUIET_LOOKS: Final = 3
-"""After so many looks that found next to nothing new and were not kept waiting, nothing else is going on."""
+"""After so many looks that found next to nothing new and were not delayed, the process is idle."""
 
 _LATE_SECONDS: Final = 0.005
 _SWEEP_SHARE: Final = 0.0001
-"""What share of the time sweeps may take when nothing else is going on."""
+"""What share of the time sweeps may take while the process is idle."""
 
 
 class GarbageKeeper:

@@ -1,4 +1,4 @@
-"""Being told by the kernel that files change (Linux), without a thread and without asking again and again.
+"""Change events of files from the kernel (inotify), without a thread and without polling.
 
 One `FileChanges` serves any number of files from one kernel object, because a user may have only about a hundred of
 those. It watches directories, since a file that is created, replaced or renamed is news of its directory. Where the
@@ -84,7 +84,7 @@ class FileChanges:
                 _LIBC.remove(self._file, watch)
 
     def close(self) -> None:
-        """Ends every subscription; what was subscribed is told once more, to look by itself."""
+        """End every subscription; each subscriber gets one last event, to check by itself."""
         if self._file is not None and self._loop is not None:
             self._loop.remove_reader(self._file)
             os.close(self._file)

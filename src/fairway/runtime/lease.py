@@ -20,7 +20,7 @@ _SECONDS_TO_TRY = 0.05
 """Longer than any look by `holder`, which shares the lock for a moment."""
 
 _SECONDS_TO_NAME_ITSELF = 1.0
-"""A holder writes its name right after it has the lock; nobody waits longer than this to read it."""
+"""A holder writes its name right after it has the lock; readers wait at most this long for it."""
 
 _PAUSE = 0.005
 
@@ -74,7 +74,7 @@ class Hold:
 
 
 def holder(directory: Path) -> int | None:
-    """The pid of the living process that has the hold, or `None` if nobody has it. Changes nothing."""
+    """The pid of the living process that holds the lock, or `None`. Changes nothing."""
     if not (directory / LOCK_NAME).exists():
         return None
     lock = _lock(directory, fcntl.LOCK_SH)
@@ -85,7 +85,7 @@ def holder(directory: Path) -> int | None:
 
 
 def _lock(directory: Path, kind: int) -> int | None:
-    """The locked file, or `None` if somebody else has locked it."""
+    """The locked file, or `None` if another process has locked it."""
     path = directory / LOCK_NAME
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -104,7 +104,7 @@ def _lock(directory: Path, kind: int) -> int | None:
 
 
 def _is_still_there(file: int, path: Path) -> bool:
-    """Whether the path still leads to the open file, which somebody may have deleted between opening and locking."""
+    """Whether the path still leads to the open file, which may have been deleted between opening and locking."""
     try:
         return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:

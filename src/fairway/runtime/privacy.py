@@ -1,7 +1,7 @@
 """The state directory belongs to one user: it holds tokens, keys and what jobs wrote.
 
-A directory that its group or others may enter, or that belongs to somebody else, is refused; nothing is changed about
-it, since whoever opened it may rely on that.
+A directory that its group or others may enter, or that belongs to another user, is refused and not changed
+here, because its permissions may be intended.
 """
 
 import os

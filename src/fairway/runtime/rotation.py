@@ -1,6 +1,6 @@
 """A log file that rotates although it is the standard output of the process.
 
-Whoever starts a server in the background gives it `server.log` as its standard output and error: so even the last words
+A server in the background has `server.log` as its standard output and error: so even the last words
 of a crashing interpreter are in it. Once the file is too large, the process renames it and puts a new file under the
 same descriptors; nothing that is written meanwhile is lost. A few old files are kept.
 """

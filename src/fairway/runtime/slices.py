@@ -69,7 +69,7 @@ class Slice:
         return perf_counter() >= self._ends
 
     async def pause(self) -> None:
-        """Let everything else run, then go on with a new slice."""
+        """Let everything else run, then continue with a new slice."""
         self.pauses += 1
         await self._slices.turn()
         self._ends = perf_counter() + self._slices.seconds

@@ -6,7 +6,7 @@
 
 `reconcile` brings the world in line with what a key stands for, however often it is called. It returns `None`, or the
 number of seconds after which it wants to look again. Whatever it raises of Fairway's own errors is tried again: soon
-where somebody else wrote first, later and later otherwise.
+after a conflict, with a growing back-off otherwise.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Worker(Generic[K]):
         self._queue.add_after(key, seconds)
 
     def withdraw(self, key: K) -> None:
-        """There will be nothing to see of this key later on, whoever wished to look at it then."""
+        """Cancel later checks of this key."""
         self._queue.withdraw(key)
 
     async def run(self) -> None:

@@ -98,7 +98,7 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     async def get(self) -> K:
-        """Waits for a key; whoever gets one must say `done`. Raises `QueueShutDown` when there will be no more."""
+        """Wait for a key; the caller must call `done`. Raises `QueueShutDown` when there will be no more."""
         while not self._ready:
             if self._shut_down:
                 raise QueueShutDown("the queue was shut down")
@@ -167,9 +167,9 @@ class WorkQueue(Generic[K]):
                 return
 
     def _leave(self, getter: asyncio.Future[None]) -> None:
-        """Whoever waited for a key was cancelled."""
+        """A waiter for a key was cancelled."""
         if getter.cancelled():
             if getter in self._getters:  # unless a key came in the same turn and found it cancelled
                 self._getters.remove(getter)
-        elif self._ready:  # woken and cancelled in the same turn: somebody else has to take the key
+        elif self._ready:  # woken and cancelled in the same turn: another waiter takes the key
             self._wake_getter()

@@ -17,7 +17,7 @@ from fairway.cli.changing import (
     which,
 )
 from fairway.cli.choosing import Manifest, has_ended, phase_of
-from fairway.cli.session import open_session, tell, yes_option
+from fairway.cli.session import open_session, print_note, yes_option
 
 
 @click.command()
@@ -51,28 +51,28 @@ def cancel(
         left_out(ended, lambda job: f"has ended already: {phase_of(job)}.")
         if not living:
             report([], output, "No job to cancel.")
-            _tell_left(elsewhere(session, choice))
+            _print_unaffected(elsewhere(session, choice))
             return
         ask_before(session, living, "Cancelling", yes=yes, own=True)
         changed = change(session, living, lambda _job: {"cancel": True})
         if asynchronous:
             report(changed, output, f"{_plural(changed)} being cancelled.")
-            _tell_left(elsewhere(session, choice))
+            _print_unaffected(elsewhere(session, choice))
             return
         from fairway.cli.awaiting import until  # noqa: PLC0415 - not with --async
 
         try:
             over = until(session, changed, has_ended)
         except KeyboardInterrupt:
-            tell(f"\n{_plural(changed)} still being cancelled.")
+            print_note(f"\n{_plural(changed)} still being cancelled.")
             raise
         report(over, output, _result(over))
-        _tell_left(elsewhere(session, choice))
+        _print_unaffected(elsewhere(session, choice))
 
 
-def _tell_left(sentence: str) -> None:
+def _print_unaffected(sentence: str) -> None:
     if sentence:
-        tell(sentence)
+        print_note(sentence)
 
 
 def _plural(jobs: Sequence[Manifest]) -> str:

@@ -47,7 +47,7 @@ def download(
     from fairway.cli.choosing import title  # noqa: PLC0415 - help must not wait for it
     from fairway.cli.reading import NoSuchPartError, meant  # noqa: PLC0415
     from fairway.cli.results import in_words, label, listings  # noqa: PLC0415
-    from fairway.cli.session import tell  # noqa: PLC0415
+    from fairway.cli.session import print_note  # noqa: PLC0415
     from fairway.cli.unpacking import Download  # noqa: PLC0415
 
     with open_session(**where) as session:
@@ -63,6 +63,6 @@ def download(
             inner = target / name if len(filled) > 1 else target
             done = Download(session, found, one, inner, overwrite=overwrite).run(path)
             for skipped in done.skipped:
-                tell(f"skipped: {skipped}")
+                print_note(f"skipped: {skipped}")
             noun = "file" if done.files == 1 else "files"
-            tell(f"{done.files} {noun}, {in_words(done.bytes)}, in {inner}")
+            print_note(f"{done.files} {noun}, {in_words(done.bytes)}, in {inner}")

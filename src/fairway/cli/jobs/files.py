@@ -36,7 +36,7 @@ def files(
     from fairway.cli.choosing import id_of, title  # noqa: PLC0415
     from fairway.cli.reading import meant  # noqa: PLC0415
     from fairway.cli.results import in_words, label, listings  # noqa: PLC0415
-    from fairway.cli.session import tell  # noqa: PLC0415
+    from fairway.cli.session import print_note  # noqa: PLC0415
 
     with open_session(**where) as session:
         found = meant(session, (job,), "")
@@ -46,7 +46,7 @@ def files(
         return
     if not any(one.items for one in lists):
         notes = dict.fromkeys(one.note for one in lists if one.note)
-        tell(f"Job {title(found)} has left no files in its working directory." if not notes else "\n".join(notes))
+        print_note(f"Job {title(found)} has left no files in its working directory." if not notes else "\n".join(notes))
         return
     for one in lists:
         if len(lists) > 1:
@@ -58,7 +58,7 @@ def files(
     count, size = sum(one.files for one in lists), sum(one.bytes for one in lists)
     more = "; the list is incomplete" if any(one.truncated for one in lists) else ""
     noun = "file" if count == 1 else "files"
-    tell(f"{count} {noun}, {in_words(size)}{more}. `fairway jobs download {id_of(found)}` copies them here.")
+    print_note(f"{count} {noun}, {in_words(size)}{more}. `fairway jobs download {id_of(found)}` copies them here.")
 
 
 def _record(one: "Listing") -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fairway.cli.changing import (
     unless_ended,
     which,
 )
-from fairway.cli.session import open_session, tell, yes_option
+from fairway.cli.session import open_session, print_note, yes_option
 
 
 @click.command()
@@ -44,5 +44,5 @@ def hold(ctx: click.Context, /, *, choice: JobSelection, yes: bool, output: str,
     elif not found:
         click.echo("No job to hold.")
     if left:
-        tell(left)
+        print_note(left)
     ctx.exit(0 if len(changed) == len(found) else 1)

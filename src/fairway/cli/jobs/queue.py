@@ -155,10 +155,10 @@ def queue(
         )
     if output != "json" and not skip_finished:
         hidden = [job for job in found if not job.is_live and (not status or job.phase in status)]
-        tell_ended(hidden, len(hidden) - sum(not job.is_live for job in shown), now)
+        print_ended(hidden, len(hidden) - sum(not job.is_live for job in shown), now)
 
 
-def tell_ended(ended: "Sequence[JobRow]", hidden: int, now: datetime) -> None:
+def print_ended(ended: "Sequence[JobRow]", hidden: int, now: datetime) -> None:
     """One line about the ended jobs that are not listed."""
     if hidden <= 0:
         return
@@ -209,7 +209,7 @@ def _named(session: "Session", words: Sequence[str]) -> "list[JobRow]":
 
 
 def _mine(session: "Session", jobs: "list[JobRow]") -> "list[JobRow]":
-    """The jobs of the user who asks; the server is not asked who that is if all jobs are of one user."""
+    """The jobs of this user; if all jobs have one user, the server is not asked for the name."""
     if len({job.spec.user for job in jobs}) < 2:
         return jobs
     own = [job for job in jobs if job.spec.user == session.user]

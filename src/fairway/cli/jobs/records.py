@@ -119,7 +119,7 @@ class JobRow(Struct):
 
     @property
     def phase(self) -> str:
-        """Where it stands; a job that nobody has looked at yet waits."""
+        """Its phase; PENDING before the controller has set one."""
         return self.status.phase or PENDING
 
     @property
@@ -147,7 +147,7 @@ class JobRow(Struct):
 
     @property
     def priority(self) -> int | None:
-        """What counts now; before anybody has looked at the job, what it asks for."""
+        """Its effective priority; before the controller has set one, the requested one."""
         return self.spec.priority if self.status.priority is None else self.status.priority
 
     @property
@@ -204,7 +204,7 @@ class PendingRow(Struct, rename="camel"):
 
 class HolderRow(Struct, rename="camel"):
     shown: str = ""
-    """What whoever asks may know of it: `job train-3`."""
+    """Its display name for this reader: `job train-3`."""
 
     workload: str | None = None
     owner: OwnerRow | None = None

@@ -7,7 +7,7 @@ import click
 
 from fairway.cli.changing import JobSelection, change, choosing_options, chosen, report, unless_ended, which
 from fairway.cli.choosing import Manifest
-from fairway.cli.session import open_session, tell
+from fairway.cli.session import open_session, print_note
 
 
 @click.command()
@@ -26,7 +26,7 @@ def release(ctx: click.Context, /, *, choice: JobSelection, output: str, **where
         jobs = unless_ended(found)
         held = [job for job in jobs if job["spec"].get("hold")]
         if choice.words and len(held) < len(jobs):
-            tell(f"{_are([job for job in jobs if job not in held])} not held.")
+            print_note(f"{_are([job for job in jobs if job not in held])} not held.")
         changed = change(session, held, lambda _job: {"hold": False})
     if changed or output == "json":
         report(changed, output, f"{which(changed)} released; `fairway jobs queue` shows the place.")

@@ -9,7 +9,7 @@ import click
 from fairway.cli.announcing import ending
 from fairway.cli.changing import JobSelection, choosing_options, chosen, report, which
 from fairway.cli.choosing import Manifest, has_ended, phase_of
-from fairway.cli.session import open_session, tell
+from fairway.cli.session import open_session, print_note
 
 NOT_SUCCEEDED: Final = 4
 TIMED_OUT: Final = 124
@@ -71,7 +71,7 @@ def wait(ctx: click.Context, /, *, choice: JobSelection, timeout: float | None, 
         jobs = chosen(session, choice)
         waiting = [job for job in jobs if not has_ended(job)]
         if waiting:
-            tell(f"Waiting for {which(waiting, 'job')} ...")
+            print_note(f"Waiting for {which(waiting, 'job')} ...")
         try:
             over = until(session, jobs, has_ended, on_done=on_end, seconds=timeout, check=prospects.check)
         except TimedOut as stopped:
@@ -81,13 +81,13 @@ def wait(ctx: click.Context, /, *, choice: JobSelection, timeout: float | None, 
     left = [job for job in over if not has_ended(job)]
     if late:
         have = "has" if len(left) == 1 else "have"
-        tell(f"error: {which(left, 'job')} {have} not ended within {timeout:g} s: {_counted(left)}")
+        print_note(f"error: {which(left, 'job')} {have} not ended within {timeout:g} s: {_counted(left)}")
         ctx.exit(TIMED_OUT)
     if prospects.stuck:
         for job, reason in prospects.stuck[:_MOST_EXPLAINED]:
-            tell(f"error: {CannotRun(job, reason)}")
+            print_note(f"error: {CannotRun(job, reason)}")
         if len(prospects.stuck) > _MOST_EXPLAINED:
-            tell(f"... and {len(prospects.stuck) - _MOST_EXPLAINED} other jobs can never run")
+            print_note(f"... and {len(prospects.stuck) - _MOST_EXPLAINED} other jobs can never run")
         ctx.exit(CannotRun.exit_code)
     if not over and not quiet:
         click.echo("No job to wait for.")
