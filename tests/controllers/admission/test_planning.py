@@ -12,8 +12,8 @@ from fairway.admission.instructions import Admit, Instruction, PodSetAdmission, 
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Record, Stage
 from fairway.apis.machinery.timestamps import stamp
-from fairway.controllers.admission.observing import seen
-from fairway.controllers.admission.planning import Case, next_step
+from fairway.controllers.admission.decide import Case, next_step
+from fairway.controllers.admission.observe import seen
 from fairway.testing.builders import workload
 
 CREATED = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)

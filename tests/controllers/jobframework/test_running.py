@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairway.apis.kueue.configuration import WaitForPodsReady
-from fairway.controllers.jobframework.reconciling import Reconciler
+from fairway.controllers.jobframework.reconcile import Reconciler
 
 from .scene import a_job, a_scene
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.managedjob.remoting import ORIGIN_NAME, ORIGIN_NAMESPACE, Handler, Sighting
+from fairway.controllers.managedjob.observe import ORIGIN_NAME, ORIGIN_NAMESPACE, Handler, Sighting
 from fairway.errors import FairwayError
 from fairway.testing.clock import VirtualClock
 

@@ -17,7 +17,7 @@ from fairway.client.local import LocalClient
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.capacity import Demand
 from fairway.controllers.provisioning import CheckCapacity
-from fairway.controllers.provisioning.bookings import Booking
+from fairway.controllers.provisioning.check_capacity import Booking
 from fairway.errors import Unavailable
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 

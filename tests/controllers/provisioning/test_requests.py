@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fairway.apis.kueue.manifests import decode
 from fairway.apis.kueue.objects import ProvisioningRequestConfig, ProvisioningRequestConfigSpec
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.provisioning import requests
+from fairway.controllers.provisioning import decide
 from fairway.integrations.injection import InjectionConflict
 
 from .things import CLASS, config, pod_set, reserved, workload
@@ -43,16 +43,16 @@ def stored(*pod_sets: Manifest, counts: dict[str, int] | None = None, **metadata
     ],
 )
 def test_the_attempt_is_read_from_the_name(name: str, want: int | None) -> None:
-    assert requests.attempt_of(name, "wl", "prov") == want
+    assert decide.attempt_of(name, "wl", "prov") == want
 
 
 @given(st.text("abc-", min_size=1, max_size=260), st.text("abc-", min_size=1, max_size=60), st.integers(1, 99))
 def test_every_name_fits_and_leads_back_to_its_attempt(name: str, check: str, attempt: int) -> None:
-    made = requests.request_name(name, check, attempt)
+    made = decide.request_name(name, check, attempt)
 
     assert len(made) <= 253
-    assert requests.attempt_of(made, name, check) == attempt
-    assert len(requests.template_name(made, "main")) <= 253
+    assert decide.attempt_of(made, name, check) == attempt
+    assert len(decide.template_name(made, "main")) <= 253
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_every_name_fits_and_leads_back_to_its_attempt(name: str, check: str, at
 def test_a_request_asks_for_the_pods_that_need_asking(
     pod_sets: list[Manifest], counts: dict[str, int] | None, spec: dict[str, Any], want: dict[str, int]
 ) -> None:
-    asks = requests.asks_of(stored(*pod_sets, counts=counts), spec_of(**spec))
+    asks = decide.asks_of(stored(*pod_sets, counts=counts), spec_of(**spec))
 
     assert {ask.name: ask.count for ask in asks} == want
 
@@ -113,15 +113,15 @@ def test_a_limit_counts_as_use_of_a_resource() -> None:
     limited = pod_set("a")
     limited["template"]["spec"]["initContainers"] = [{"name": "init", "resources": {"limits": GPU}}]
 
-    assert requests.asks_of(stored(limited), spec_of(managedResources=["nvidia.com/gpu"])) != []
+    assert decide.asks_of(stored(limited), spec_of(managedResources=["nvidia.com/gpu"])) != []
 
 
 def test_a_workload_that_is_admitted_in_part_is_an_error() -> None:
     broken = stored(pod_set("a"))
     broken["status"]["admission"]["podSetAssignments"] = []
 
-    with pytest.raises(requests.InconsistentAdmission):
-        requests.asks_of(broken, spec_of())
+    with pytest.raises(decide.InconsistentAdmission):
+        decide.asks_of(broken, spec_of())
 
 
 def test_a_request_carries_parameters_of_the_configuration_and_of_the_workload() -> None:
@@ -129,7 +129,7 @@ def test_a_request_carries_parameters_of_the_configuration_and_of_the_workload()
     made = stored(pod_set(count=3), annotations=annotations)
     spec = spec_of(parameters={"a": "1", "b": "theirs"})
 
-    request = requests.new_request(made, "wl-prov-1", spec, requests.asks_of(made, spec))
+    request = decide.new_request(made, "wl-prov-1", spec, decide.asks_of(made, spec))
 
     assert request["spec"] == {
         "provisioningClassName": CLASS,
@@ -147,10 +147,10 @@ def test_a_request_carries_parameters_of_the_configuration_and_of_the_workload()
             "blockOwnerDeletion": True,
         }
     ]
-    assert requests.is_as_configured(request, spec_of(parameters={"a": "1"}))
-    assert not requests.is_as_configured(request, spec)
-    assert not requests.is_as_configured(request, spec_of(parameters={"c": "1"}))
-    assert not requests.is_as_configured(request, spec_of(provisioningClassName="other"))
+    assert decide.is_as_configured(request, spec_of(parameters={"a": "1"}))
+    assert not decide.is_as_configured(request, spec)
+    assert not decide.is_as_configured(request, spec_of(parameters={"c": "1"}))
+    assert not decide.is_as_configured(request, spec_of(provisioningClassName="other"))
 
 
 FLAVOR = {
@@ -163,7 +163,7 @@ def test_a_template_has_what_its_flavor_asks_for_and_requests_for_all_limits() -
     pods["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}, "limits": {"cpu": "2", **GPU}}
     made = stored(pods)
 
-    template = requests.new_template(made, "ppt", requests.asks_of(made, spec_of())[0], made, {"flavor": FLAVOR}.get)
+    template = decide.new_template(made, "ppt", decide.asks_of(made, spec_of())[0], made, {"flavor": FLAVOR}.get)
 
     spec = template["template"]["spec"]
     assert spec["nodeSelector"] == {"zone": "a", "type": "spot"}
@@ -177,4 +177,4 @@ def test_a_template_that_contradicts_its_flavor_is_an_error() -> None:
     made = stored(pod_set(nodeSelector={"type": "on-demand"}))
 
     with pytest.raises(InjectionConflict, match="conflict for key=type"):
-        requests.new_template(made, "ppt", requests.asks_of(made, spec_of())[0], made, {"flavor": FLAVOR}.get)
+        decide.new_template(made, "ppt", decide.asks_of(made, spec_of())[0], made, {"flavor": FLAVOR}.get)

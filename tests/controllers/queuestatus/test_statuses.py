@@ -16,7 +16,7 @@ from fairway.admission.figures import Activity
 from fairway.apis.kueue.configuration import Configuration, FairSharingConfiguration
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.kit.configuration import FixedConfiguration
-from fairway.controllers.queuestatus import QueueStatuses, statuses
+from fairway.controllers.queuestatus import QueueStatuses, decide
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 
 NOW = "2026-01-01T00:00:00Z"
@@ -388,4 +388,4 @@ def test_weighted_shares_are_shown_while_fair_sharing_is_on() -> None:
     ],
 )
 def test_only_differences_are_sent(old: dict[str, Any], wanted: dict[str, Any], patch: dict[str, Any]) -> None:
-    assert statuses.changes(old, wanted) == patch
+    assert decide.changes(old, wanted) == patch

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controllers.manifests import condition, workload
 from fairway.apis.kueue.configuration import Configuration, WaitForPodsReady
-from fairway.controllers.workload.steps import (
+from fairway.controllers.workload.decide import (
     Case,
     Delete,
     Finish,

@@ -13,11 +13,10 @@ from fairway.admission.records import Stage
 from fairway.apis.kueue.configuration import Configuration
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.admission.intake import Intake
+from fairway.controllers.admission.act import Writes
 from fairway.controllers.admission.pacing import Pace
 from fairway.controllers.admission.settings import engine_config
-from fairway.controllers.admission.surroundings import Surroundings
-from fairway.controllers.admission.writing import Writes
+from fairway.controllers.admission.sources import Intake, Surroundings
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.runtime.clock import Timer
 

@@ -8,8 +8,8 @@ from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.jobframework.reconciling import Reconciler
-from fairway.controllers.jobframework.tools import Tools
+from fairway.controllers.jobframework.act import Tools
+from fairway.controllers.jobframework.reconcile import Reconciler
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.owners import OwnerIndex, controller_uid
 from fairway.integrations import webhooks

@@ -19,8 +19,8 @@ from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.readiness import Settling
-from fairway.controllers.managedjob.effects import ELSEWHERE, Effects, Refused
-from fairway.controllers.managedjob.observation import (
+from fairway.controllers.managedjob.act import ELSEWHERE, Effects, Refused
+from fairway.controllers.managedjob.observe import (
     JOBS,
     LOCAL_QUEUES,
     PRIORITY_CLASSES,
@@ -28,9 +28,9 @@ from fairway.controllers.managedjob.observation import (
     WORKLOADS,
     Look,
     Observer,
+    Remotes,
     job_key,
 )
-from fairway.controllers.managedjob.remoting import Remotes
 from fairway.controllers.managedjob.secrets import LaunchSecrets
 from fairway.integrations import conditions, names
 from fairway.integrations.conditions import shortened

@@ -10,7 +10,7 @@ from typing import Final
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.controllers.managedjob.observation import JOBS
+from fairway.controllers.managedjob.observe import JOBS
 from fairway.errors import AlreadyExists
 from fairway.runtime.worker import Worker
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from fairway.apis.machinery.admission import ALLOWED, AdmissionRequest, AdmissionResponse, UserInfo
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.managedjob.ids import Ids
-from fairway.controllers.managedjob.observation import JOBS
+from fairway.controllers.managedjob.observe import JOBS
 from fairway.errors import FieldError
 from fairway.managedjobs.observation import DEFAULT_CAP, DEFAULT_STEP
 from fairway.managedjobs.podconfig import wrong_part

@@ -12,7 +12,7 @@ from typing import Final
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
-from fairway.controllers.managedjob.observation import JOBS
+from fairway.controllers.managedjob.observe import JOBS
 from fairway.errors import NotFound
 from fairway.managedjobs.making import SECRET_LABEL
 from fairway.runtime.worker import Worker

@@ -7,7 +7,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
-from fairway.controllers.pods.effects import Effects
+from fairway.controllers.pods.act import Effects
 from fairway.controllers.pods.groups import PodGroups
 from fairway.controllers.pods.single import SinglePods
 from fairway.integrations import conditions, names, pods

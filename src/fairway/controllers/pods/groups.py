@@ -10,7 +10,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.status import WorkloadStatusChange
-from fairway.controllers.pods.effects import Effects
+from fairway.controllers.pods.act import Effects
 from fairway.integrations import conditions, following, injection, names, pod_groups, pods
 from fairway.integrations.pod_groups import Stock, Uncomposable
 from fairway.integrations.webhooks import annotations_of, maximum_seconds

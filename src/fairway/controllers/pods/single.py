@@ -9,7 +9,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.status import WorkloadStatusChange
-from fairway.controllers.pods.effects import Effects
+from fairway.controllers.pods.act import Effects
 from fairway.integrations import conditions, following, injection, pods
 
 

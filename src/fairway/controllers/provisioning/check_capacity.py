@@ -2,10 +2,10 @@
 
 It answers as the cluster autoscaler does, with the same conditions, reasons and words: room that is found is booked for
 ten minutes; where there is none the request waits, or fails at once if its parameter `noRetry` says so. The autoscaler
-tries again from time to time; here a request is tried again as soon as there is more room. No nodes are made for it.
-"""
+tries again from time to time; here a request is tried again as soon as there is more room. No nodes are made for it."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,22 +15,50 @@ from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.kit.capacity import Demand, Group, demand_of, shortage
+from fairway.controllers.kit.capacity import Demand, Group, Room, demand_of, put, shortage
 from fairway.controllers.kit.ledger import Ledger
 from fairway.controllers.kit.status import StatusChange
 from fairway.controllers.kit.writes import commit
-from fairway.controllers.provisioning import answers
-from fairway.controllers.provisioning.bookings import Booking
-from fairway.controllers.provisioning.requests import CHECK_CAPACITY, CONSUMES
+from fairway.controllers.provisioning import decide
+from fairway.controllers.provisioning.decide import CHECK_CAPACITY, CONSUMES
 from fairway.integrations import conditions
 from fairway.runtime.worker import Worker
 
 BOOKED_FOR: Final = timedelta(minutes=10)
 VALID_FOR: Final = timedelta(days=7)
-
 _NO_RETRY: Final = "noRetry"
 _FOUND: Final = "CapacityIsFound"
 _NOT_FOUND: Final = "CapacityIsNotFound"
+
+
+class Booking:
+    """The pods of a request that have no node yet."""
+
+    __slots__ = ("_counts", "_demands")
+
+    def __init__(self, groups: Iterable[Group], taken: Iterable[Demand] = ()) -> None:
+        groups = list(groups)
+        self._demands = [demand for demand, _ in groups]
+        self._counts = [count for _, count in groups]
+        for demand in taken:
+            self.take(demand)
+
+    @property
+    def left(self) -> list[Group]:
+        return [(demand, count) for demand, count in zip(self._demands, self._counts, strict=True) if count]
+
+    def take(self, demand: Demand) -> None:
+        """One of the pods is on a node now: one that asks for the same, or any if none does."""
+        waiting = [position for position, count in enumerate(self._counts) if count]
+        same = [position for position in waiting if self._demands[position].requests == demand.requests]
+        for position in (same or waiting)[:1]:
+            self._counts[position] -= 1
+
+    def hold(self, rooms: Iterable[Room]) -> None:
+        """Take this room out of what is left, as far as there is so much."""
+        rooms = list(rooms)
+        for demand, count in self.left:
+            put(rooms, demand, count)
 
 
 @dataclass(slots=True)
@@ -104,7 +132,7 @@ class CheckCapacity:
             self._open.pop(key, None)
             if self._bookings.pop(key, None) is not None:
                 self._there_is_more_room()
-        elif conditions.is_true(new, answers.PROVISIONED):
+        elif conditions.is_true(new, decide.PROVISIONED):
             if key not in self._bookings:
                 self._book(key, self._groups(new) or ())
             self._worker.add(key)
@@ -216,11 +244,11 @@ class CheckCapacity:
         if request is None or _is_over(request):
             self._granted.discard(key)
             return None
-        if conditions.is_true(request, answers.PROVISIONED):
+        if conditions.is_true(request, decide.PROVISIONED):
             return await self._expire_booking(request)
         left = _moment(request["metadata"]["creationTimestamp"]) + VALID_FOR - self._clock.now()
         if left <= timedelta():
-            await self._write(request, answers.FAILED, "True", "Expired", "ProvisioningRequest is expired")
+            await self._write(request, decide.FAILED, "True", "Expired", "ProvisioningRequest is expired")
             return None
         if key in self._granted:
             await self._write_found(key, request)
@@ -235,12 +263,12 @@ class CheckCapacity:
     async def _write_found(self, key: Key, request: Manifest) -> None:
         try:
             await self._write(
-                request, answers.PROVISIONED, "True", _FOUND, "Capacity is found in the cluster", accept=True
+                request, decide.PROVISIONED, "True", _FOUND, "Capacity is found in the cluster", accept=True
             )
         finally:
             self._granted.discard(key)
             now = self._requests.get(*key)
-            if now is None or not conditions.is_true(now, answers.PROVISIONED):
+            if now is None or not conditions.is_true(now, decide.PROVISIONED):
                 self._bookings.pop(key, None)
                 self._there_is_more_room()
 
@@ -248,22 +276,22 @@ class CheckCapacity:
         if (request["spec"].get("parameters") or {}).get(_NO_RETRY) == "true":
             self._recorder.warning(request, _NOT_FOUND, why)
             message = "CA could not find requested capacity"
-            await self._write(request, answers.FAILED, "True", _NOT_FOUND, message, accept=True)
-        elif conditions.find(request, answers.PROVISIONED) is None:
+            await self._write(request, decide.FAILED, "True", _NOT_FOUND, message, accept=True)
+        elif conditions.find(request, decide.PROVISIONED) is None:
             self._recorder.warning(request, _NOT_FOUND, why)
             message = "Capacity is not found, CA will try to find it later."
-            await self._write(request, answers.PROVISIONED, "False", _NOT_FOUND, message, accept=True)
+            await self._write(request, decide.PROVISIONED, "False", _NOT_FOUND, message, accept=True)
 
     async def _expire_booking(self, request: Manifest) -> float | None:
         """End a booking whose time is over; else how long it still holds."""
-        provisioned = conditions.find(request, answers.PROVISIONED)
+        provisioned = conditions.find(request, decide.PROVISIONED)
         if provisioned is None:
             return None
         left = _moment(provisioned["lastTransitionTime"]) + BOOKED_FOR - self._clock.now()
         if left > timedelta():
             return left.total_seconds()
         message = "Capacity reservation time is expired"
-        await self._write(request, answers.BOOKING_EXPIRED, "True", "CapacityReservationTimeExpired", message)
+        await self._write(request, decide.BOOKING_EXPIRED, "True", "CapacityReservationTimeExpired", message)
         return None
 
     async def _write(
@@ -272,7 +300,7 @@ class CheckCapacity:
         change = StatusChange(request, self._clock.now())
         if accept:
             accepted = "ProvisioningRequest is accepted by ClusterAutoscaler"
-            change.set(answers.ACCEPTED, "True", "Accepted", accepted)
+            change.set(decide.ACCEPTED, "True", "Accepted", accepted)
         change.set(kind, status, reason, message)
         await commit(self._writer, "provisioningrequests", change)
 
@@ -284,8 +312,8 @@ def _is_ours(request: Manifest) -> bool:
 def _is_over(request: Manifest) -> bool:
     """Whether nothing is promised to a request, now or later."""
     return (
-        conditions.is_true(request, answers.FAILED)
-        or conditions.is_true(request, answers.BOOKING_EXPIRED)
+        conditions.is_true(request, decide.FAILED)
+        or conditions.is_true(request, decide.BOOKING_EXPIRED)
         or "deletionTimestamp" in request["metadata"]
     )
 

@@ -15,9 +15,9 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.provisioning import answers, requests
+from fairway.controllers.provisioning import decide
 from fairway.controllers.provisioning.active import CheckActivity, config_name, is_ours
-from fairway.controllers.provisioning.requests import Ask
+from fairway.controllers.provisioning.decide import Ask
 from fairway.errors import AlreadyExists, Conflict, FairwayError
 from fairway.integrations import conditions
 from fairway.integrations.workloads import controller_of, owner_reference
@@ -159,12 +159,12 @@ class ProvisioningController:
 
     def _case(self, workload: Manifest, check: Manifest, owned: list[Manifest]) -> _Case:
         config = self._config(check["name"])
-        case = _Case(check, config, requests.asks_of(workload, config) if config is not None else [])
+        case = _Case(check, config, decide.asks_of(workload, config) if config is not None else [])
         if config is None or not case.asks:
             return case
         for request in owned:
-            attempt = requests.attempt_of(request["metadata"]["name"], workload["metadata"]["name"], case.name)
-            if attempt is not None and attempt > case.attempt and requests.is_as_configured(request, config):
+            attempt = decide.attempt_of(request["metadata"]["name"], workload["metadata"]["name"], case.name)
+            if attempt is not None and attempt > case.attempt and decide.is_as_configured(request, config):
                 case.request, case.attempt = request, attempt
         return case
 
@@ -212,9 +212,9 @@ class ProvisioningController:
     async def _keep_request(self, workload: Manifest, case: _Case, config: ProvisioningRequestConfigSpec) -> None:
         """There is a request, and its templates are there and belong to it."""
         request = case.request
-        if request is None or answers.calls_for_another(request, workload, case.check):
+        if request is None or decide.calls_for_another(request, workload, case.check):
             attempt = case.attempt + 1 if request is not None else (case.check.get("retryCount") or 0) + 1
-            name = requests.request_name(workload["metadata"]["name"], case.name, attempt)
+            name = decide.request_name(workload["metadata"]["name"], case.name, attempt)
             await self._keep_templates(workload, case, name, workload)
             request = await self._create_request(workload, case, config, name)
         await self._keep_templates(workload, case, request["metadata"]["name"], request)
@@ -223,7 +223,7 @@ class ProvisioningController:
         self, workload: Manifest, case: _Case, config: ProvisioningRequestConfigSpec, name: str
     ) -> Manifest:
         try:
-            request = requests.new_request(workload, name, config, case.asks)
+            request = decide.new_request(workload, name, config, case.asks)
             created = await self._writer.create("provisioningrequests", request)
         except (AlreadyExists, Conflict):
             raise
@@ -236,7 +236,7 @@ class ProvisioningController:
     async def _keep_templates(self, workload: Manifest, case: _Case, request_name: str, owner: Manifest) -> None:
         """The templates of a request are there; until the request is, they belong to the workload."""
         for ask in case.asks:
-            name = requests.template_name(request_name, ask.name)
+            name = decide.template_name(request_name, ask.name)
             known = self._templates.get(workload["metadata"]["namespace"], name)
             holder = (controller_of(known) or {}).get("uid") if known is not None else None
             if holder == owner["metadata"]["uid"]:
@@ -251,7 +251,7 @@ class ProvisioningController:
 
     async def _create_template(self, workload: Manifest, case: _Case, ask: Ask, name: str, owner: Manifest) -> None:
         try:
-            template = requests.new_template(workload, name, ask, owner, lambda flavor: self._flavors.get("", flavor))
+            template = decide.new_template(workload, name, ask, owner, lambda flavor: self._flavors.get("", flavor))
             await self._writer.create("podtemplates", template)
         except (AlreadyExists, Conflict):
             raise
@@ -268,9 +268,9 @@ class ProvisioningController:
 
 def _state(workload: Manifest, case: _Case) -> Manifest:
     if case.config is None:
-        return answers.inactive(case.check)
+        return decide.inactive(case.check)
     if not case.asks:
-        return answers.not_needed(case.check)
+        return decide.not_needed(case.check)
     if case.request is None:
         return case.check
-    return answers.answered(case.check, workload, case.request, case.config, case.attempt)
+    return decide.answered(case.check, workload, case.request, case.config, case.attempt)

@@ -14,7 +14,7 @@ from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
-from fairway.controllers.queuestatus import statuses
+from fairway.controllers.queuestatus import decide
 from fairway.controllers.queuestatus.finalizers import (
     CHECKS,
     CLUSTER_QUEUES,
@@ -161,7 +161,7 @@ class QueueStatuses:
         if wanted is None:
             return BATCH_SECONDS  # the engine has not heard of it yet
         old = manifest.get("status") or {}
-        patch = statuses.changes(old, wanted)
+        patch = decide.changes(old, wanted)
         if patch:
             try:
                 await self._writer.patch(resource, manifest, {"status": patch}, subresource="status", locked=True)
@@ -169,18 +169,18 @@ class QueueStatuses:
                 self._marked.add(key)
                 raise
             self._written[key] = self._clock.monotonic()
-            if resource == CLUSTER_QUEUES and statuses.is_active(old) != statuses.is_active(wanted):
+            if resource == CLUSTER_QUEUES and decide.is_active(old) != decide.is_active(wanted):
                 self._mark_local_queues_of(name)
         return BATCH_SECONDS if was_marked or patch else self._next_sample(resource)
 
-    def _wanted(self, resource: str, manifest: Manifest) -> statuses.Status | None:
+    def _wanted(self, resource: str, manifest: Manifest) -> decide.Status | None:
         figures, now = self._decider.figures, self._clock.now()
         configuration = self._configuration.value
         fair_sharing = configuration.fair_sharing is not None
         metadata = manifest["metadata"]
         if resource == COHORTS:
             cohort = figures.cohort(metadata["name"]) if fair_sharing else None
-            return statuses.of_cohort(cohort.share if cohort is not None else None, fair_sharing=fair_sharing)
+            return decide.of_cohort(cohort.share if cohort is not None else None, fair_sharing=fair_sharing)
         if resource == CLUSTER_QUEUES:
             found = figures.cluster_queue(metadata["name"])
             if found is None:
@@ -188,14 +188,14 @@ class QueueStatuses:
             if fair_sharing:
                 for name in found.cohorts[:-1]:  # the share of a root is always nothing
                     self._mark((COHORTS, "", name))
-            return statuses.of_cluster_queue(manifest, found, fair_sharing=fair_sharing, now=now)
+            return decide.of_cluster_queue(manifest, found, fair_sharing=fair_sharing, now=now)
         local = figures.local_queue(namespaced_name(manifest))
         cluster_queue = str((manifest.get("spec") or {}).get("clusterQueue") or "")
         activity = figures.activity(cluster_queue)
         if local is None or (activity is None and self._caches[CLUSTER_QUEUES].get("", cluster_queue) is not None):
             return None
         by_recent_usage = configuration.admission_fair_sharing is not None
-        return statuses.of_local_queue(manifest, local, activity, by_recent_usage=by_recent_usage, now=now)
+        return decide.of_local_queue(manifest, local, activity, by_recent_usage=by_recent_usage, now=now)
 
     def _next_sample(self, resource: str) -> float | None:
         """Where recent usage decides, time alone changes what a LocalQueue shows."""

@@ -13,8 +13,7 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.status import WorkloadStatusChange
 from fairway.controllers.kit.writes import commit, remove_finalizer
-from fairway.controllers.workload.priorities import WORKLOADS, PriorityClasses
-from fairway.controllers.workload.steps import (
+from fairway.controllers.workload.decide import (
     NOTHING,
     Case,
     Delete,
@@ -26,6 +25,7 @@ from fairway.controllers.workload.steps import (
     at_a_glance,
     decide,
 )
+from fairway.controllers.workload.priorities import WORKLOADS, PriorityClasses
 from fairway.integrations.workloads import namespaced_name
 from fairway.runtime.worker import Worker
 

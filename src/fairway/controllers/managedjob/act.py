@@ -1,33 +1,73 @@
-"""What the state machine wants, done. Each step may have been done before: whoever was killed goes over it again."""
+"""What the state machine wants, done. Each step may have been done before: a process that was killed starts over."""
 
 import logging
 from collections.abc import Iterable
 from typing import Any, Final
+
+import msgspec
 
 from fairway.admission.records import EARNED_PRIORITY
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.status import WorkloadStatusChange
 from fairway.controllers.kit.writes import add_finalizer, all_done, commit, remove_finalizer
-from fairway.controllers.managedjob.handing import remote_manifest
-from fairway.controllers.managedjob.observation import JOBS, WORKLOADS, Look
-from fairway.controllers.managedjob.remoting import Remotes
+from fairway.controllers.managedjob.observe import (
+    JOBS,
+    ORIGIN_NAME,
+    ORIGIN_NAMESPACE,
+    ORIGIN_UID,
+    WORKLOADS,
+    Look,
+    Remotes,
+)
 from fairway.errors import AlreadyExists, BadRequest, FairwayError, Forbidden, Invalid, NotFound, ValidationError
 from fairway.integrations import conditions, injection
 from fairway.integrations.priorities import Priority
 from fairway.integrations.workloads import MAIN, controller_of
 from fairway.managedjobs import asking, pods
 from fairway.managedjobs import instructions as told
+from fairway.managedjobs.asking import Base
+from fairway.managedjobs.observation import FOR_EVER, ManagedJobSpec
 from fairway.managedjobs.observing import FINALIZER
 from fairway.managedjobs.pods import HostDirectories
+from fairway.managedjobs.status import ManagedJobStatus
+from fairway.managedjobs.tasks.writing import mapping_of
+
+_SAME = ("name", "recover", "queue", "aging", "secretName", "podConfig", "rank", "numJobs", "array")
 
 ELSEWHERE: Final = "fairway.dev/elsewhere"
 """Keeps a job from going before it is gone from other servers, too."""
 
 _log = logging.getLogger(__name__)
-
 _LASTING: Final = (ValidationError, Invalid, BadRequest, Forbidden, injection.InjectionConflict)
 """Trying again does not help."""
+
+
+def remote_manifest(manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus, base: Base) -> Manifest:
+    """What to submit; classes of this cluster may be unknown there, so the priority is a number."""
+    if life.remote is None:
+        raise ValueError("only a job of another server is created there")
+    metadata, spec = manifest["metadata"], manifest["spec"]
+    candidate = msgspec.structs.replace(job.candidate(life.task, life.candidate), infra="")
+    task = msgspec.structs.replace(job.task(life.task), candidates=(candidate,), provision_timeout_seconds=None)
+    given = {name: spec[name] for name in _SAME if name in spec}
+    if base.value is not None:
+        given["priority"] = base.value
+    if given.get("secretName"):
+        # Here it may be for many jobs; there each has its own, which goes when it does.
+        given["secretName"] = life.remote.name
+    if job.hold:
+        given["hold"] = True
+    return {
+        "apiVersion": manifest["apiVersion"],
+        "kind": manifest["kind"],
+        "metadata": {
+            "name": life.remote.name,
+            "labels": {ORIGIN_UID: metadata["uid"]},
+            "annotations": {ORIGIN_NAMESPACE: metadata["namespace"], ORIGIN_NAME: metadata["name"]},
+        },
+        "spec": {**given, "provisionTimeoutSeconds": FOR_EVER, "tasks": [mapping_of(task)]},
+    }
 
 
 class Refused(FairwayError):

@@ -1,4 +1,4 @@
-"""What is done to pods and workloads, each step safe to be done again: whoever was killed in between starts over."""
+"""What is done to pods and workloads. Each step may have been done before: a process that was killed starts over."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

@@ -8,9 +8,7 @@ from typing import Any, Final
 
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.jobframework.making import Maker
-from fairway.controllers.jobframework.stopping import LONGEST_EVENT, stop
-from fairway.controllers.jobframework.tools import WORKLOADS, Tools
+from fairway.controllers.jobframework.act import LONGEST_EVENT, WORKLOADS, Maker, Tools, stop
 from fairway.controllers.kit.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
 from fairway.controllers.kit.readiness import Settling
 from fairway.integrations import conditions, equivalence, following, injection, names, webhooks

@@ -1,4 +1,4 @@
-"""The status of a queue, made from its figures: values in, values out."""
+"""The statuses of queues, made from the decider's figures: values in, values out."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime

@@ -1,30 +1,132 @@
-"""One look at a job: what the caches, the queue and other servers say of it, put together for the state machine."""
+"""One look at a job: what the caches, the decider and other servers say of it, put together for the state machine."""
 
-from typing import NamedTuple
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from fairway.admission.port import Decider
-from fairway.apis.machinery.keys import Key
+from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
+from fairway.client.informer import Informer
+from fairway.client.sighting import ORIGIN_NAME, ORIGIN_NAMESPACE, ORIGIN_UID, Sighting
 from fairway.controllers.kit.owners import OwnerIndex, controller_uid
-from fairway.controllers.managedjob.parsing import Tasks
-from fairway.controllers.managedjob.preempting import Preemptors
-from fairway.controllers.managedjob.remoting import Remotes
 from fairway.integrations import conditions
 from fairway.integrations.workloads import controller_of, namespaced_name
 from fairway.managedjobs import asking, observing, status
 from fairway.managedjobs.asking import Base
 from fairway.managedjobs.observation import JobObservation, ManagedJobSpec, ObservedRemote
 from fairway.managedjobs.status import ManagedJobStatus
+from fairway.managedjobs.tasks.errors import TaskError
+from fairway.managedjobs.tasks.parse import stored_tasks
+from fairway.managedjobs.tasks.task import Task
 from fairway.managedjobs.waiting import GROUP, KIND
+
+_MOST: Final = 256
+"""So many are kept: those that run and change, not those that wait."""
+
+_PREEMPTOR: Final = re.compile(r"to accommodate a workload \(UID: ([^,)]+)")
+__all__ = ["ORIGIN_NAME", "ORIGIN_NAMESPACE", "ORIGIN_UID", "Handler", "Remotes", "Sighting"]
+Handler = Callable[[str, str], None]
+"""Told the namespace and name of the original, here, of a job that changed there; two empty texts when a server has
+told of everything (again): any job that was handed to it may have changed or be gone."""
 
 JOBS = "managedjobs.fairway.dev"
 WORKLOADS = "workloads.kueue.x-k8s.io"
 LOCAL_QUEUES = "localqueues.kueue.x-k8s.io"
 WORKLOAD_CLASSES = "workloadpriorityclasses.kueue.x-k8s.io"
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+
+
+class Tasks:
+    """Remembers the tasks of the jobs that were looked at last."""
+
+    def __init__(self) -> None:
+        self._read: OrderedDict[tuple[str, int], tuple[tuple[Task, ...], str]] = OrderedDict()
+
+    def of(self, job: Manifest) -> tuple[tuple[Task, ...], str]:
+        """The tasks; or none, and why they cannot be read."""
+        key = (job["metadata"]["uid"], job["metadata"].get("generation", 0))
+        found = self._read.pop(key, None)
+        if found is None:
+            try:
+                found = stored_tasks(job), ""
+            except TaskError as error:
+                found = (), str(error)
+        self._read[key] = found
+        if len(self._read) > _MOST:
+            self._read.popitem(last=False)
+        return found
+
+
+class Preemptors:
+    """Finds the Workload that another one was preempted for."""
+
+    def __init__(self, workloads: Informer) -> None:
+        self._workloads = workloads
+        self._by_uid: dict[str, tuple[str, str]] = {}
+        workloads.on_change(self._changed)
+
+    def said_of(self, workload: Manifest) -> str:
+        """A sentence about who preempted a workload; empty if that is not known."""
+        preempted = conditions.find(workload, "Preempted")
+        if preempted is None or preempted["status"] != "True":
+            return ""
+        uid = _PREEMPTOR.search(preempted.get("message") or "")
+        place = None if uid is None else self._by_uid.get(uid[1])
+        found = None if place is None else self._workloads.get(*place)
+        if found is None:
+            return ""
+        metadata = found["metadata"]
+        with_priority = f" with priority {found['spec'].get('priority') or 0}"
+        if metadata["namespace"] != workload["metadata"]["namespace"]:
+            # Who may read this need not be one who may know what is there.
+            return f"preempted by a job of another namespace{with_priority}"
+        owner = controller_of(found)
+        whose = f"Workload {metadata['name']}" if owner is None else f"{owner['kind']} {owner['name']}"
+        return f"preempted by {whose}{with_priority}"
+
+    def _changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        if new is None and old is not None:
+            self._by_uid.pop(old["metadata"]["uid"], None)
+        elif old is None and new is not None:
+            self._by_uid[new["metadata"]["uid"]] = key_of(new)
+
+
+class Remotes(Protocol):
+    """The servers behind the contexts of a kubeconfig. Refusals are the `ApiError`s that they send; a server that does
+    not answer raises another `FairwayError`. Jobs are in the namespace that the context names.
+    """
+
+    def knows(self, context: str) -> bool:
+        """Whether there is such a context."""
+
+    def sighting(self, context: str, name: str) -> Sighting:
+        """A job there, from memory; asking for it makes the context be followed from then on."""
+
+    async def submit(self, context: str, manifest: Manifest, *, namespace: str, secret: Manifest | None) -> Manifest:
+        """Make a job there, and before it whatever it needs: its archives, which are found here below `namespace`, and
+        its Secret (`secret` is the one here; it gets the name that `spec.secretName` of the job says).
+
+        `manifest` has no namespace; its name is the same whenever it is submitted, so where a job of that name with
+        the same origin uid is there already, that one is the answer; one of another origin is `AlreadyExists`.
+        """
+
+    async def change(self, context: str, name: str, spec: Manifest) -> Manifest | None:
+        """Merge into the spec of a job there; `None` if it is gone."""
+
+    async def delete(self, context: str, name: str) -> None:
+        """Delete a job there, and the Secret that was made for it; nothing if it is gone."""
+
+    def on_change(self, handler: Handler) -> None:
+        """Tell this handler of every change of a job that is followed, also that one is gone, and of every job here
+        (by what the annotations of the jobs there say) when a server answers again."""
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
 
 
 class Look(NamedTuple):

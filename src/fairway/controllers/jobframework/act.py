@@ -1,13 +1,80 @@
-"""Workloads made for jobs and kept in step with them."""
+"""Writes of the job framework: workloads made for jobs and kept in step with them, jobs stopped; and the caches and the
+writer that they share.
+"""
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.jobframework.tools import WORKLOADS, Tools
+from fairway.client.cluster import Cluster
+from fairway.client.recorder import Recorder
+from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.owners import OwnerIndex, Owners, controller_uid
+from fairway.controllers.kit.status import WorkloadStatusChange
+from fairway.controllers.kit.writes import commit
 from fairway.integrations import conditions, following, names, priorities, webhooks
 from fairway.integrations import workloads as new
-from fairway.integrations.framework import Framework, HasPriorityClass
+from fairway.integrations.conditions import shortened
+from fairway.integrations.framework import Framework, HasPriorityClass, StopProgress
 from fairway.integrations.priorities import Priority
+
+WORKLOADS = "workloads.kueue.x-k8s.io"
+
+LONGEST_EVENT: Final = 1024
+_MOST_STEPS: Final = 8
+"""More than any kind takes; the rest is for the next time."""
+
+
+class Tools:
+    """One set for all job kinds."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        configuration: ConfigurationSource,
+        recorder: Recorder,
+        frameworks: tuple[Framework, ...],
+    ) -> None:
+        self.cluster = cluster
+        self.configuration = configuration
+        self.recorder = recorder
+        self.writer = cluster.writer("kueue")
+        self.owners = Owners(cluster, configuration, frameworks)
+        self.workloads = cluster.cache(WORKLOADS)
+        self._workloads_by_owner = OwnerIndex(controller_uid, self.workloads)
+        self.namespaces = cluster.cache("namespaces")
+        self.workload_classes = cluster.cache("workloadpriorityclasses.kueue.x-k8s.io")
+        self.priority_classes = cluster.cache("priorityclasses.scheduling.k8s.io")
+        self._flavors = cluster.cache("resourceflavors.kueue.x-k8s.io")
+
+    def workloads_of(self, uid: str) -> list[Manifest]:
+        """The workloads that a job controls, the oldest first."""
+        found = self._workloads_by_owner.of(uid)
+        return sorted(found, key=_age) if len(found) > 1 else found
+
+    def flavor(self, name: str) -> Manifest | None:
+        return self._flavors.get("", name)
+
+    def now(self) -> datetime:
+        return self.cluster.clock.now()
+
+    def change(self, workload: Manifest) -> WorkloadStatusChange:
+        return WorkloadStatusChange(workload, self.now())
+
+    async def commit(self, change: WorkloadStatusChange) -> Manifest:
+        return await commit(self.writer, WORKLOADS, change)
+
+    async def finish(self, workload: Manifest, reason: str, message: str) -> None:
+        """Declare a workload finished."""
+        change = self.change(workload)
+        change.finish(reason, message)
+        await self.commit(change)
+
+
+def _age(manifest: Manifest) -> tuple[str, str]:
+    metadata = manifest["metadata"]
+    return metadata["creationTimestamp"], metadata["name"]
 
 
 class Maker:
@@ -110,3 +177,16 @@ class Maker:
 
 def _pod_set(one: Manifest) -> Manifest:
     return new.pod_set(one["name"], one["template"], one["count"], one.get("minCount"), one.get("topologyRequest"))
+
+
+async def stop(tools: Tools, framework: Framework, job: Manifest, workload: Manifest | None, why: str) -> bool:
+    """Take the steps that can be taken now; whether the job has stopped by them."""
+    pod_sets = None if workload is None else workload["spec"]["podSets"]
+    for _ in range(_MOST_STEPS):
+        step = framework.stop(job, pod_sets)
+        if isinstance(step, StopProgress):
+            return step is StopProgress.STOPPED
+        job = await tools.writer.patch(framework.resource, job, step.patch, subresource=step.subresource, locked=True)
+        if step.stops:
+            tools.recorder.normal(job, "Stopped", shortened(why, LONGEST_EVENT))
+    return False
