@@ -17,7 +17,7 @@ from fairway.admission.holders import VictimKey
 from fairway.admission.instructions import EvictionReason, PodSetAdmission
 from fairway.admission.reasons import Explanation
 from fairway.admission.resources import Amounts, merged
-from fairway.admission.shapes import Shape, Shapes
+from fairway.admission.shapes import MOST_KEPT, Shape, Shapes
 from fairway.apis.kueue.objects import Condition, PodSet, Workload, find_condition
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ class WorkloadDemand(NamedTuple):
 
 
 class Demands:
-    """Every demand seen, each worked out once."""
+    """Works out demands; remembers the last ones."""
 
     __slots__ = ("_known", "_shapes")
 
@@ -287,6 +287,8 @@ class Demands:
             known = _demand(pod_set_keys)
             if gang:
                 known = known._replace(key=(*known.key, GANG), gang=True)
+            if len(self._known) >= MOST_KEPT:
+                del self._known[next(iter(self._known))]
             self._known[key] = known
         return known
 

@@ -1,15 +1,16 @@
 """A pod template, compiled to what admission looks at.
 
-Templates repeat (a thousand jobs, one shape), so compiled shapes are kept by the template's content. ``Shape.key``
-numbers the shapes that Kueue treats as equivalent: same requests and ports of every container, same selectors,
-affinity and tolerations.
+Templates repeat (a thousand jobs, one shape), so the compiled shapes used last are kept by the template's content.
+``Shape.key`` is the same for shapes that Kueue treats as equivalent: same requests and ports of every container, same
+selectors, affinity and tolerations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +21,9 @@ from fairway.apis.core.pod_requests import AffinityTerm, pod_requests, pod_shape
 from fairway.apis.kueue.objects import PodTemplate, Toleration
 from fairway.apis.machinery.quantities import Quantity, amount_of
 from fairway.errors import FieldError
+
+MOST_KEPT: Final = 4096
+"""Of compiled shapes and demands: those in use stay with their workloads, and another one is compiled again."""
 
 _EQUIVALENCE_FIELDS = (
     "nodeSelector",
@@ -52,7 +56,7 @@ class Shape:
     def __init__(
         self,
         *,
-        key: int,
+        key: bytes,
         requests: tuple[tuple[str, int], ...],
         asks: Mapping[str, int],
         scheduler: str,
@@ -72,19 +76,20 @@ class Shape:
 
 
 class Shapes:
-    """Every shape seen, each compiled once."""
+    """Compiles templates; remembers the last ones."""
 
-    __slots__ = ("_by_content", "_keys", "_resources")
+    __slots__ = ("_by_content", "_resources")
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._by_content: dict[bytes, Shape] = {}
-        self._keys: dict[bytes, int] = {}
 
     def of(self, template: PodTemplate) -> Shape:
         content = msgspec.json.encode(template.spec)
         shape = self._by_content.get(content)
         if shape is None:
+            if len(self._by_content) >= MOST_KEPT:
+                del self._by_content[next(iter(self._by_content))]
             shape = self._by_content[content] = self._compile(template)
         return shape
 
@@ -96,7 +101,7 @@ class Shapes:
         }
         equivalence = msgspec.json.encode(_equivalence(template.spec), order="deterministic")
         return Shape(
-            key=self._keys.setdefault(equivalence, len(self._keys)),
+            key=blake2b(equivalence, digest_size=16).digest(),
             requests=in_order(requests),
             asks=seen.requests,
             scheduler=template.spec.get("schedulerName") or DEFAULT_SCHEDULER,
