@@ -38,6 +38,8 @@ class WorkloadClass(msgspec.Struct, rename="camel", frozen=True):
     p95_admission_ms: float
     max_admission_ms: float
     evictions: int
+    mean_run_ms: float
+    """From admission to the end; what exceeds the run time of the class is the latency of client and server."""
 
 
 class Result(msgspec.Struct, rename="camel", frozen=True):
@@ -56,6 +58,8 @@ class Result(msgspec.Struct, rename="camel", frozen=True):
     refused: int
     """Answers with another status from 400 on."""
 
+    median_write_ms: float
+    p95_write_ms: float
     cpu_seconds: float
 
 

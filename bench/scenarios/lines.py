@@ -83,8 +83,11 @@ def _details(found: Result, scenario: Scenario) -> list[Line]:
     client += f", {found.connections} connections" + (f", {found.refused} REFUSED" if found.refused else "")
     if found.dropped_events:
         client += f", {found.dropped_events} events not recorded"
+    runs = ", ".join(f"{name} {one.mean_run_ms / 1e3:.2f} s" for name, one in sorted(found.classes.items()))
+    writes = f"{found.median_write_ms:.1f} ms (95 %: {found.p95_write_ms:.1f})"
     return [
         Line("  from creation to admission", waits, "", None, 0),
+        Line("  from admission to the end; a write", f"{runs}; {writes}", "", None, 0),
         Line("  quota in use, evictions", f"{usage}, {evictions}", "", None, 0),
         Line("  client", client, scenario.beside, None, 0),
     ]

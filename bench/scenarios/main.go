@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -48,6 +49,8 @@ type class struct {
 	P95AdmissionMs  int64 `json:"p95AdmissionMs"`
 	MaxAdmissionMs  int64 `json:"maxAdmissionMs"`
 	Evictions       int32 `json:"evictions"`
+	// MeanRunMs is from admission to the end; what exceeds the run time of the class is the latency of both ends.
+	MeanRunMs int64 `json:"meanRunMs"`
 }
 
 type result struct {
@@ -63,8 +66,10 @@ type result struct {
 	Requests      int64              `json:"requests"`
 	Conflicts     int64              `json:"conflicts"`
 	// Refused are answers with another status from 400 on: none is expected.
-	Refused    int64   `json:"refused"`
-	CPUSeconds float64 `json:"cpuSeconds"`
+	Refused       int64   `json:"refused"`
+	MedianWriteMs float64 `json:"medianWriteMs"`
+	P95WriteMs    float64 `json:"p95WriteMs"`
+	CPUSeconds    float64 `json:"cpuSeconds"`
 }
 
 func main() {
@@ -176,14 +181,24 @@ func play(ctx context.Context, kubeconfig, configFile string, timeout time.Durat
 	found.Seconds, found.GenerationSeconds = seconds, generation.Seconds()
 	found.CPUSeconds, found.Connections, found.Requests = cpu, wire.connections.Load(), wire.requests.Load()
 	found.Conflicts, found.Refused = wire.conflicts.Load(), wire.refused.Load()
+	wire.mu.Lock()
+	slices.Sort(wire.writes)
+	found.MedianWriteMs = float64(wire.writes[len(wire.writes)/2].Microseconds()) / 1e3
+	found.P95WriteMs = float64(wire.writes[len(wire.writes)*95/100].Microseconds()) / 1e3
+	wire.mu.Unlock()
 	found.Workloads, _, found.Finished = count(ctx, mgr.GetAPIReader(), 1000)
 	cancel()
 	<-managerDone
 	return found, nil
 }
 
-// traffic counts what goes over the wire.
-type traffic struct{ connections, requests, conflicts, refused atomic.Int64 }
+// traffic counts what goes over the wire, and times the writes.
+type traffic struct {
+	connections, requests, conflicts, refused atomic.Int64
+
+	mu     sync.Mutex
+	writes []time.Duration
+}
 
 type countingTransport struct {
 	http.RoundTripper
@@ -192,7 +207,13 @@ type countingTransport struct {
 
 func (t countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	t.requests.Add(1)
+	begun := time.Now()
 	response, err := t.RoundTripper.RoundTrip(request)
+	if request.Method != http.MethodGet {
+		t.mu.Lock()
+		t.writes = append(t.writes, time.Since(begun))
+		t.mu.Unlock()
+	}
 	switch {
 	case err != nil || response.StatusCode < http.StatusBadRequest:
 	case response.StatusCode == http.StatusConflict:
@@ -302,6 +323,7 @@ func summarize(rec *recorder.Recorder) (*result, error) {
 			P95AdmissionMs:  each[len(each)*95/100],
 			MaxAdmissionMs:  each[len(each)-1],
 			Evictions:       one.TotalEvictions,
+			MeanRunMs:       one.AverageTimeToFinishMs - one.AverageTimeToAdmissionMs,
 		}
 	}
 	for name, one := range summary.ClusterQueueClasses {

@@ -14,13 +14,15 @@ FOUND = Result(
     generation_seconds=6.0,
     workloads=1500,
     finished=1500,
-    classes={"small": WorkloadClass(1050, 800, 1900, 2500, 12), "large": WorkloadClass(150, 40, 90, 120, 0)},
+    classes={"small": WorkloadClass(1050, 800, 1900, 2500, 12, 210), "large": WorkloadClass(150, 40, 90, 120, 0, 1010)},
     usage_percent={"cq": 61.5},
     dropped_events=0,
     connections=3,
     requests=6000,
     conflicts=4,
     refused=0,
+    median_write_ms=3.0,
+    p95_write_ms=9.0,
     cpu_seconds=4.0,
 )
 

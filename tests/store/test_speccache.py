@@ -100,6 +100,38 @@ def test_a_known_spec_gives_the_answer_of_the_long_way(kind: str, metadata: Mani
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("status", [{}, {"conditions": []}, None, "none"], ids=str)
+def test_a_status_is_treated_as_on_the_full_path(kind: str, status: object) -> None:
+    async def story() -> None:
+        options = WriteOptions(manager="me", field_validation="Strict")
+        async with local_api() as api:
+            known = manifest(api, kind, {"name": "first"})
+            await outcome(api, kind, known, options, quick=True)
+            sent = manifest(api, kind, {"name": "x"}) | {"status": status}
+
+            assert await outcome(api, kind, sent, options, quick=True) == await outcome(
+                api, kind, sent, options, quick=False
+            )
+
+    asyncio.run(story())
+
+
+def test_the_empty_status_that_clients_in_go_send_does_not_cost_the_full_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with local_api() as api:
+            found = api.kind("workloads")
+            for name in ("first", "second"):
+                sent = manifest(api, "workloads", {"name": name}) | {"status": {}}
+                data = json.dumps(sent, separators=(",", ":")).encode()
+                await when_durable(api.objects.stage_create_from(found, "v1beta2", "default", data))
+                monkeypatch.delattr("fairway.store.verbs.creating.create", raising=False)
+
+            assert "status" not in decoded(api.objects.get(found, "default", "second"))
+
+    asyncio.run(story())
+
+
 def test_two_of_one_name_are_one_too_many_however_well_known_their_spec_is() -> None:
     async def story() -> None:
         async with local_api() as api:
