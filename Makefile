@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test pages fresh explore lint format bench bench-quick conformance clean
+.PHONY: help setup dev demo kubectl test operators pages fresh explore lint format bench bench-quick conformance clean
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,7 +33,10 @@ demo: $(READY)   ## quota, waiting, preemption and the way back: real jobs, live
 	@$(BIN)/python examples/demo.py
 
 test: $(DEV_READY)   ## all tests; gets or builds kubectl where there is none
-	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages
+	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages --ignore tests/operators
+
+operators: $(DEV_READY) ## operators that others wrote on the embedded API; builds them with Go, once
+	KUBECTL="$$(tools/kubectl/get)" timeout 900 $(BIN)/python -m pytest tests/operators
 
 pages: $(DEV_READY)  ## run every command of README, docs and help texts as it is written
 	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/pages

@@ -130,9 +130,8 @@ def test_explain_of_no_field(kubectl: Kubectl) -> None:
 @pytest.mark.parametrize(
     ("command", "want"),
     [
-        pytest.param("rollout status statefulset/x", 'doesn\'t have a resource type "statefulset"', id="rollout"),
-        pytest.param("get ingresses", 'doesn\'t have a resource type "ingresses"', id="ingresses"),
-        pytest.param("create deployment x --image=y", "a Deployment has no effect here", id="deployment"),
+        pytest.param("rollout status gateway/x", 'doesn\'t have a resource type "gateway"', id="rollout"),
+        pytest.param("get csidrivers", 'doesn\'t have a resource type "csidrivers"', id="drivers"),
         pytest.param("top pods", "Metrics API not available", id="top"),
     ],
 )

@@ -9,10 +9,12 @@ from fairway.apis.registry import default_registry
 
 TIME: Final = "2026-01-02T03:04:05Z"
 NAMESPACE: Final = "fuzz"
-KINDS: Final = tuple(kind for kind in default_registry().kinds if not kind.acknowledged)
-ACKNOWLEDGED: Final = tuple(
-    kind for kind in default_registry().kinds if kind.acknowledged and kind.kind != "CustomResourceDefinition"
+KINDS: Final = tuple(
+    kind
+    for kind in default_registry().kinds
+    if not kind.acknowledged and not kind.inert and kind.kind != "CustomResourceDefinition"
 )
+ACKNOWLEDGED: Final = tuple(kind for kind in default_registry().kinds if kind.acknowledged)
 """Their objects are of built-in components, and no write changes one."""
 
 _POD_SPEC: Final[Manifest] = {

@@ -121,25 +121,10 @@ def test_a_configuration_edited_in_the_manifest_comes_into_force(kubectl: Kubect
     assert configuration(kubectl) == config_map["data"][key]
 
 
-@pytest.mark.parametrize(
-    ("manifest", "words"),
-    [
-        pytest.param(
-            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 1}},
-            "a Deployment has no effect here",
-            id="a Deployment",
-        ),
-        pytest.param(
-            {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "all"}},
-            "roles are given to people by `fairway users`",
-            id="a role",
-        ),
-    ],
-)
-def test_objects_of_people_s_own_are_refused(kubectl: Kubectl, manifest: dict[str, Any], words: str) -> None:
+def test_kinds_without_an_api_server_behind_them_are_refused(kubectl: Kubectl) -> None:
+    manifest = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.x.io"}}
     for command in ("apply -f -", "apply --server-side -f -", "create -f -"):
-        assert words in kubectl.refused(command, given=manifest)
-    assert "has no effect here" in kubectl.refused("create deployment web --image=nginx")
+        assert "this server calls no other API servers" in kubectl.refused(command, given=manifest)
 
 
 def test_a_kind_that_is_not_served_is_said_to_have_no_match(kubectl: Kubectl) -> None:

@@ -22,14 +22,27 @@ from typing import NamedTuple
 DATA = pathlib.Path(__file__).parents[2] / "src" / "fairway" / "server" / "protobuf" / "data" / "messages.json"
 
 KINDS = {
-    "v1": ("Binding", "ConfigMap", "Event", "Namespace", "Node", "Pod", "PodTemplate", "Secret", "ServiceAccount"),
+    "v1": (
+        "Binding", "ConfigMap", "Endpoints", "Event", "Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim",
+        "Pod", "PodTemplate", "Secret", "Service", "ServiceAccount",
+    ),
+    "admissionregistration.k8s.io/v1": ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+    "apps/v1": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
     "authentication.k8s.io/v1": ("SelfSubjectReview",),
     "authorization.k8s.io/v1": ("SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview"),
-    "batch/v1": ("Job",),
+    "autoscaling/v1": ("Scale",),
+    "autoscaling/v2": ("HorizontalPodAutoscaler",),
+    "batch/v1": ("CronJob", "Job"),
     "coordination.k8s.io/v1": ("Lease",),
+    "discovery.k8s.io/v1": ("EndpointSlice",),
+    "events.k8s.io/v1": ("Event",),
     "meta.k8s.io/v1": ("DeleteOptions",),
+    "networking.k8s.io/v1": ("Ingress", "IngressClass", "NetworkPolicy"),
+    "policy/v1": ("PodDisruptionBudget",),
+    "rbac.authorization.k8s.io/v1": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     "scheduling.k8s.io/v1": ("PriorityClass",),
-}
+    "storage.k8s.io/v1": ("StorageClass",),
+}  # fmt: skip
 """The kinds that requests may carry; everything that they reach is written."""
 
 APIS = "k8s.io.api."

@@ -56,7 +56,7 @@ KUBERNETES_KINDS = [
 ]
 OPERATOR_KINDS = [
     *(f"core.v1.{kind}" for kind in ("Service", "Endpoints", "PersistentVolume", "PersistentVolumeClaim")),
-    *(f"apps.v1.{kind}" for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ControllerRevision")),
+    *(f"apps.v1.{kind}" for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")),
     *(f"rbac.v1.{kind}" for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")),
     *(f"networking.v1.{kind}" for kind in ("Ingress", "IngressClass", "NetworkPolicy")),
     *(f"admissionregistration.v1.{kind}WebhookConfiguration" for kind in ("Mutating", "Validating")),

@@ -6,17 +6,15 @@ name and labels alone and has no effect, and any other object of these kinds is 
 over HTTP is in `server/acknowledging.py`.
 """
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from fairway.apis.extensions.definitions import BUILT_IN
 from fairway.apis.extensions.records import GROUP as CRD_GROUP
 from fairway.apis.kueue.configuration import CONFIG_MAP, NAMESPACE
 from fairway.apis.machinery import problems
-from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules
+from fairway.apis.machinery.kind import Kind, Manifest, Rules
 from fairway.apis.machinery.metadata_rules import wrong_metadata, wrong_metadata_update
-from fairway.apis.machinery.printing import AGE
 from fairway.apis.machinery.schemas.definitions import definition
 from fairway.apis.machinery.schemas.schema import Schema
 from fairway.errors import FieldError
@@ -75,9 +73,14 @@ COMPONENTS: Final = (
 
 
 def component_of(manifest: Manifest) -> Component | None:
-    """The component whose install manifest an object belongs to, by its group or its label."""
+    """The component whose install manifest an object belongs to, by its group or its label.
+
+    An object with an owner belongs to none: it was made by an operator, which labels what it makes.
+    """
     if manifest.get("kind") == "CustomResourceDefinition":
         return _of_group(_group_of(manifest))
+    if manifest["metadata"].get("ownerReferences"):
+        return None
     labels = manifest["metadata"].get("labels")
     label = str(labels.get(NAME_LABEL)) if isinstance(labels, dict) else ""  # it may not be validated yet
     return next((one for one in COMPONENTS if label in one.labels), None)
@@ -105,8 +108,11 @@ def _group_of(manifest: Manifest) -> str:
     return str(manifest["metadata"].get("name") or "").partition(".")[2]
 
 
-def _acknowledge(manifest: Manifest) -> None:
-    """Keep the identity of an object and nothing else: nothing here reads the rest."""
+def acknowledge(manifest: Manifest) -> None:
+    """Keep the identity of an object and nothing else: nothing here reads the rest.
+
+    A Deployment also says how it stands, for `kubectl rollout status` and `kubectl wait`; it has no pods.
+    """
     for field in [name for name in manifest if name not in {"apiVersion", "kind", "metadata"}]:
         del manifest[field]
     for field in ("finalizers", "ownerReferences"):  # no later write could take them away
@@ -115,14 +121,12 @@ def _acknowledge(manifest: Manifest) -> None:
     if component is not None:
         # An empty last-applied configuration: without one, kubectl complains about each object that it applies again.
         manifest["metadata"]["annotations"] = {BUILT_IN: component.title, _LAST_APPLIED: "{}\n"}
+        if manifest.get("kind") == "Deployment":
+            _complete_deployment(manifest, component)
 
 
-def _acknowledge_deployment(manifest: Manifest) -> None:
-    """A Deployment also says how it stands, for `kubectl rollout status` and `kubectl wait`; it has no pods."""
-    _acknowledge(manifest)
-    component, labels = component_of(manifest), manifest["metadata"].get("labels") or {}
-    if component is None:
-        return
+def _complete_deployment(manifest: Manifest, component: Component) -> None:
+    labels = manifest["metadata"].get("labels") or {}
     manifest["spec"] = {
         "replicas": 1,
         "selector": {"matchLabels": labels},
@@ -170,16 +174,14 @@ def _refuses(instead: str) -> Callable[[Manifest], list[FieldError]]:
     return validate
 
 
-def _rules(
-    validate: Callable[[Manifest], list[FieldError]], default: Callable[[Manifest], None] = _acknowledge
-) -> Rules:
+def _rules(validate: Callable[[Manifest], list[FieldError]]) -> Rules:
     def validate_update(old: Manifest, new: Manifest) -> list[FieldError]:
         return [*wrong_metadata_update(old, new), *validate(new)]
 
-    return Rules(default=default, validate=validate, validate_update=validate_update)
+    return Rules(default=acknowledge, validate=validate, validate_update=validate_update)
 
 
-def _schema(package: str, version: str, kind: str) -> Schema:
+def identity_schema(name: str) -> Schema:
     """Anything with metadata, under the name that an API server publishes it by."""
     text = Schema(type="string")
     properties = {
@@ -187,84 +189,37 @@ def _schema(package: str, version: str, kind: str) -> Schema:
         "kind": text,
         "metadata": definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"),
     }
-    return Schema(type="object", name=f"{package}.{version}.{kind}", properties=properties, open=True)
+    return Schema(type="object", name=name, properties=properties, open=True)
 
 
-def _acknowledged(
-    group: str,
-    kind: str,
-    package: str,
-    rules: Rules,
-    *,
-    namespaced: bool = False,
-    short_names: tuple[str, ...] = (),
-    categories: tuple[str, ...] = (),
-    columns: Sequence[Column] = (AGE,),
-) -> Kind:
-    schema = _schema(package, "v1", kind)
+def _acknowledged(group: str, kind: str, package: str, rules: Rules) -> Kind:
+    schema = identity_schema(f"{package}.v1.{kind}")
     return Kind(
         group=group,
         kind=kind,
         plural=f"{kind.lower()}s",
         versions=("v1",),
         stored="v1",
-        namespaced=namespaced,
-        short_names=short_names,
-        categories=categories,
+        namespaced=False,
         acknowledged=True,
         schemas={"v1": lambda: schema},
-        columns={"v1": tuple(columns)},
         rules=rules,
         warn=warning,
     )
 
 
-def _count(field: str) -> Callable[[Manifest, datetime], Any]:
-    return lambda manifest, _now: (manifest.get("status") or {}).get(field, 0)
-
-
-def _ready(manifest: Manifest, _now: datetime) -> str:
-    return f"{(manifest.get('status') or {}).get('readyReplicas', 0)}/{(manifest.get('spec') or {}).get('replicas', 0)}"
-
-
-_DEPLOYMENT_COLUMNS: Final = (
-    Column(name="Ready", value=_ready, description="How many of its replicas are ready."),
-    Column(name="Up-to-date", type="integer", value=_count("updatedReplicas"), description="Replicas as declared."),
-    Column(name="Available", type="integer", value=_count("availableReplicas"), description="Replicas that serve."),
-    AGE,
-)
-_RBAC: Final = "rbac.authorization.k8s.io"
-_WEBHOOKS: Final = "admissionregistration.k8s.io"
-_ROLES: Final = _rules(_refuses("roles are given to people by `fairway users`"))
-_EXTENSIONS: Final = _rules(_refuses("this server calls no webhooks and no other API servers"))
+_EXTENSIONS: Final = _rules(_refuses("this server calls no other API servers"))
 _FLOW: Final = _rules(_refuses("the limits of this server are its own"))
+_AGGREGATOR: Final = "io.k8s.kube-aggregator.pkg.apis.apiregistration"
 
 
 def kinds() -> tuple[Kind, ...]:
-    """The acknowledged kinds."""
-    rbac, webhooks = "io.k8s.api.rbac", "io.k8s.api.admissionregistration"
-    deployments = _rules(_refuses("run a Job, a Pod or `fairway jobs launch` instead"), _acknowledge_deployment)
-    services = _rules(_refuses("pods are processes of this machine, and their ports are open on it as they are"))
+    """The kinds of which only objects of components are accepted."""
     return (
-        _acknowledged(
-            "", "Service", "io.k8s.api.core", services, namespaced=True, short_names=("svc",)
-        ),
-        _acknowledged(
-            "apps", "Deployment", "io.k8s.api.apps", deployments,
-            namespaced=True, short_names=("deploy",), columns=_DEPLOYMENT_COLUMNS,
-        ),
-        _acknowledged(_RBAC, "Role", rbac, _ROLES, namespaced=True),
-        _acknowledged(_RBAC, "RoleBinding", rbac, _ROLES, namespaced=True),
-        _acknowledged(_RBAC, "ClusterRole", rbac, _ROLES),
-        _acknowledged(_RBAC, "ClusterRoleBinding", rbac, _ROLES),
-        _acknowledged(_WEBHOOKS, "MutatingWebhookConfiguration", webhooks, _EXTENSIONS),
-        _acknowledged(_WEBHOOKS, "ValidatingWebhookConfiguration", webhooks, _EXTENSIONS),
-        _acknowledged(
-            "apiregistration.k8s.io", "APIService", "io.k8s.kube-aggregator.pkg.apis.apiregistration", _EXTENSIONS
-        ),
+        _acknowledged("apiregistration.k8s.io", "APIService", _AGGREGATOR, _EXTENSIONS),
         _acknowledged("flowcontrol.apiserver.k8s.io", "FlowSchema", "io.k8s.api.flowcontrol", _FLOW),
         _acknowledged("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration", "io.k8s.api.flowcontrol", _FLOW),
-    )  # fmt: skip
+    )
 
 
 def is_custom(kind: Kind) -> bool:

@@ -8,7 +8,7 @@ list grows and shrinks with the CustomResourceDefinitions of users; `store/gc/de
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from fairway.apis import components
+from fairway.apis import components, stored
 from fairway.apis.autoscaling import records as autoscaling
 from fairway.apis.batch import records as batch
 from fairway.apis.coordination import records as coordination
@@ -147,4 +147,4 @@ def default_registry() -> Registry:
         for module in (core, batch, scheduling, coordination, kueue, autoscaling, ray, fairway)
         for kind in module.KINDS
     ]
-    return Registry([*kinds, *components.kinds(), DEFINITIONS])
+    return Registry([*kinds, *stored.kinds(), *components.kinds(), DEFINITIONS])

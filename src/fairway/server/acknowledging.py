@@ -13,15 +13,17 @@ import msgspec
 from fairway.apis import components
 from fairway.apis.extensions.records import DEFINITIONS, RESOURCE
 from fairway.apis.machinery.documents import from_json
+from fairway.apis.machinery.schemas.walk import inspect
 from fairway.errors import Forbidden, ValidationError
 from fairway.server import bodies, protobuf
 from fairway.server.requests import Request
 from fairway.server.routes import Route
 from fairway.store.verbs import Objects, PatchType, Written
 from fairway.store.verbs.intake import check_place, identified
-from fairway.store.verbs.reading import not_found
+from fairway.store.verbs.reading import decoded, not_found
 from fairway.store.verbs.writing import drafted
 
+_IDENTITY: Final = components.identity_schema("")
 MOST_DEFINITIONS: Final = 1000
 """CustomResourceDefinitions that a server keeps."""
 
@@ -30,6 +32,7 @@ def concerns(route: Route) -> bool:
     """Whether a write may be acknowledged rather than carried out."""
     return (
         route.kind.acknowledged
+        or route.kind.inert
         or route.kind is DEFINITIONS
         or (route.verb == "delete" and (route.kind.resource, (route.namespace, route.name)) in components.LASTING)
     )
@@ -39,6 +42,8 @@ def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Writ
     """The answer to a write of what is built in, or to the deletion of an object that lasts; `None` for any other."""
     if route.kind is DEFINITIONS and not _is_of_built_in(objects, request, route, data):
         _check_room(objects, route)
+        return None
+    if route.kind.inert and not _is_of_component(objects, request, route, data):
         return None
     if route.verb == "delete":
         return _delete(objects, request, route, data)
@@ -58,14 +63,29 @@ def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Writ
 
 def _is_of_built_in(objects: Objects, request: Request, route: Route, data: bytes) -> bool:
     """Whether a definition is of a kind that the server has itself, or comes with a built-in component."""
-    name = route.name
-    if route.verb == "create":
-        body = _identity(data)
-        if body is None and request.content_type != protobuf.CONTENT_TYPE:
-            body = bodies.manifest(request, data)
-        metadata = body.get("metadata") if isinstance(body, dict) else None
-        name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+    name = route.name or str(_metadata(request, data).get("name") or "")
     return name in objects.registry.built_in or components.is_definition_of_component(name)
+
+
+def _is_of_component(objects: Objects, request: Request, route: Route, data: bytes) -> bool:
+    """Whether an object of a kind that is only stored belongs to the install manifest of a built-in component."""
+    found = objects.store.head(route.kind.resource, (route.namespace, route.name)) if route.name else None
+    if found is not None:
+        return components.component_of(decoded(found)) is not None
+    if route.verb == "create" or request.content_type == PatchType.APPLY:
+        return components.component_of({"metadata": _metadata(request, data)}) is not None
+    return False
+
+
+def _metadata(request: Request, data: bytes) -> dict[str, Any]:
+    """The metadata of the object in a body, before anything is known of it."""
+    body = _identity(data)
+    if body is None and request.content_type == PatchType.APPLY:
+        body = bodies.patch(request, data)[1]
+    elif body is None and request.content_type != protobuf.CONTENT_TYPE:
+        body = bodies.manifest(request, data)
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _check_room(objects: Objects, route: Route) -> None:
@@ -118,6 +138,11 @@ def _create(objects: Objects, request: Request, route: Route, body: Any, *, appl
         return found
     if _is_definition(route):
         return _not_listed(route, name)
+    if route.kind.inert:  # only its identity counts, so only that is checked
+        errors = inspect(_IDENTITY, manifest).errors
+        if errors:
+            raise ValidationError(route.kind.kind, name, errors)
+        options = replace(options, trusted=True)
     return objects.stage_create(route.kind, route.version, route.namespace, manifest, options)
 
 

@@ -66,7 +66,7 @@ def test_what_is_not_well_formed_is_refused(body: bytes, reason: str) -> None:
     [
         ("kueue.x-k8s.io/v1beta2", "ClusterQueue"),
         ("ray.io/v1", "RayJob"),
-        ("batch/v1", "CronJob"),
+        ("batch/v2", "CronJob"),
         ("batch/v2", "Job"),
         ("", "Pod"),
     ],

@@ -156,6 +156,9 @@ class Kind:
     acknowledged: bool = False
     """Only what install manifests of built-in components hold is accepted, and has no effect (`components.py`)."""
 
+    inert: bool = False
+    """Stored for operators, and nothing acts on it (`stored.py`); objects of built-in components are acknowledged."""
+
     defined: bool = False
     """A kind that a user's CustomResourceDefinition defines (`extensions/`)."""
 
