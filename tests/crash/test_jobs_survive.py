@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from fairway.controllers.batchjob.pods import STOPPED
+from fairway.controllers.batchjob.observe import STOPPED
 from fairway.testing.servers import Server
 
 JOBS = int(os.environ.get("FAIRWAY_JOBS", "500"))

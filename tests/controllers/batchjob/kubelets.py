@@ -9,7 +9,7 @@ from typing import Any
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
-from fairway.controllers.batchjob import JobController, verdicts
+from fairway.controllers.batchjob import JobController, statuses
 from fairway.store.entries import Change
 from fairway.store.verbs import PatchType, WriteOptions, WriteTarget, when_durable
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
@@ -52,7 +52,7 @@ class World:
         return dict(found["status"]) if found else {}
 
     def says(self, kind: str, job: str = "job") -> bool:
-        return verdicts.holds(self.status(job), kind)
+        return statuses.holds(self.status(job), kind)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         await self.api.until(condition)

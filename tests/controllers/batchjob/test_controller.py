@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairway.controllers.batchjob import JobController
-from fairway.controllers.batchjob.pods import COMPLETION_INDEX, LOST
+from fairway.controllers.batchjob.observe import COMPLETION_INDEX, LOST
 from fairway.store.memory import MemoryLog
 from fairway.testing.stores import PATIENCE_SECONDS, UnreliableLog
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.batchjob import pods as facts
+from fairway.controllers.batchjob import observe as facts
 from fairway.controllers.batchjob.ledgers import NOTHING_YET, Ledger, opened
-from fairway.controllers.batchjob.specs import JobSpec
+from fairway.controllers.batchjob.observe import JobSpec
 
 from .things import (
     NOW,

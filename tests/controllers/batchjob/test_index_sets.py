@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.apis.batch.indexes import read_indexes
-from fairway.controllers.batchjob.indexes import Indexes
+from fairway.controllers.batchjob.observe import Indexes
 
 COMPLETIONS = 40
 SETS = st.sets(st.integers(0, COMPLETIONS - 1))

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.controllers.batchjob import pods as facts
-from fairway.controllers.batchjob.deciding import NOTHING
-from fairway.controllers.batchjob.indexes import Indexes
-from fairway.controllers.batchjob.verdicts import is_over
+from fairway.controllers.batchjob import observe as facts
+from fairway.controllers.batchjob.decide import NOTHING
+from fairway.controllers.batchjob.observe import Indexes
+from fairway.controllers.batchjob.statuses import is_over
 
 from .things import Play, job
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.batchjob.deciding import NewPod
+from fairway.controllers.batchjob.decide import NewPod
 from fairway.controllers.batchjob.ledgers import NOTHING_YET, Ledger, Streak
 
 from .things import NOW, ago, indexed, indexes, job, lost, names, plan_for, pod

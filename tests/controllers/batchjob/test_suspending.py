@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.controllers.batchjob import pods as facts
-from fairway.controllers.batchjob.deciding import NOTHING, is_at_rest
+from fairway.controllers.batchjob import observe as facts
+from fairway.controllers.batchjob.decide import NOTHING, is_at_rest
 
 from .things import RESUMED, SUSPENDED, Play, ago, condition, conditions_of, job, plan_for, pod
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.batchjob.deciding import NewPod
-from fairway.controllers.batchjob.templates import pod_of
+from fairway.controllers.batchjob.decide import NewPod, pod_of
 from fairway.testing.stores import local_api
 
 from .things import indexed, job

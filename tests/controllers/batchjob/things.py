@@ -10,11 +10,11 @@ from fairway.apis.batch.job_updates import wrong_job_update
 from fairway.apis.batch.jobs import JOB
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
-from fairway.controllers.batchjob import pods as facts
-from fairway.controllers.batchjob import verdicts
-from fairway.controllers.batchjob.deciding import NewPod, Plan, decide
+from fairway.controllers.batchjob import observe as facts
+from fairway.controllers.batchjob import statuses
+from fairway.controllers.batchjob.decide import NewPod, Plan, decide
 from fairway.controllers.batchjob.ledgers import Ledger, opened
-from fairway.controllers.batchjob.specs import JobSpec
+from fairway.controllers.batchjob.observe import JobSpec
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "job"}]}}
@@ -120,7 +120,7 @@ RESUMED = condition("Suspended", "JobResumed", "Job resumed", "False")
 def ledger_of(manifest: Manifest, pods: Iterable[Manifest]) -> Ledger:
     """What is remembered of a job just after a restart."""
     status = manifest["status"]
-    return opened(JobSpec.of(manifest), status, pods, failing=verdicts.holds(status, verdicts.FAILURE))
+    return opened(JobSpec.of(manifest), status, pods, failing=statuses.holds(status, statuses.FAILURE))
 
 
 def plan_for(manifest: Manifest, *pods: Manifest, ledger: Ledger | None = None, now: datetime = NOW) -> Plan:

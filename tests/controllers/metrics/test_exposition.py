@@ -14,7 +14,7 @@ from fairway.admission.config import Config, FairSharingPolicy
 from fairway.apis.kueue.configuration import Configuration, FairSharingConfiguration
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.metrics import QueueMetrics
-from fairway.controllers.metrics.families import COUNTERS, GAUGES, HISTOGRAMS
+from fairway.controllers.metrics.series import COUNTERS, GAUGES, HISTOGRAMS
 from fairway.server.metrics import Metrics
 from fairway.testing.clusters import LocalCluster, local_cluster
 

@@ -22,14 +22,14 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.selectors import LabelSelector
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.batchjob import pods as facts
-from fairway.controllers.batchjob import statuses, verdicts
-from fairway.controllers.batchjob.deciding import MOST_AT_ONCE, NewPod, Plan, decide, is_at_rest
+from fairway.controllers.batchjob import observe as facts
+from fairway.controllers.batchjob import statuses
+from fairway.controllers.batchjob.decide import MOST_AT_ONCE, NewPod, Plan, decide, is_at_rest, pod_of
 from fairway.controllers.batchjob.ledgers import NOTHING_YET, Ledger, opened
-from fairway.controllers.batchjob.specs import JobSpec, is_ours, ttl_seconds
-from fairway.controllers.batchjob.templates import pod_of
+from fairway.controllers.batchjob.observe import JobSpec, is_ours, ttl_seconds
 from fairway.controllers.kit.owners import OwnerIndex, have_same_owners
 from fairway.errors import ApiError, Conflict, FairwayError, ValidationError
+from fairway.integrations import conditions
 from fairway.integrations.workloads import owner_reference
 from fairway.runtime.worker import Worker
 
@@ -95,7 +95,7 @@ class JobController:
             if old is not None:
                 self._forget(old)
             return
-        if verdicts.is_over(new.get("status") or {}):
+        if statuses.is_over(new.get("status") or {}):
             self._forget(new)
             if ttl_seconds(new) is None:
                 self._worker.withdraw(key_of(new))
@@ -137,7 +137,7 @@ class JobController:
         job = self._jobs.get(*key) if key is not None else None
         if owner is None or job is None or job["metadata"]["uid"] != owner:
             return
-        if not verdicts.is_over(job.get("status") or {}):
+        if not statuses.is_over(job.get("status") or {}):
             self._ledgers[owner] = self._ledger(job).without(pod)
 
     def _forget(self, job: Manifest) -> None:
@@ -159,13 +159,13 @@ class JobController:
         pods, status = self._owned.of(job["metadata"]["uid"]), job.get("status") or {}
         if not pods:
             return NOTHING_YET
-        return opened(JobSpec.of(job), status, pods, failing=verdicts.holds(status, verdicts.FAILURE))
+        return opened(JobSpec.of(job), status, pods, failing=statuses.holds(status, statuses.FAILURE))
 
     async def _reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(*key)
         if job is None:
             return None
-        if verdicts.is_over(job.get("status") or {}):
+        if statuses.is_over(job.get("status") or {}):
             return await self._expired(job)
         if not is_ours(job):
             return None
@@ -264,7 +264,7 @@ class JobController:
         ledger_before = self._ledger(job)
         written = await self._writer.patch("jobs.batch", job, {"status": change}, subresource="status", locked=True)
         self._waiting_since.pop(uid, None)
-        if not verdicts.is_over(written.get("status") or {}):
+        if not statuses.is_over(written.get("status") or {}):
             self._ledgers[uid] = self._ledgers.get(uid, ledger_before).settled(plan.settlement)
         for notice in plan.notices:
             tell = self._recorder.warning if notice.warning else self._recorder.normal
@@ -320,7 +320,7 @@ def _says_something_else(old: Manifest, new: Manifest) -> bool:
         facts.phase(old) != facts.phase(new)
         or facts.is_deleted(old) != facts.is_deleted(new)
         or facts.is_ready(old) != facts.is_ready(new)
-        or (facts.is_ended(new) and facts.conditions(old) != facts.conditions(new))
+        or (facts.is_ended(new) and conditions.of(old) != conditions.of(new))
         or facts.restarts(old) != facts.restarts(new)
         or old["metadata"].get("ownerReferences") != new["metadata"].get("ownerReferences")
         or old["metadata"].get("labels") != new["metadata"].get("labels")

@@ -1,21 +1,127 @@
-"""The status of a job, in the form in which Kubernetes writes it: a counter that is zero is left out, except two."""
+"""How a job ends and what its status says, in the words and the form of Kubernetes: a counter that is zero is left out,
+except two.
+"""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.printing import read_time
 from fairway.apis.machinery.timestamps import stamp
-from fairway.controllers.batchjob import pods as facts
-from fairway.controllers.batchjob import verdicts
-from fairway.controllers.batchjob.counts import Count
-from fairway.controllers.batchjob.specs import JobSpec
-from fairway.controllers.batchjob.verdicts import Verdict
+from fairway.controllers.batchjob import observe as facts
+from fairway.controllers.batchjob.ledgers import Count, Weight, success_message
+from fairway.controllers.batchjob.observe import JobSpec
+
+SUCCESS: Final = "SuccessCriteriaMet"
+FAILURE: Final = "FailureTarget"
+COMPLETE: Final = "Complete"
+FAILED: Final = "Failed"
+_ENDS: Final = frozenset({COMPLETE, FAILED})
 
 Status = dict[str, Any]
+
+
+class Verdict(Struct, frozen=True):
+    """A job is going to end. It has ended once its last pod has."""
+
+    condition: str
+    """`SUCCESS` or `FAILURE`."""
+
+    reason: str
+    message: str
+
+    @property
+    def is_failure(self) -> bool:
+        return self.condition == FAILURE
+
+    @property
+    def end(self) -> str:
+        """The condition of the job once it is over."""
+        return FAILED if self.is_failure else COMPLETE
+
+
+COMPLETIONS_REACHED: Final = Verdict(SUCCESS, "CompletionsReached", "Reached expected number of succeeded pods")
+_BACKOFF_LIMIT: Final = Verdict(FAILURE, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+_DEADLINE: Final = Verdict(FAILURE, "DeadlineExceeded", "Job was active longer than specified deadline")
+_TOO_MANY_INDEXES: Final = Verdict(
+    FAILURE, "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
+)
+_FAILED_INDEXES: Final = Verdict(FAILURE, "FailedIndexes", "Job has failed indexes")
+
+
+def is_over(status: Mapping[str, Any]) -> bool:
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in _ENDS:
+            return True
+    return False
+
+
+def standing(status: Mapping[str, Any]) -> Verdict | None:
+    """The verdict that was given before."""
+    for kind in (SUCCESS, FAILURE):
+        found = find(status, kind)
+        if found is not None and found.get("status") == "True":
+            return Verdict(kind, found.get("reason") or "", found.get("message") or "")
+    return None
+
+
+def given(spec: JobSpec, count: Count, started: datetime | None, now: datetime) -> Verdict | None:
+    """The verdict that is to be given now, other than that all completions are reached."""
+    for failure in count.all_failures:
+        if failure.weight is Weight.FAILS_JOB:
+            return Verdict(FAILURE, "PodFailurePolicy", failure.message)
+    if count.charged > spec.backoff_limit or _restarted_too_often(spec, count):
+        return _BACKOFF_LIMIT
+    left = seconds_to_deadline(spec, started, now)
+    if left is not None and left <= 0:
+        return _DEADLINE
+    if spec.index_backoff_limit is not None and count.given_up.intervals:
+        if spec.max_failed_indexes is not None and len(count.given_up) > spec.max_failed_indexes:
+            return _TOO_MANY_INDEXES
+        if len(count.given_up) + len(count.done) >= (spec.completions or 0):
+            return _FAILED_INDEXES
+    if spec.indexed and spec.success_rules:
+        message = success_message(spec, count.done)
+        if message is not None:
+            return Verdict(SUCCESS, "SuccessPolicy", message)
+    return None
+
+
+def is_complete(spec: JobSpec, count: Count) -> bool:
+    """Whether enough pods succeeded and none runs any more."""
+    if count.active:
+        return False
+    return count.succeeded > 0 if spec.completions is None else count.succeeded >= spec.completions
+
+
+def seconds_to_deadline(spec: JobSpec, started: datetime | None, now: datetime) -> float | None:
+    if spec.deadline_seconds is None or started is None or spec.suspended:
+        return None
+    return spec.deadline_seconds - (now - started).total_seconds()
+
+
+def find(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """The condition of this type, the first if there are several; shared, so not to be changed."""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == kind:
+            found: Mapping[str, Any] = condition
+            return found
+    return None
+
+
+def holds(status: Mapping[str, Any], kind: str) -> bool:
+    found = find(status, kind)
+    return found is not None and found.get("status") == "True"
+
+
+def _restarted_too_often(spec: JobSpec, count: Count) -> bool:
+    if not spec.restarts_in_place:
+        return False
+    restarts = sum(facts.restarts(pod) for pod in (*count.active, *count.terminating))
+    return restarts > 0 if spec.backoff_limit == 0 else restarts >= spec.backoff_limit
 
 
 class Notice(Struct, frozen=True):
@@ -37,7 +143,7 @@ def start_of(spec: JobSpec, status: Mapping[str, Any], pods: Iterable[Manifest],
     """Since when the job runs: since it was resumed last, or since its first pod, however late that is written down."""
     if spec.suspended:
         return None
-    if verdicts.holds(status, "Suspended"):
+    if holds(status, "Suspended"):
         return now
     started = read_time(status.get("startTime"))
     if started is not None:
@@ -95,8 +201,8 @@ def patch(before: Mapping[str, Any], after: Status) -> Status:
 
 def finished_at(status: Mapping[str, Any]) -> datetime | None:
     """When the job was over, if it is."""
-    for kind in (verdicts.COMPLETE, verdicts.FAILED):
-        found = verdicts.find(status, kind)
+    for kind in (COMPLETE, FAILED):
+        found = find(status, kind)
         if found is not None and found.get("status") == "True":
             return read_time(found.get("lastTransitionTime"))
     return None
@@ -124,7 +230,7 @@ def _resumed(written: Status, started: datetime | None, now_text: str) -> list[N
     """Note since when it runs, and that it does so again if it was suspended."""
     if started is not None:
         written["startTime"] = stamp(started)
-    if verdicts.find(written, "Suspended") is None:
+    if find(written, "Suspended") is None:
         return []
     changed = _set(written, "Suspended", ("False", "JobResumed", "Job resumed"), now_text)
     return [Notice("Resumed", "Job resumed")] if changed else []
@@ -132,7 +238,7 @@ def _resumed(written: Status, started: datetime | None, now_text: str) -> list[N
 
 def _set(written: Status, kind: str, wanted: tuple[str, str, str], now_text: str) -> bool:
     """Set a condition; whether it is new or says something else than before."""
-    found = verdicts.find(written, kind)
+    found = find(written, kind)
     if found is not None and (found.get("status"), found.get("reason") or "", found.get("message") or "") == wanted:
         return False
     status, reason, message = wanted

@@ -9,9 +9,8 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.metrics import gauges, transitions
-from fairway.controllers.metrics.families import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, ROLE
 from fairway.controllers.metrics.places import Place, Places
-from fairway.controllers.metrics.series import Labels, Tally
+from fairway.controllers.metrics.series import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, ROLE, Labels, Tally
 from fairway.controllers.metrics.transitions import Shown
 from fairway.integrations.workloads import namespaced_name
 

@@ -1,12 +1,27 @@
-"""What a job reads off a pod: whether it runs, how and when it ended, which index it has, and whose it is."""
+"""What a job asks for, and what its pods say: which run, how and when they ended, whose they are, and their index.
 
+Sets of completion indexes are kept as intervals, for a job may have a hundred thousand of them, and written as
+Kubernetes writes them: `1,3-5,7`, and two neighbours as `1,2`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec import Struct
 
 from fairway.apis.machinery.keys import Key
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.printing import read_time
+from fairway.integrations import conditions
 from fairway.integrations.workloads import controller_of
+
+Interval = tuple[int, int]
+"""The first and the last index of a run."""
+
+OURS: Final = "kubernetes.io/job-controller"
+"""What `spec.managedBy` says of jobs that are served here; so does saying nothing."""
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """The annotation, and the label, that says which index a pod works on."""
@@ -26,6 +41,127 @@ STOPPED: Final = "Stopped"
 _MOST_FAILURES: Final = 2**31 - 1
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+class Indexes(Struct, frozen=True):
+    """Indexes in order, neighbours joined."""
+
+    intervals: tuple[Interval, ...] = ()
+
+    @classmethod
+    def read(cls, text: str | None, completions: int) -> "Indexes":
+        """The set that a text names, without what a job of so many completions does not have and what is no index."""
+        found: list[Interval] = []
+        for part in (text or "").split(",") if text else ():
+            first, _, last = part.partition("-")
+            if first.isdigit() and (last or first).isdigit() and int(first) < completions:
+                found.append((int(first), min(int(last or first), completions - 1)))
+        return cls(_joined(found))
+
+    def __str__(self) -> str:
+        return ",".join(
+            str(first) if first == last else f"{first}{',' if last == first + 1 else '-'}{last}"
+            for first, last in self.intervals
+        )
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in self.intervals)
+
+    def __contains__(self, index: int) -> bool:
+        at = bisect_left(self.intervals, index, key=lambda interval: interval[1])
+        return at < len(self.intervals) and self.intervals[at][0] <= index
+
+    def with_indexes(self, indexes: Iterable[int]) -> "Indexes":
+        """These and those."""
+        more = [(index, index) for index in indexes]
+        return Indexes(_joined([*self.intervals, *more])) if more else self
+
+    def joined(self, other: "Indexes") -> "Indexes":
+        return Indexes(_joined([*self.intervals, *other.intervals]))
+
+    def shared_with(self, other: "Indexes") -> int:
+        """How many indexes are in both."""
+        return len(self) + len(other) - len(self.joined(other))
+
+    def missing(self, completions: int) -> Iterator[int]:
+        """The indexes of a job that are not in here, in order."""
+        candidate = 0
+        for first, last in self.intervals:
+            yield from range(candidate, min(first, completions))
+            candidate = last + 1
+        yield from range(candidate, completions)
+
+
+def _joined(intervals: list[Interval]) -> tuple[Interval, ...]:
+    joined: list[Interval] = []
+    for first, last in sorted(intervals):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+        else:
+            joined.append((first, last))
+    return tuple(joined)
+
+
+class JobSpec(Struct, frozen=True, kw_only=True):
+    """The wishes of a job; the defaults have been filled in when it was created."""
+
+    parallelism: int
+    completions: int | None
+    """`None`: one success is enough, and the pods that run beside it are waited for."""
+
+    indexed: bool
+    suspended: bool
+    backoff_limit: int
+    index_backoff_limit: int | None
+    """With it, each index has its own count of failures and its own back-off."""
+
+    max_failed_indexes: int | None
+    deadline_seconds: int | None
+    restarts_in_place: bool
+    """Failed containers are started again in their pod, and their restarts count as failures."""
+
+    replaces_only_failed: bool
+    """A pod that was told to go is replaced once it has ended, not before."""
+
+    failure_rules: tuple[dict[str, Any], ...]
+    success_rules: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, job: Manifest) -> "JobSpec":
+        spec = job["spec"]
+        failure_policy = spec.get("podFailurePolicy")
+        return cls(
+            parallelism=1 if spec.get("parallelism") is None else spec["parallelism"],
+            completions=spec.get("completions"),
+            indexed=spec.get("completionMode") == "Indexed",
+            suspended=bool(spec.get("suspend")),
+            backoff_limit=6 if spec.get("backoffLimit") is None else spec["backoffLimit"],
+            index_backoff_limit=spec.get("backoffLimitPerIndex"),
+            max_failed_indexes=spec.get("maxFailedIndexes"),
+            deadline_seconds=spec.get("activeDeadlineSeconds"),
+            restarts_in_place=spec["template"]["spec"].get("restartPolicy") == "OnFailure",
+            replaces_only_failed=spec.get("podReplacementPolicy") == "Failed" or failure_policy is not None,
+            failure_rules=tuple((failure_policy or {}).get("rules") or ()),
+            success_rules=tuple((spec.get("successPolicy") or {}).get("rules") or ()),
+        )
+
+    def read_indexes(self, text: str | None) -> Indexes:
+        return Indexes.read(text, self.completions or 0)
+
+    def has_index(self, index: int | None) -> bool:
+        """Whether this is an index of the job; without indexes, every pod is as good as another."""
+        return not self.indexed or (index is not None and index < (self.completions or 0))
+
+
+def is_ours(job: Manifest) -> bool:
+    """Whether its pods are made here, and by nobody else."""
+    return job["spec"].get("managedBy") in (None, OURS)
+
+
+def ttl_seconds(job: Manifest) -> int | None:
+    """How long it is kept once it is over."""
+    ttl = job["spec"].get("ttlSecondsAfterFinished")
+    return None if ttl is None else int(ttl)
 
 
 def phase(pod: Manifest) -> str:
@@ -60,25 +196,14 @@ def is_done(pod: Manifest) -> bool:
 
 
 def is_ready(pod: Manifest) -> bool:
-    found = condition(pod, "Ready")
+    found = conditions.find(pod, "Ready")
     return found is not None and found.get("status") == "True"
 
 
 def is_lost(pod: Manifest) -> bool:
     """Whether it ended because the machine, or the supervisor of its processes, did."""
-    found = condition(pod, "DisruptionTarget")
+    found = conditions.find(pod, "DisruptionTarget")
     return found is not None and found.get("status") == "True" and found.get("reason") == LOST
-
-
-def condition(pod: Manifest, kind: str) -> dict[str, Any] | None:
-    for one in conditions(pod):
-        if one.get("type") == kind:
-            return one
-    return None
-
-
-def conditions(pod: Manifest) -> list[dict[str, Any]]:
-    return (pod.get("status") or {}).get("conditions") or []
 
 
 def owner(pod: Manifest) -> dict[str, Any] | None:
@@ -143,7 +268,7 @@ def finished_at(pod: Manifest) -> datetime:
     known = [end for end in ends if end is not None]
     if known and len(known) == len(ends):
         return max(known)
-    ready = condition(pod, "Ready")
+    ready = conditions.find(pod, "Ready")
     unready_since = read_time(ready.get("lastTransitionTime")) if ready and ready.get("status") == "False" else None
     return unready_since or told_to_go_at(pod) or created_at(pod)
 
@@ -157,7 +282,7 @@ def created_at(pod: Manifest) -> datetime:
 
 def removal_order(pod: Manifest) -> tuple[Any, ...]:
     """Whoever has come least far goes first: without a node, not running, not ready, ready or there for less time."""
-    ready = condition(pod, "Ready")
+    ready = conditions.find(pod, "Ready")
     is_up = ready is not None and ready.get("status") == "True"
     up_since = read_time(ready.get("lastTransitionTime")) if ready is not None and is_up else None
     return (

@@ -15,18 +15,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.batchjob import pods as facts
-from fairway.controllers.batchjob import statuses, verdicts
-from fairway.controllers.batchjob.counts import Count, counted
-from fairway.controllers.batchjob.ledgers import Ledger, Settlement, Streak
-from fairway.controllers.batchjob.policies import Failure
-from fairway.controllers.batchjob.specs import JobSpec
+from fairway.controllers.batchjob import observe as facts
+from fairway.controllers.batchjob import statuses
+from fairway.controllers.batchjob.ledgers import Count, Failure, Ledger, Settlement, Streak, counted
+from fairway.controllers.batchjob.observe import COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES, JobSpec
 from fairway.controllers.batchjob.statuses import Notice, Status
+from fairway.integrations.workloads import copied, owner_reference
 
 FIRST_BACKOFF_SECONDS: Final = 10.0
 LONGEST_BACKOFF_SECONDS: Final = 600.0
 MOST_AT_ONCE: Final = 500
 """Pods that one plan makes or deletes."""
+
+_RESTING: Final[Mapping[str, Any]] = {"ready": 0, "terminating": 0, "uncountedTerminatedPods": {}, "conditions": []}
+_SUSPENDED: Final = {"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}
+INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
+_LONGEST_PREFIX: Final = 58
+"""A generated name of 63 characters without its random end."""
 
 
 class NewPod(Struct, frozen=True):
@@ -67,21 +72,19 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 NOTHING: Final = Plan()
-_RESTING: Final[Mapping[str, Any]] = {"ready": 0, "terminating": 0, "uncountedTerminatedPods": {}, "conditions": []}
-_SUSPENDED: Final = {"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}
 
 
 def decide(job: Manifest, pods: Collection[Manifest], ledger: Ledger, now: datetime) -> Plan:
     """What to do now."""
     status: Mapping[str, Any] = job.get("status") or {}
-    if verdicts.is_over(status):
+    if statuses.is_over(status):
         return NOTHING
     spec = JobSpec.of(job)
-    standing = verdicts.standing(status)
+    standing = statuses.standing(status)
     failing = standing is not None and standing.is_failure
     count = counted(spec, status, pods, ledger, failing=failing)
     started = statuses.start_of(spec, status, pods, now)
-    verdict = standing or verdicts.given(spec, count, started, now)
+    verdict = standing or statuses.given(spec, count, started, now)
     if verdict is not None and count.active:
         return _clearing(spec, status, count, verdict, started, now, is_new=standing is None)
     plan = NOTHING
@@ -89,14 +92,14 @@ def decide(job: Manifest, pods: Collection[Manifest], ledger: Ledger, now: datet
         plan = _kept_up(spec, count, now)
         if not plan.is_last:
             return plan
-    if verdict is None and verdicts.is_complete(spec, count):
-        verdict = verdicts.COMPLETIONS_REACHED
+    if verdict is None and statuses.is_complete(spec, count):
+        verdict = statuses.COMPLETIONS_REACHED
     if verdict is not None:
         report = statuses.ending(spec, status, count, verdict, started, now)
         return _reported(status, report, count, urgent=True)
     report = statuses.going_on(spec, status, count, started, now)
     told = _reported(status, report, count, urgent=count.fleeting or _is_stopped(spec, status))
-    return replace(told, again_seconds=_sooner(plan.again_seconds, verdicts.seconds_to_deadline(spec, started, now)))
+    return replace(told, again_seconds=_sooner(plan.again_seconds, statuses.seconds_to_deadline(spec, started, now)))
 
 
 def is_at_rest(job: Manifest) -> bool:
@@ -120,7 +123,7 @@ def _clearing(
     spec: JobSpec,
     status: Mapping[str, Any],
     count: Count,
-    verdict: verdicts.Verdict,
+    verdict: statuses.Verdict,
     started: datetime | None,
     now: datetime,
     *,
@@ -245,3 +248,40 @@ def _backoff_left(streak: Streak, now: datetime) -> float:
 
 def _sooner(one: float | None, other: float | None) -> float | None:
     return min((seconds for seconds in (one, other) if seconds is not None), default=None)
+
+
+def pod_of(job: Manifest, new: NewPod) -> Manifest:
+    """A pod to be created; it shares nothing with the job."""
+    template, name = job["spec"]["template"], job["metadata"]["name"]
+    given = copied(template.get("metadata") or {})
+    metadata: dict[str, Any] = {
+        "generateName": f"{name}-",
+        "namespace": job["metadata"]["namespace"],
+        "ownerReferences": [owner_reference(job)],
+    }
+    metadata |= {field: given[field] for field in ("labels", "annotations", "finalizers") if given.get(field)}
+    spec = copied(template["spec"])
+    if new.index is not None:
+        _give_index(metadata, spec, name, new)
+    return {"metadata": metadata, "spec": spec}
+
+
+def _give_index(metadata: dict[str, Any], spec: dict[str, Any], name: str, new: NewPod) -> None:
+    index = str(new.index)
+    annotations = metadata.setdefault("annotations", {})
+    metadata.setdefault("labels", {})[COMPLETION_INDEX] = annotations[COMPLETION_INDEX] = index
+    if new.failures is not None:
+        annotations[INDEX_FAILURES] = str(new.failures)
+        if new.ignored_failures:
+            annotations[INDEX_IGNORED_FAILURES] = str(new.ignored_failures)
+    suffix = f"-{index}-"
+    metadata["generateName"] = name[: _LONGEST_PREFIX - len(suffix)] + suffix
+    spec["hostname"] = f"{name}-{index}"
+    variable = {
+        "name": INDEX_VARIABLE,
+        "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}},
+    }
+    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
+        variables = container.setdefault("env", [])
+        if all(one.get("name") != INDEX_VARIABLE for one in variables):
+            variables.append(copied(variable))
