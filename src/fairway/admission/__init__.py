@@ -1,4 +1,4 @@
-"""Who runs next: queues, the quota tree, flavors, ordering, preemption, fair sharing, and the reasons for every "no".
+"""Admission decisions: queues, the quota tree, flavors, ordering, preemption, fair sharing, and reasons.
 
 Events go in, instructions come out, through one door: :class:`fairway.admission.engine.Engine`. The same events
 always give the same instructions, and a decision costs what changed, not what exists.

@@ -63,7 +63,7 @@ class Circumstances(NamedTuple):
     """Facts about a workload that the engine does not have."""
 
     named: Callable[[str], str]
-    """The name of a workload, as the user who asks may see it."""
+    """The name of a workload, as the reader may see it."""
 
     managed_job: str = ""
     """Its ManagedJob, if any: hints then name `fairway jobs` commands."""
@@ -78,7 +78,7 @@ class Circumstances(NamedTuple):
     """The end of its backoff, if known."""
 
     highest_priority: int = 2**31 - 1
-    """The highest priority that the user who asks may give it."""
+    """The highest priority that the reader may set."""
 
 
 def amount(resource: str, value: int, *, down: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Which flavors a workload could get, and what stands in the way of each.
+"""Assigns flavors to workloads, with the obstacles of each flavor.
 
 For every pod set and resource group the flavors are tried in order. A flavor may fit at once, fit by borrowing, need
 others to be preempted, or not do at all; the ClusterQueue's fungibility rules say whether to settle for it or look at
@@ -69,7 +69,7 @@ class PodSetChoice(NamedTuple):
 
 
 class Assignment:
-    """What a workload would take, and what it takes to get it. Shared by all who are told the same, so never changed.
+    """What a workload would take, and what it takes to get it. Shared by equal workloads, so never changed.
 
     ``usage`` is what would be taken in all, ``taken`` that without what comes to nothing, ``requests`` that without the
     count of pods; ``contested`` are the flavor-resources others must give up first. ``tried`` says how far each pod set
@@ -120,7 +120,7 @@ class Assignment:
         )
 
     def admission(self) -> tuple[PodSetAdmission, ...]:
-        """What each pod set gets: a tuple of its own each time, as two admissions are told apart by identity."""
+        """What each pod set gets: a new tuple each time, because admissions are compared by identity."""
         if not self._parts:
             self._parts = self._work_out_parts()
         return tuple(self._parts)
@@ -191,7 +191,7 @@ class Assigner:
         progress: Progress | None = None,
         counts: tuple[int, ...] | None = None,
     ) -> Assignment:
-        """Find flavors for all pod sets (of these sizes, where given), going on from where an earlier try got to."""
+        """Find flavors for all pod sets (of these sizes, where given), continuing where an earlier try stopped."""
         self._record, self._queue, self._progress = record, queue, progress
         if not self._shortcut or progress is not None or counts is not None:
             return self._work_out(record.demand, counts)

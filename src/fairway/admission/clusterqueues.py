@@ -1,4 +1,4 @@
-"""A ClusterQueue as the engine knows it: its quota node, its rules compiled, who waits in it, who holds its quota."""
+"""A compiled ClusterQueue: its quota node, rules, pending workloads and holders."""
 
 from __future__ import annotations
 

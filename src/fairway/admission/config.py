@@ -1,4 +1,4 @@
-"""What an engine is told once: fair sharing, requeueing, and the opt-in policies.
+"""The configuration of an engine: fair sharing, requeueing, and the opt-in policies.
 
 The defaults are those of Kueue 0.19 with its default feature gates. The policies at the end of :class:`Config` are
 Fairway's own; each is inert unless it is set, so that an engine with default configuration decides as Kueue does.

@@ -1,10 +1,10 @@
-"""One scheduling cycle of one tree, and cycles until nothing more happens.
+"""One scheduling cycle of a tree, and cycles until nothing changes.
 
 A cycle takes the head of every queue of the tree, finds flavors and victims for each against the usage as it is, puts
 them in order, and then goes through them while usage changes: the first to come may take what the next had counted
 on. Room that is being made for a preemptor is kept for it during the cycle.
 
-Whoever gets nothing waits on. A tree is still when a cycle changed nothing; it is looked at again when an event
+Other workloads keep waiting. A tree is settled when a cycle changed nothing; it is tried again when an event
 touches it.
 """
 
@@ -81,12 +81,12 @@ def assess(world: World, record: Record, queue: QueueState) -> Assignment:
 
 
 def fits(world: World, record: Record, queue: QueueState) -> bool:
-    """Whether there is room for a workload as things stand, with nobody preempted."""
+    """Whether a workload fits now, without preemption."""
     return Cycle(world, world.forest.tree_of(queue)).finds_room(record, queue)
 
 
 def victims(world: World, record: Record, queue: QueueState) -> list[Record]:
-    """Whom a workload would preempt if it were tried now; nobody if it could not, or need not."""
+    """The victims of a workload if it were tried now; empty if it could not preempt, or need not."""
     return Cycle(world, world.forest.tree_of(queue)).would_preempt(record, queue)
 
 
@@ -382,7 +382,7 @@ class Cycle:
         return sleeping.after_failed_try(entry.record, entry.queue, entry.assignment, world.frs)
 
     def _skip(self, entry: CycleEntry, outcome: Outcome) -> None:
-        """Somebody before took the room, or the victims: try again in the next cycle."""
+        """An earlier head took the room, or the victims: try again in the next cycle."""
         lifecycle.explain(self._world, entry.record, Explanation(outcome))
 
     def _explain(self, entry: CycleEntry, outcome: Outcome, victims: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""The one door: events in, instructions out.
+"""The engine: events in, instructions out.
 
     engine = Engine(Config())
     instructions = engine.handle(QueueChanged(...), WorkloadAdded(...))
@@ -56,7 +56,7 @@ class Engine:
         """Take in what happened, decide, and say what to write. Events are in the order of their times.
 
         After a restart, hand over everything that is stored in one call: an engine decides on what it knows, and
-        would give away the quota of holders that it has not heard of.
+        would assign the quota of holders that it has not seen yet.
         """
         world = self._world
         for event in happened:

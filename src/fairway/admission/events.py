@@ -1,4 +1,4 @@
-"""What can happen to an engine: everything it knows came in as one of these.
+"""The input of an engine: events.
 
 Each event carries the time it happened (seconds since the epoch). Objects arrive whole and typed; the narrow events
 after them are for what happens often, and say the same as the changed object would.
@@ -157,7 +157,7 @@ class CheckReported(Event, frozen=True, gc=False, kw_only=True):
 
 
 class EvictionRequested(Event, frozen=True, gc=False, kw_only=True):
-    """Somebody else found a reason to evict: pods not ready in time, a failed node, the maximum execution time."""
+    """A reason to evict from outside: pods not ready in time, a failed node, the maximum execution time."""
 
     key: str
     reason: str

@@ -1,4 +1,4 @@
-"""The whole answer to "why is my job waiting?", put together when it is asked for.
+"""Explains why a workload waits, on request.
 
 The last try left its reasons on the record (or on its lane, for those that were not tried themselves). Positions and
 holders are looked up here, from the state as it is now.
@@ -35,7 +35,7 @@ class Standing(NamedTuple):
     """What the last try found, with the amounts that are missing now."""
 
     strict: bool = False
-    """Whether nobody is tried before those ahead of it."""
+    """Whether a workload is tried only after all workloads ahead of it."""
 
 
 class Explainer:
@@ -80,7 +80,7 @@ class Explainer:
     def standings(self) -> Iterator[Standing]:
         """Everyone who waits: queue by queue in their order, then those who are in no queue.
 
-        Nobody is tried for this: alike workloads share what the last try of one of them found.
+        This triggers no tries: equal workloads share the result of the last try of one of them.
         """
         current: dict[int, Explanation] = {}
         for name, queue in sorted(self._world.queues.items()):
@@ -92,7 +92,7 @@ class Explainer:
                 if found.pod_sets:
                     explanation = current.get(id(found))
                     if explanation is None:
-                        explanation = current[id(found)] = self._brought_up_to_date(found, queue)
+                        explanation = current[id(found)] = self._updated(found, queue)
                     found = explanation
                 yield Standing(record, name, position, local_position, found, queue.pending.strict)
         for record in self._world.records.values():
@@ -101,7 +101,7 @@ class Explainer:
                 name = owner.name if owner is not None else ""
                 yield Standing(record, name, None, None, self._explanation(record, None))
 
-    def _brought_up_to_date(self, explanation: Explanation, queue: QueueState) -> Explanation:
+    def _updated(self, explanation: Explanation, queue: QueueState) -> Explanation:
         self._world.forest.tree_of(queue)
         available, frs = queue.leaf.available, self._world.frs
         pod_sets = tuple(

@@ -1,4 +1,4 @@
-"""The numbers that a queue's status and metrics show, read from the state as it is.
+"""The numbers of a queue for its status and metrics.
 
 Nothing here changes anything or takes longer with workloads of other queues: what runs is summed over the holders of
 the queue that is asked about, who waits is counted where they wait. Amounts are in the unit that quota is counted in.
@@ -104,12 +104,12 @@ class Figures:
         self._world = world
 
     def activity(self, name: str) -> Activity | None:
-        """Why a ClusterQueue admits nothing; `None` while the engine has not heard of it."""
+        """Why a ClusterQueue admits nothing; `None` while the engine does not have it."""
         queue = self._world.queues.get(name)
         return self._activity(queue) if queue is not None else None
 
     def cluster_queue(self, name: str) -> ClusterQueueFigures | None:
-        """`None` while the engine has not heard of it."""
+        """`None` while the engine does not have it."""
         queue = self._world.queues.get(name)
         if queue is None:
             return None
@@ -186,7 +186,7 @@ class Figures:
         return tuple(cohort.name for cohort in queue.leaf.path_up()) if queue is not None else ()
 
     def local_queue(self, key: str) -> LocalQueueFigures | None:
-        """`None` while the engine has not heard of it."""
+        """`None` while the engine does not have it."""
         world = self._world
         if key not in world.known_local_queues:
             return None
@@ -285,7 +285,7 @@ def _leaves(cohort: CohortNode) -> Iterator[Node]:
 
 
 def _usage_in_all(queues: Iterable[QueueState]) -> dict[FlavorResource, int]:
-    """All that is in use, whoever's quota it is."""
+    """All usage, of own and of borrowed quota."""
     total: dict[FlavorResource, int] = {}
     for queue in queues:
         for fr, amount in queue.leaf.usage.items():

@@ -1,4 +1,4 @@
-"""ResourceFlavors, compiled: whether pods of a shape may run on the nodes behind a flavor.
+"""Compiled ResourceFlavors: whether pods of a shape may run on a flavor's nodes.
 
 Quota is not looked at here; that is :mod:`fairway.admission.assignment`.
 """

@@ -1,4 +1,4 @@
-"""All ClusterQueues and cohorts, as the trees they form.
+"""ClusterQueues and cohorts as trees.
 
 A tree is what decisions are made in: quota moves only inside it, and a change in one tree never touches another.
 Trees are relinked when an object changes its place, and their quotas are summed up again, lazily, before the next
@@ -89,7 +89,7 @@ def _measure(cohort: CohortNode, active: frozenset[Node]) -> int:
 
 
 class Forest:
-    """The objects by name and the trees they form. A cohort exists while it has an object or somebody names it."""
+    """The objects by name and the trees they form. A cohort exists while it has an object or a child names it."""
 
     __slots__ = ("_cohort_manifests", "_frs", "_linked", "_trees", "queues")
 
@@ -156,7 +156,7 @@ class Forest:
     # Linking
 
     def _relink(self) -> None:
-        """Build the trees again. All their queues are worth a look, and the count of cycles goes on."""
+        """Build the trees again. All their queues are tried again, and the count of cycles continues."""
         if self._linked:
             return
         self._linked = True

@@ -1,4 +1,4 @@
-"""Those who hold quota, kept in the order they would be preempted in.
+"""Workloads with quota, in the order of preemption.
 
 Workloads that are being evicted already come first, then the lowest priority, the latest reservation, the UID. The
 order is kept up as holders come and go, so that a search for victims starts at the right end without sorting

@@ -1,6 +1,6 @@
-"""What an engine tells others to write.
+"""The output of an engine: instructions, which are writes to make.
 
-It has assumed each of these already; a write that fails is told with ``WriteFailed``.
+It has assumed each of these already; a failed write is reported with ``WriteFailed``.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Preemption(Struct, frozen=True, gc=False, kw_only=True):
 class Evict(Instruction, frozen=True, gc=False, kw_only=True):
     """The first phase of an eviction: the job must stop. Its quota stays taken until ``QuotaReleased``.
 
-    ``preemption`` and ``checks`` say for whom or by which checks; ``message`` is what somebody else gave as the reason.
+    ``preemption`` and ``checks`` say for whom or by which checks; ``message`` is a reason from outside.
     """
 
     reason: EvictionReason
@@ -105,9 +105,9 @@ class Unreserve(Instruction, frozen=True, gc=False, kw_only=True):
 
 
 class Deactivate(Instruction, frozen=True, gc=False, kw_only=True):
-    """Set ``spec.active`` to false, for this cause: a ``DeactivationCause``, or what somebody else calls it.
+    """Set ``spec.active`` to false, for this cause: a ``DeactivationCause``, or a reason from outside.
 
-    ``message`` is what somebody else gave as the reason.
+    ``message`` is a reason from outside.
     """
 
     cause: str

@@ -1,4 +1,4 @@
-"""What must always hold, as code.
+"""Invariants of the engine, as code.
 
 Tests ask after every step; a violation names the object and what is wrong with it.
 """

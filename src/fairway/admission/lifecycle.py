@@ -1,4 +1,4 @@
-"""How a workload moves: into its queue, to its quota, out again in two phases, and away.
+"""Transitions of a workload: enqueue, reserve, evict in two phases, finish.
 
 Every change of a record's stage, place or hold on quota goes through a function here, and each tells the world what
 follows from it: which tree to look at again, whom to wake, what to write. Who is to be admitted or evicted is decided
@@ -59,7 +59,7 @@ def enqueue(world: World, record: Record) -> None:
 
 
 def ready(world: World, queue: QueueState) -> None:
-    """This queue may have somebody to try."""
+    """Mark a queue that may have a workload to try."""
     world.forest.tree_of(queue).ready.add(queue.name)
     world.touch(queue)
 

@@ -1,4 +1,4 @@
-"""What changed queues, flavors, checks and namespaces mean for those who wait and those who run."""
+"""Handlers for changed queues, flavors, checks and namespaces."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _order_by_usage(world: World, queue: QueueState) -> None:
 
 
 def _refresh_activity(world: World, queue: QueueState) -> None:
-    """Whether the queue admits anything, and if not, why. Becoming active wakes whoever is queued there."""
+    """Whether the queue admits anything, and if not, why. Becoming active wakes its pending workloads."""
     was_active = queue.active
     reasons = ["Terminating"] if queue.terminating else []
     if queue.stop_policy is not StopPolicy.NONE:
@@ -297,7 +297,7 @@ def delete_namespace(world: World, name: str) -> None:
 
 
 def wake(world: World, queue: QueueState) -> bool:
-    """Let those who wait in a queue be tried again; whether there is anybody to try."""
+    """Wake the parked workloads of a queue; returns whether there are any to try."""
 
     def may_try(record: Record) -> bool:
         return not record.backing_off(world.now) and queue.selects(record.namespace, world.namespaces)

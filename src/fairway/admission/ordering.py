@@ -1,10 +1,10 @@
-"""In which order the heads of the queues are considered in a cycle.
+"""The order of the heads of queues in a cycle.
 
-Classically: whoever needs the least borrowing first, then by priority, then by age. With fair sharing a tournament is
+Classically: by the least borrowing, then by priority, then by age. With fair sharing a tournament is
 held before each pick, as every pick changes the shares: in each cohort the child with the lowest share, its workload
 counted in, wins.
 
-Priority earned by aging counts here as well, except while somebody waits for the room that its victims give up: then
+Priority earned by aging counts here as well, except while a preemptor waits for its victims: then
 base priorities count, so that no victim comes back before its preemptor.
 """
 

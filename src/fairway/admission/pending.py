@@ -1,4 +1,4 @@
-"""The workloads that wait for one ClusterQueue, in the order they are tried.
+"""The pending workloads of a ClusterQueue, in order.
 
 Workloads that are alike in all that admission looks at (priority, shapes, counts) form a *lane*. A lane is tried by
 its oldest member: when that one finds no room, no other of the lane would, so the lane is parked as a whole and every
@@ -8,7 +8,7 @@ whether it holds one workload or a hundred thousand.
 Workloads that may not be tried for a reason of their own (a back-off, a namespace that is not selected) are kept
 *aside*.
 
-A BestEffortFIFO queue puts the workload whose victims are being evicted before all others, so that nobody takes the
+A BestEffortFIFO queue puts the workload whose victims are being evicted before all others, so that no other takes the
 room it made; a StrictFIFO queue never parks, so that its head blocks what is behind it. There, the preemptor is put
 before a head that has only its earned priority to thank for its place: otherwise a victim would come back with a
 priority above its preemptor's, take the room, and the preemptor would evict the next one, and the next.
@@ -40,7 +40,7 @@ _Member = tuple[OrderKey, int, Record]
 class Lane:
     """Alike workloads, oldest first. Members that left are skipped when they surface.
 
-    Most come in their order, and stand in line; those that come before somebody who is there already form a heap.
+    Most arrive in order and form a list; those that arrive out of order form a heap.
     """
 
     __slots__ = ("_late", "_line", "explanation", "key", "local_queue", "overslept", "parked", "size", "sleep")
@@ -235,7 +235,7 @@ class PendingQueue:
     def park_sleepers(self, queue: QueueState) -> None:
         """When all who are left would sleep through their turns, the turns need not be taken.
 
-        Somebody who was awake stays so until usage changes, so it is asked once for each state of the tree.
+        A workload that was awake stays so until usage changes, so it is checked once for each state of the tree.
         """
         if self._awake_in == queue.tree.version:
             return
@@ -255,9 +255,9 @@ class PendingQueue:
         self.put_aside(record)
 
     def wake(self, queue: QueueState, may_try: Callable[[Record], bool]) -> bool:
-        """Let everyone who waited be tried again; whether there is anybody.
+        """Wake all parked workloads; returns whether there are any.
 
-        Nobody is stirred when all sleep on, for then the tries would leave everything as it is.
+        If all lanes sleep on, nothing is woken, because the tries would change nothing.
         """
         back = [record for record in self.aside.values() if may_try(record)] if self.aside else []
         if not back and all(lane.parked and lane.sleeps(queue) for lane in self.lanes.values()):

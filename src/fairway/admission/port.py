@@ -1,4 +1,4 @@
-"""The port to the decider: what everything outside the engine may ask of whoever decides about admission.
+"""The port to the decider: the interface of everything outside the engine to the admission decisions.
 
 Three implementations, chosen by wiring: the engine in this process, the engine in another process, and what the stored
 objects say (where Kueue decides, or the engine runs elsewhere). `Decider` is for controllers and answers from memory;
@@ -31,7 +31,7 @@ class PendingWorkload(Protocol):
 
 
 class QueueFigures(Protocol):
-    """The numbers of each queue. `None` means that the decider has not heard of the queue yet."""
+    """The numbers of each queue. `None` means that the decider does not have the queue yet."""
 
     def activity(self, name: str) -> Activity | None:
         """Why a ClusterQueue admits nothing."""

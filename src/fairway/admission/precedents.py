@@ -1,4 +1,4 @@
-"""What was assigned before to workloads alike, found again by asking only for what may have changed.
+"""Cache of assignments for equal workloads, valid while the relevant quota is unchanged.
 
 An assignment hangs on the demand, on rules that seldom change, and on what quota says to a few questions: how much of
 a flavor-resource could be had, and by which means. Which question comes next hangs on the answers so far. So the

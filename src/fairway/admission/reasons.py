@@ -90,7 +90,7 @@ class Explanation(Struct, frozen=True, gc=False):
 
 
 class Holder(Struct, frozen=True, gc=False):
-    """Somebody who holds what a waiting workload needs."""
+    """A workload that holds what a waiting workload needs."""
 
     workload: str
     cluster_queue: str

@@ -1,4 +1,4 @@
-"""The engine's own record of a workload: what it asks for, where it waits or what it holds, and its past.
+"""The engine's record of a workload: its demand, its queue or reservation, and its history.
 
 A record is changed only by the engine's parts; others see it through instructions and explanations. Everything a
 search compares often (priority, order key, victim key, usage) is computed when it changes, not when it is read.
@@ -75,7 +75,7 @@ class PodSetDemand(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far the last try got through the flavors, so that the next can go on from there."""
+    """How far the last try got through the flavors, so that the next can continue there."""
 
     tried: tuple[dict[str, int], ...]
     cycle: int
@@ -239,7 +239,7 @@ def seconds(moment: datetime | None) -> float:
 
 
 class WorkloadDemand(NamedTuple):
-    """What a workload asks for. Alike workloads share one, and are told apart from others by its key.
+    """What a workload asks for. Equal workloads share one, identified by its key.
 
     ``groups`` are the pod sets that must get the same flavors; usually each is a group of its own. The pods of a
     ``gang`` run at the same time.

@@ -1,4 +1,4 @@
-"""What would let a waiting workload in, as data: who would have to end, whom it could preempt, what limits it.
+"""What would admit a waiting workload, as data: jobs that must end, victims, limits.
 
 Everything is tried out on the quota tree as it is now, with the engine's own rules, and taken back: what is said here
 is what the engine would do. Sentences are made in :mod:`fairway.admission.advice`.
@@ -29,7 +29,7 @@ _HIGHEST_PRIORITY: Final = 2**31 - 1
 
 
 class Party(Struct, frozen=True, gc=False):
-    """Somebody who holds some of what is short, by resource."""
+    """A workload that holds some of what is short, by resource."""
 
     workload: str
     cluster_queue: str
@@ -49,10 +49,10 @@ class Remedies(Struct, frozen=True, gc=False):
     """Each part by itself would do, as far as quota goes."""
 
     strict: bool = False
-    """Whether nobody is tried before those ahead of it."""
+    """Whether a workload is tried only after all workloads ahead of it."""
 
     contended: bool = False
-    """Whether somebody waits in another queue who could take the room."""
+    """Whether a workload of another queue could take the room."""
 
     going: tuple[Party, ...] = ()
     """Those that are being evicted, if there is room when they are gone."""
@@ -67,7 +67,7 @@ class Remedies(Struct, frozen=True, gc=False):
     """Whom it may preempt when it is tried."""
 
     priority: int | None = None
-    """The lowest priority at which it could preempt somebody, where it cannot now."""
+    """The lowest priority at which it could preempt, if it cannot now."""
 
     outranked: tuple[Party, ...] = ()
     """Whom, then."""
@@ -142,7 +142,7 @@ def _alone(world: World, record: Record, queue: QueueState, holders: list[Record
 
 
 def _together(world: World, record: Record, queue: QueueState, holders: list[Record]) -> list[Record]:
-    """Some that would do together, none of them needlessly; nobody if not even all of them would."""
+    """A minimal sufficient set; empty if not even all together suffice."""
     gone: list[Record] = []
     for holder in holders:
         gone.append(holder)

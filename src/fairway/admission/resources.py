@@ -1,4 +1,4 @@
-"""What a workload asks for, in the units quota is counted in.
+"""Requests of workloads in the units of quota.
 
 A *flavor-resource* is one resource of one flavor (``cpu`` of ``on-demand``): the thing quota is defined for. Amounts
 are integers in Kueue's unit (thousandths for ``cpu``, whole units for everything else).

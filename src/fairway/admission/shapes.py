@@ -1,4 +1,4 @@
-"""A pod template, compiled to what admission looks at.
+"""A pod template, compiled to its admission-relevant fields.
 
 Templates repeat (a thousand jobs, one shape), so the compiled shapes used last are kept by the template's content.
 ``Shape.key`` is the same for shapes that Kueue treats as equivalent: same requests and ports of every container, same

@@ -1,4 +1,4 @@
-"""How long a parked lane can be left alone: until one of its flavors has enough room, or its own queue changed.
+"""Parked lanes that need no try: until one of their flavors has enough room, or their own queue changes.
 
 When room is made somewhere, Kueue tries every parked head of the tree again, and almost all find what they found
 before. Where it is certain that a try would end as the last one did, the lane sleeps through it. What follows is the
@@ -70,7 +70,7 @@ def after_failed_try(record: Record, queue: QueueState, assignment: Assignment, 
 
 
 def _need(record: Record, queue: QueueState, reasons: list[Reason], frs: FlavorResources) -> Need:
-    """What must be available before this flavor is worth a try; nothing when that cannot be told."""
+    """What must be available before this flavor is worth a try; nothing if that is unknown."""
     leaf = queue.leaf
     need = []
     for reason in reasons:

@@ -1,6 +1,6 @@
 """Sentences, as Kueue words them: conditions and events read the same on a laptop and on a cluster.
 
-The only place where reasons become Kueue's text (what people are told besides is in `advice`). Nothing here looks at
+The only place where reasons become Kueue's text (other sentences are in `advice`). Nothing here looks at
 state.
 """
 

@@ -42,7 +42,7 @@ def add(world: World, workload: Workload) -> None:
 
 
 def change(world: World, workload: Workload) -> None:
-    """Take over what changed. What the engine has decided itself in the meantime stands until it is told otherwise."""
+    """Take over changes. The engine's own decisions stay until an event contradicts them."""
     key = f"{workload.metadata.namespace}/{workload.metadata.name}"
     record = world.records.get(key)
     if record is None or (workload.metadata.uid and record.uid != workload.metadata.uid):
@@ -166,7 +166,7 @@ def _read_checks(record: Record, workload: Workload) -> None:
 
 
 def _read_status(world: World, record: Record, workload: Workload) -> None:
-    """The state of a workload that somebody else brought this far, or this engine before it was restarted."""
+    """The state of a workload set by another writer, or by this engine before a restart."""
     status = workload.status
     record.active = workload.spec.active
     _read_checks(record, workload)

@@ -1,4 +1,4 @@
-"""All that an engine knows, and how the parts find each other.
+"""The whole state of an engine.
 
 The world holds state; it decides nothing. Changes of a workload's state are in :mod:`fairway.admission.lifecycle`,
 decisions in :mod:`fairway.admission.cycle`, and what objects mean in :mod:`fairway.admission.objects`.
@@ -122,7 +122,7 @@ class World:
         return None
 
     def set_ready(self, record: Record) -> None:
-        """Nobody needs to wait for this workload's pods any more. The last one to wait for unblocks every tree."""
+        """This workload's pods no longer block admission. The last one unblocks every tree."""
         if record.key in self.unready:
             self.unready.discard(record.key)
             if self.config.pods_ready.block_admission and not self.unready:

@@ -1,4 +1,4 @@
-"""What the store holds: one object at one revision, and one change from a revision to the next.
+"""Entries of the store: an object at a revision, and a change between revisions.
 
 Objects are kept as the JSON that is sent to clients, encoded once a revision; beside it stands only what the store and
 selectors ask for without decoding the rest.

@@ -1,4 +1,4 @@
-"""The recent changes of one resource, and those who wait for the next.
+"""The recent changes of one resource, and its watchers.
 
 A watcher holds no buffer of its own, only a place in the feed: a thousand of them cost what one does, and one that is
 too slow finds its place gone (`Expired`) instead of filling memory.

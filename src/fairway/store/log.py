@@ -1,4 +1,4 @@
-"""The contract of a revision log: an append-only list of rows, durable when `append` returns.
+"""The protocol of a revision log: an append-only list of rows, durable when `append` returns.
 
 Two logs keep it: `sqlite.py` on a file, `memory.py` for tests and simulations. Neither knows what an object is, which
 row is the newest of its key, or who is watching; `store.py` does.

@@ -1,4 +1,4 @@
-"""The store: what is there, what has just changed, and how changes become durable.
+"""The store: objects, recent changes, and group commit.
 
 All of it lives in the event loop, but for the commits. A write is *staged* first: it gets its revision, and the writes
 after it are decided on top of it. When its batch is durable it becomes visible: to readers, then to watchers, then its

@@ -1,4 +1,4 @@
-"""Group commit: whatever waits while one commit is on its way to the disk goes into the next one together.
+"""Group commit: all writes that arrive during one commit go into the next one together.
 
 The event loop forms the batches, one thread commits them. The two meet twice a batch, not once a write: each meeting
 costs both a wait for Python's interpreter lock.

@@ -1,4 +1,4 @@
-"""Who must go so that another fits: the smallest set of victims that the ClusterQueue's policies allow.
+"""The search for victims: the smallest set that the ClusterQueue's policies allow.
 
 :mod:`~fairway.admission.preemption.classical` follows priorities and the place in the cohort tree,
 :mod:`~fairway.admission.preemption.fair` follows shares. Both search on the live quota tree and leave it exactly as

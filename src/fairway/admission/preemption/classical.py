@@ -168,7 +168,7 @@ class _Candidates:
 
 
 def _reason(search: Search, record: Record) -> PreemptionReason:
-    """By which right somebody of the same tree is preempted where the place in the tree gives no advantage."""
+    """The preemption reason within a tree where the position in the tree gives no advantage."""
     queue = search.queue
     protected = record.protection >= search.record.base_priority or (
         queue.borrow_threshold is not None and record.protection > queue.borrow_threshold
@@ -181,7 +181,7 @@ def _reason(search: Search, record: Record) -> PreemptionReason:
 def _find_sources(search: Search, hierarchy: _Sources, priority: _Sources) -> None:
     """Queues beyond their own quota, on the way from the preemptor's parent to the root.
 
-    Once a subtree's own quota would do for the request, whoever uses that quota from outside it has the weaker claim.
+    Once a subtree's own quota would do for the request, workloads outside it that use that quota are preempted first.
     """
     leaf = search.queue.leaf
     advantage, remaining = _fits_own(leaf, search.requests)

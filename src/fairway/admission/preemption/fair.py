@@ -1,4 +1,4 @@
-"""Preemption by fair shares: take from whoever is furthest beyond its own, as long as the preemptor stays behind.
+"""Preemption by fair shares: from the queue furthest beyond its share, as long as the preemptor stays below it.
 
 The search walks from the root of the tree down to the child with the highest share, again and again, as shares change
 with every victim. A queue that asks for no more than its own quota may take it back from any borrower; otherwise the
@@ -126,7 +126,7 @@ def _take(search: Search, candidate: Record, reason: PreemptionReason, targets: 
 class _Ordering:
     """Which queue to take from next: down the tree, always into the child with the highest share.
 
-    A node that will yield nobody any more is pruned; the walk ends when the root is.
+    A node without further victims is pruned; the walk ends when the root is.
     """
 
     __slots__ = ("_above", "_by_queue", "_pruned", "_search")

@@ -1,7 +1,7 @@
-"""The classical search again, for the commonest question: one flavor-resource is short, in one cohort of ClusterQueues.
+"""Shortcut of the classical search: one flavor-resource is short, in one cohort of ClusterQueues.
 
 There, whom other queues would lose (everyone taken in order until the queue is back within its own quota) does not
-depend on who asks. So it is worked out once for all heads of a cycle, and each search is sums over that list instead
+depend on the head. So it is computed once for all heads of a cycle, and each search is sums over that list instead
 of steps on the tree. The answers are those of :mod:`~fairway.admission.preemption.classical`; a property test holds
 the two together.
 """
@@ -68,7 +68,7 @@ def _any(evicted: Iterable[Loss], running: Iterable[Loss], own: QueueState) -> b
 def _take_in_order(
     search: Search, order: Iterable[Loss], fr: FlavorResource, amount: int, *, borrowing: bool
 ) -> list[Target]:
-    """Take until there is room, then spare whoever was not needed, the last ones first."""
+    """Take victims until there is room, then drop those that are not needed, the last ones first."""
     queue = search.queue
     leaf = queue.leaf
     nominal, limit = leaf.nominal.get(fr, 0), leaf.borrowing.get(fr)
@@ -134,7 +134,7 @@ def _others(search: Search, fr: FlavorResource) -> tuple[Iterable[Loss], Iterabl
 
 
 class Losses:
-    """Whom the queues beyond their quota would lose, in the order they are taken. Worked out as far as anybody asked.
+    """The victims in queues beyond their quota, in the order they are taken. Computed lazily.
 
     ``evicted`` are those being evicted already; iterating gives those that run.
     """

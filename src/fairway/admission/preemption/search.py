@@ -1,4 +1,4 @@
-"""What both kinds of search share: the question, the answer, and how a found set is made minimal."""
+"""Shared by both searches: request, result, and how a set of victims is made minimal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store tidies up by itself: dependents of deleted owners, terminating namespaces, old events.
+"""Background deletion: dependents of deleted owners, terminating namespaces, old events.
 
 Each keeper observes durable changes and does its work through the same verbs as everybody else. None polls: they wait
 for a change, or for the moment that something is due.

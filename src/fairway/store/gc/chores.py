@@ -1,4 +1,4 @@
-"""A list of things to look at, each once, by one task."""
+"""A queue of keys, processed by one task."""
 
 import asyncio
 import contextlib

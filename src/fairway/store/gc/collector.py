@@ -1,4 +1,4 @@
-"""Garbage collection: what becomes of dependents when their owner goes.
+"""Garbage collection of the dependents of deleted owners.
 
 Background: dependents go after their owner. Foreground: the owner waits, under a finalizer, until the dependents that
 block its deletion are gone. Orphan: dependents lose their reference and stay. An object with several owners stays as

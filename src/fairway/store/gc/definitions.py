@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions at work: the one owner of what the registry serves beyond the built-in kinds.
+"""Serves the kinds of CustomResourceDefinitions: adds them to the registry and removes them.
 
 A definition of a user is given its conditions and its kind is served; one that is deleted takes its objects along and
-goes last. Definitions of built-in kinds are published for whoever lists them or waits for one.
+goes last. Definitions of built-in kinds are published for lists and for `kubectl wait`.
 """
 
 import logging
@@ -164,7 +164,7 @@ class DefinitionKeeper:
         """Delete the objects of a definition; when none is left, let it go."""
         name, kind = entry.name, self._kinds.get(entry.name)
         if CLEANUP not in entry.meta.finalizers:
-            return  # somebody else's finalizer holds it
+            return  # another finalizer holds it
         if kind is not None:
             if name not in self._terminating:
                 self._terminating.add(name)

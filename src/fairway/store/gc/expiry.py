@@ -1,4 +1,4 @@
-"""Events tell what happened lately: an hour after the last occurrence they go, and there are never too many."""
+"""Expiry of Events: an hour after the last occurrence, and beyond a maximum number."""
 
 import asyncio
 import heapq

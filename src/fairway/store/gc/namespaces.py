@@ -1,4 +1,4 @@
-"""A namespace that is deleted takes everything in it along, and goes last."""
+"""Deletes everything in a deleted namespace, then the namespace."""
 
 from collections.abc import Sequence
 

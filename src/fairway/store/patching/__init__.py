@@ -1,4 +1,4 @@
-"""How a change is described and merged: JSON patch, merge patch, strategic merge, server-side apply. Pure.
+"""Patch algorithms: JSON patch, merge patch, strategic merge, server-side apply. Pure.
 
     jsonpatch, merge, strategic     a patch in one of three notations, and the object after it
     managed                         who owns which field after a plain write

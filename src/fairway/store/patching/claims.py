@@ -1,4 +1,4 @@
-"""Who owns which field of a status after a plain write of it: what `managed.after_write` says, worked out on little.
+"""Field ownership of a status after an update: the result of `managedfields.after_write`, computed on less.
 
 A write through `/status` changes nothing else, so nothing else is compared, and only owners of some of the status can
 lose a field. They are kept with their fields to work with beside the record as it is stored, from one write to the

@@ -1,4 +1,4 @@
-"""Values seen as sets of fields: which fields a value has, and which ones differ between two values.
+"""Values as sets of fields: the fields of a value, and the differences of two values.
 
 The schema says where fields end. An atomic list or map is one field, and so is an empty one; elements of a list with
 `list_type` `map` or `set` are fields of their own, found by key or by value and not by position; what the schema does

@@ -1,4 +1,4 @@
-"""The refusal of an applied configuration that would change what others own."""
+"""Conflicts of server-side apply."""
 
 import json
 from collections.abc import Iterable

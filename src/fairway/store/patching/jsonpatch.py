@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): a list of operations, carried out one after the other, all or none.
+"""JSON Patch (RFC 6902): a list of operations, applied one after the other, all or none.
 
 Two readings follow API servers instead of the letter of the RFC, because clients count on them: `replace` of a member
 that an object does not have adds it, and `test` for `null` holds where nothing stands.

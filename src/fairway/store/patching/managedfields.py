@@ -1,4 +1,4 @@
-"""Who owns which field after a plain write: `metadata.managedFields` after create, update and patch.
+"""Field ownership: `metadata.managedFields` after create, update and patch.
 
 A write that changes a field owns it exclusively; a write that sends it unchanged keeps the owners; a removed field has
 no owner. There is one entry for each manager, operation, version and subresource. This runs on

@@ -1,4 +1,4 @@
-"""JSON Merge Patch (RFC 7386): an object laid over another, where `null` takes away."""
+"""JSON Merge Patch (RFC 7386): an object merged into another, where `null` removes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How a declared configuration is laid into an object, and how fields are taken out of one, by the rules of its schema.
+"""Merges a declared configuration into an object, and removes fields, by the schema.
 
 Values in, values out: who owns what is decided elsewhere (`apply`), here it is only carried out. Arguments are not
 changed; results share parts with them.

@@ -1,4 +1,4 @@
-"""Strategic merge patch: a merge patch that knows lists, and that carries directives among its fields.
+"""Strategic merge patch: a merge patch with list merging and directives.
 
 Lists whose schema has the merge strategy are merged element by element, those of objects by the merge key and those of
 scalars by value; all other lists are replaced. Directives, all consumed here:

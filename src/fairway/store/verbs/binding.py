@@ -1,4 +1,4 @@
-"""Binding: a pod is given to a node, once."""
+"""Binding of a pod to a node."""
 
 from fairway.apis.machinery.kind import Kind
 from fairway.errors import Conflict, Forbidden

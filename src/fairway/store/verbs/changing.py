@@ -1,4 +1,4 @@
-"""Changing what is there: whole objects, their status, and patches of every type."""
+"""Updates: whole objects, their status, and patches of every type."""
 
 import copy
 from collections.abc import Sequence

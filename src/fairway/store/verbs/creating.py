@@ -1,4 +1,4 @@
-"""Creating: a name, an identity, defaults, rules, then the store."""
+"""Creates: name, uid, defaults, rules, then the store."""
 
 import secrets
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Deleting: at once, or marked for deletion until finalizers, dependents and running containers are done."""
+"""Deletes: at once, or after finalizers, dependents and running containers."""
 
 from datetime import timedelta
 from typing import Final

@@ -1,4 +1,4 @@
-"""From a request's manifest to one in the stored version, known to have the shape of its kind."""
+"""Decodes, converts and validates the manifest of a request."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Lists: what is there now, or was at a recent revision, whole or in pages."""
+"""Lists: the objects at the newest or a recent revision, whole or in pages."""
 
 import base64
 import binascii

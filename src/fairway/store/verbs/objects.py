@@ -1,4 +1,4 @@
-"""The door: one object that carries out requests on the store."""
+"""The entry point of the verbs: executes requests on the store."""
 
 import secrets
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""How a request wants to be carried out, and what came of it."""
+"""Options and results of requests."""
 
 from asyncio import Future
 from dataclasses import dataclass, field

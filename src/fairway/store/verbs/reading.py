@@ -1,4 +1,4 @@
-"""Objects out of the store, decoded."""
+"""Reads and decodes objects of the store."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Receipts of transactions with an idempotency key: one that is sent again is answered, and not carried out again.
+"""Receipts of transactions with an idempotency key: a repeated request is answered and not applied again.
 
 A receipt is written in the commit of its transaction, so it is there exactly if the transaction happened, whatever
 becomes of the server. It holds the digest of the request and which objects it led to. Receipts are no objects of the

@@ -1,4 +1,4 @@
-"""What all writes share: the context they run in, time stamps, and the last step to the store.
+"""Shared by all writes: context, time stamps, and staging.
 
 A write is decided at once and without waiting, so that nothing can change under it. Only then does its author wait for
 the disk, and by then everything that was needed for the decision is let go of.
