@@ -35,7 +35,7 @@ _SOON_DAYS = 14
 
 
 async def serve(settings: Settings, announce: Callable[[str], None], limits: Limits | None = None) -> None:
-    """Run a server until it is told to end; `announce` hears its URL when it is ready."""
+    """Run a server until it is stopped; `announce` is called with its URL when it is ready."""
     make_private(settings.state)
     with Hold.acquire(settings.state), bound_socket(settings.host, settings.port) as listening:
         certificate, host = _certificate(settings)

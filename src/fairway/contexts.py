@@ -50,7 +50,7 @@ def _allowed(contexts: Collection[str] | None, host: str) -> Collection[str] | N
 
 
 def _configuration(path: Path | None) -> LaunchConfig:
-    """The server's configuration. One that cannot be read allows nothing, and stops nobody's jobs here."""
+    """The server's configuration. An invalid one allows no other servers; jobs here are not affected."""
     if path is None:
         return LaunchConfig()
     try:

@@ -1,7 +1,7 @@
 """The one exception tree of Fairway.
 
     FairwayError
-    ├── ValidationError      an object breaks the rules of its kind; it stays wrong until somebody changes it
+    ├── ValidationError      an object breaks the rules of its kind; it stays wrong until it is changed
     ├── OperationRefused     one of the two others, about one operation of a transaction, of which nothing was done
     └── ApiError             the API says no: carries the HTTP code and Kubernetes' reason for it
         ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405, NotAcceptable 406
@@ -9,7 +9,7 @@
         ├── TooLarge 413, UnsupportedMediaType 415, Invalid 422
         └── temporary: TooManyRequests 429, Unavailable 503, StorageFailed 500 (nothing was written), NoRoom 507
 
-Whoever catches an error decides by its type whether trying again can help, so a new branch hangs below `FairwayError`
+Callers decide by the type of an error whether trying again can help, so a new branch hangs below `FairwayError`
 as temporary or permanent by what it means, not by the module that raises it. What is wrong is carried as data
 (`FieldError`); sentences are made here, from that data, and nowhere else.
 """
@@ -136,7 +136,7 @@ class NotAcceptable(ApiError):
 
 
 class Conflict(ApiError):
-    """The object changed meanwhile, or somebody else owns a field; read again and decide again."""
+    """The object changed meanwhile, or another manager owns a field; read again and decide again."""
 
     code, reason = 409, "Conflict"
 

@@ -81,7 +81,7 @@ class Plane:
         if self._supervision.limits_note:
             _log.warning("limits of pods are not enforced: %s", self._supervision.limits_note)
         await self._defaults.ensure()
-        await self._runner.register()  # nobody decides on a machine as it was before
+        await self._runner.register()  # before any decision, so that the node is up to date
         await self._publish_controllers()
 
     async def _publish_controllers(self) -> None:

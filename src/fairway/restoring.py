@@ -1,8 +1,8 @@
 """A backup put back: the files, and what becomes of jobs that had not ended when it was made.
 
 Their processes are gone, and some of these jobs may have ended since, which the backup cannot know. So they are held:
-managed jobs by `hold`, Workloads by `active: false`, Jobs by `suspend`; whoever restores lets go on what should. Their
-pods are deleted, and pods of nobody have failed. What had ended stays as it is, and is not run again.
+managed jobs by `hold`, Workloads by `active: false`, Jobs by `suspend`, until a user releases them. Their
+pods are deleted, and pods without an owner have failed. What had ended stays as it is, and is not run again.
 """
 
 import asyncio

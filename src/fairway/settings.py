@@ -51,7 +51,7 @@ def configuration_file(state: Path) -> Path | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a server is told at its start."""
+    """The settings of a server."""
 
     state: Path
     host: str = "127.0.0.1"

@@ -31,7 +31,7 @@ class Lister(Protocol):
 
 
 class Cluster:
-    """The caches of every kind that somebody asked for, and the way to write."""
+    """The caches of all requested kinds, and writers."""
 
     def __init__(self, clients: Callable[[str], Client], registry: Registry, clock: Clock) -> None:
         """`clients` makes a client that owns what it writes under a name."""
@@ -65,7 +65,7 @@ class Cluster:
         return found
 
     def writer(self, manager: str) -> "Writer":
-        """A hand that writes under this name."""
+        """A writer with this field manager."""
         return Writer(self, self._clients(manager))
 
     async def run(self) -> None:
@@ -140,7 +140,7 @@ class Writer:
     def begin_patch(
         self, resource: str, of: Manifest, patch: Any, ended: Ended, *, subresource: str = ""
     ) -> asyncio.Future[Any]:
-        """Begin what `patch` does, locked, and be told how it ended, never before this returns.
+        """Start a `patch` with a precondition; the callback gets its result, never before this returns.
 
         Who has many to begin saves a task for each, where the client can do without. Who cancels what is given back
         hears no more of it, unless it had ended already.
@@ -152,7 +152,7 @@ class Writer:
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         try:
             staged = self._staging.stage_patch(kind, namespace, name, _locked(patch, metadata), subresource=subresource)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told like one that comes later
+        except Exception as error:  # noqa: BLE001 - reported like a later failure
             return _refused(error, ended)
         done = staged.durable or _done()
 

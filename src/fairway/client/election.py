@@ -43,7 +43,7 @@ class LeaderElection:
         self.identity = identity
         self._ended = ended
         self._seen: tuple[str, float] = ("", 0.0)
-        """The last resource version of a Lease of somebody else, and when it was first seen."""
+        """The last resource version of another holder's Lease, and when it was first seen."""
 
     @asynccontextmanager
     async def leading(self, check: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator["asyncio.Task[None]"]:
@@ -84,7 +84,7 @@ class LeaderElection:
                 await check()
             return await self._take()
         except (Conflict, AlreadyExists):
-            return False  # somebody was faster; the next look tells
+            return False  # another candidate was faster
         except LostLeaseError:
             raise
         except FairwayError as error:

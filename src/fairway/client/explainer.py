@@ -1,6 +1,6 @@
 """The decider in another process: asked over HTTPS, at the address and with the token that it keeps in a Secret.
 
-Where it does not answer, what the stored objects say is the answer, so nobody waits for a process that is gone.
+If it does not answer, the stored objects are used, so no request waits for a dead process.
 """
 
 import base64

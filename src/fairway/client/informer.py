@@ -25,7 +25,7 @@ Handler: TypeAlias = Callable[[Manifest | None, Manifest | None], None]
 
 
 class Informer:
-    """Knows all objects of a kind that are meant, and tells of their changes in order."""
+    """Caches the selected objects of a kind, and reports their changes in order."""
 
     def __init__(
         self, client: Client, kind: Kind, clock: Clock, scope: Scope = EVERYTHING, backoff: Backoff = _BACKOFF
@@ -44,14 +44,14 @@ class Informer:
         self._handlers: list[Handler] = []
         self._list_handlers: list[Callable[[], None]] = []
         self.synced = asyncio.Event()
-        """Set once everything that was there at the start has been told."""
+        """Set once the initial list has been reported."""
 
     def get(self, namespace: str, name: str) -> Manifest | None:
-        """An object as last heard of; shared, so not to be changed."""
+        """The last known state of an object; shared, so not to be changed."""
         return self._known.get((namespace, name))
 
     def items(self) -> Iterable[Manifest]:
-        """All objects as last heard of; shared, so not to be changed."""
+        """The last known states of all objects; shared, so not to be changed."""
         return self._known.values()
 
     def on_change(self, handler: Handler) -> None:

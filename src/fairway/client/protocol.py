@@ -1,4 +1,4 @@
-"""What controllers may ask of the API, whoever answers: the store in this process, or a cluster over HTTP.
+"""The API for controllers: implemented on the store in this process, and over HTTP.
 
 Objects are manifests in the stored version of their kind, shared by all readers: not to be changed. Refusals are the
 `ApiError`s that the server would send. A controller cannot tell which implementation it has.
@@ -26,11 +26,11 @@ class Listed(NamedTuple):
 
     items: list[Manifest]
     resource_version: str
-    """Where a watch goes on."""
+    """Where a watch continues."""
 
 
 class Scope(NamedTuple):
-    """Which objects of a kind are meant."""
+    """Selects objects of a kind."""
 
     namespace: str = ""
     """Empty means all."""
@@ -49,11 +49,11 @@ class Client(Protocol):
         """One object; `NotFound` if there is none."""
 
     async def list(self, kind: Kind, scope: Scope = EVERYTHING) -> Listed:
-        """All that are meant."""
+        """All objects that match `scope`."""
 
     def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[tuple[WatchEvent, ...]]:
         """The changes after a resource version, together where they came together; `Expired` if they are no longer
-        known: list again, go on from there.
+        known: list again, and watch from there.
         """
 
     async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:
@@ -93,7 +93,7 @@ class Staged(NamedTuple):
     """A write that is decided, and counts for the writes after it."""
 
     durable: Future[None] | None
-    """Done when others may hear of it, or with what kept it from being stored; `None` where nothing is to be stored."""
+    """Done when the write is durable, or failed with its error; `None` where nothing is to be stored."""
 
     manifest: Callable[[], Manifest]
     """The object after the write; to be asked for when that is durable."""

@@ -1,7 +1,7 @@
 """Events: what a controller did, for people to read with `kubectl describe` and `kubectl events`.
 
 Recording is cheap: an event is queued and written a little later, together with others. The same thing recorded
-again is counted, not written anew. Events are a courtesy, and must not keep anybody from working: writing them takes at
+again is counted, not written again. Events must not slow down other work: writing them takes at
 most a tenth of the time, so a storm of them is written after it is over. When more come than that, the oldest unwritten
 ones are dropped, and a write that fails is not tried again.
 """

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from fairway.apis.machinery.kind import Manifest
 
 ORIGIN_UID: Final = "fairway.dev/origin-uid"
-"""Label of a job that another server handed on: the uid of the job there. Whoever follows asks for jobs with it."""
+"""Label of a job from another server, with the uid of the job there; the other server selects its jobs by it."""
 
 ORIGIN_NAMESPACE: Final = "fairway.dev/origin-namespace"
 ORIGIN_NAME: Final = "fairway.dev/origin-name"
@@ -13,7 +13,7 @@ ORIGIN_NAME: Final = "fairway.dev/origin-name"
 
 
 class Sighting(NamedTuple):
-    """A job at another server, as last heard of."""
+    """The last known state of a job on another server."""
 
     known: bool
     """Whether that server has told of everything: only then is a job that is not there really not there."""

@@ -345,7 +345,7 @@ class Bench:
     and a LocalQueue named like each ClusterQueue (not with ``local_queues=False``). After every batch of events the
     engine's invariants are checked.
 
-    With ``auto_release=True`` the bench plays the job controller: whoever is evicted gives its quota back
+    With ``auto_release=True`` the bench plays the job controller: an evicted workload releases its quota
     ``release_after`` seconds later. Workloads are named without their namespace where it is ``ns``.
     """
 
@@ -362,7 +362,7 @@ class Bench:
         self.said: list[Instruction] = []
         """Everything that the engine has instructed so far."""
         self.heard: list[tuple[events.Event, ...]] = []
-        """Every batch of events that it was told so far; the same batches make another engine decide the same."""
+        """Every batch of events so far; replaying them gives the same decisions."""
         self._auto_release = auto_release
         self._release_after = release_after
         self._local_queues = local_queues
@@ -520,7 +520,7 @@ class Bench:
         return sorted(_short(record) for record in self.engine.records() if record.stage is stage)
 
     def evicting(self) -> list[str]:
-        """Who holds quota but was told to stop, by name."""
+        """Evicted workloads that still hold quota, by name."""
         holders = (record for record in self.engine.records() if record.stage in (Stage.RESERVED, Stage.ADMITTED))
         return sorted(_short(record) for record in holders if record.evicted is not None)
 
@@ -538,7 +538,7 @@ class Bench:
         return [short_name(each.key) for each in self.said if isinstance(each, Admit)]
 
     def evictions(self) -> list[tuple[str, str]]:
-        """Who was told to stop and for which reason (that of the preemption, where it is one), in that order."""
+        """Evictions with their reasons (that of the preemption, where it is one), in order."""
         return evictions_in(self.said)
 
     def why(self, name: str) -> Why | None:

@@ -2,7 +2,7 @@
 
 Each line of a file (``.jsonl`` or ``.jsonl.gz``) is a world: queues, and a trace of steps with what a real Kueue had
 decided when things had come to rest. The replay feeds the same steps to an engine, acts as the job controller
-(whoever is evicted gives its quota back), and compares the state, flavors, counts, evictions and preemption reason of
+(evicted workloads release their quota), and compares the state, flavors, counts, evictions and preemption reason of
 every workload after every step.
 """
 
@@ -175,7 +175,7 @@ class Replay:
         self._obey(self.engine.handle(event))
 
     def _obey(self, instructions: list[Instruction]) -> None:
-        """Be the job controller: whoever is evicted while it holds quota gives it back a moment later.
+        """Play the job controller: evicted workloads release their quota a moment later.
 
         Workloads may preempt each other for ever (Kueue's do, too); such a world is left unfinished and so disagrees.
         """

@@ -3,7 +3,7 @@
     with Server(tmp_path / "state") as server:
         server.call("GET", "/api/v1/namespaces/default")
 
-It listens on a port that the system chooses, and `start` returns when it answers: nobody sleeps, nobody guesses. It can
+It listens on a free port, and `start` returns when it answers, without sleeps. It can
 be ended politely (`stop`) or not (`kill`), and started again on what it left behind.
 
 With `FAIRWAY_TEST_ARRANGEMENT=split` in the environment, a server with jobs runs its controllers in a second process
@@ -172,7 +172,7 @@ class Server:
         return self.start(port=port)
 
     def tls(self) -> ssl.SSLContext | None:
-        """For clients in this process: trusts this server and nobody else. `None` if it speaks plain HTTP."""
+        """For clients in this process: trusts only this server. `None` for plain HTTP."""
         authority = self._known()["clusters"][0]["cluster"].get("certificate-authority-data")
         return ssl.create_default_context(cadata=base64.b64decode(authority).decode()) if authority else None
 

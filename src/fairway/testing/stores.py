@@ -39,7 +39,7 @@ def log_in_memory() -> OpenLog:
 
 
 class UnreliableLog:
-    """A log that refuses to append while it is told to, as one on a full disk does; else the log that it is given."""
+    """A log that can be made to refuse appends, like one on a full disk; otherwise the given log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

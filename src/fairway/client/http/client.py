@@ -19,11 +19,11 @@ from fairway.runtime.clock import Clock
 _log = logging.getLogger(__name__)
 _PAGE: Final = 500
 _WATCH_SECONDS: Final = 300
-"""How long one watch request lasts; the next goes on from the last bookmark."""
+"""How long one watch request lasts; the next continues from the last bookmark."""
 
 _BACKOFF: Final = Backoff(first=0.25, cap=5.0)
 _MOST_FAILURES: Final = 5
-"""Watches that break in a row without an event before the caller hears of it."""
+"""Watches that break in a row without an event before the caller gets the error."""
 
 
 class HttpClient:
@@ -50,7 +50,7 @@ class HttpClient:
     async def watch(
         self, kind: Kind, since: str, scope: Scope = EVERYTHING
     ) -> AsyncGenerator[tuple[WatchEvent, ...], None]:
-        """Goes on by itself after the server ends a watch or the connection breaks; `Expired` if it cannot."""
+        """Resumes after the server ends a watch or the connection breaks; `Expired` if it cannot."""
         failures = 0
         while True:
             began = self._clock.monotonic()

@@ -78,7 +78,7 @@ class Access:
             return isinstance(self._user.get("exec"), dict)
 
     def moved(self) -> bool:
-        """After nobody answered: whether the server is somewhere else by now, or lets us in by other means."""
+        """After a failed connection: whether the server's address or credentials have changed."""
         if self._reread is None:
             return False
         try:
@@ -110,7 +110,7 @@ class Access:
         return made
 
     def _token(self) -> str:
-        if self._user.get("tokenFile"):  # read every time: whoever writes it writes a new one before the old one ends
+        if self._user.get("tokenFile"):  # read every time: it is replaced before the token expires
             where = f"{self._where}: tokenFile"
             return self._checked(file_bytes(self._user["tokenFile"], where).decode("latin-1").strip(), "tokenFile")
         return self._checked(self._user.get("token") or "", "token")

@@ -46,7 +46,7 @@ class Rest:
 
     Query parameters are keywords by their names in the API: `rest.get(path, labelSelector="a=b", limit=500)`. `None`
     leaves one out, and a `_` at the end is for names that Python has taken (`continue_`). Refusals are subclasses of
-    `fairway.errors.ApiError`; nobody answering is `Unreachable`.
+    `fairway.errors.ApiError`; no connection is `Unreachable`.
     """
 
     def __init__(self, access: Access, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -63,7 +63,7 @@ class Rest:
         """So long the server may say nothing before it is given up; those who watch and follow wait for ever."""
 
         self.warnings: list[str] = []
-        """What the server warned of lately; whoever prints them clears them."""
+        """Recent warnings of the server; the printer clears them."""
 
     @property
     def server(self) -> str:

@@ -4,7 +4,7 @@ from fairway.errors import FairwayError
 
 
 class Unreachable(FairwayError):
-    """Nobody answers, or the connection broke before the answer was complete; trying again later can help."""
+    """No connection, or it broke before the response was complete; trying again later can help."""
 
 
 class AnswerLost(Unreachable):
@@ -12,7 +12,7 @@ class AnswerLost(Unreachable):
 
 
 class Garbled(FairwayError):
-    """Somebody answers, but not as the API does; trying again does not help."""
+    """The response is not one of the API; trying again does not help."""
 
 
 class Unreadable(FairwayError):

@@ -90,7 +90,7 @@ class SyncConnection:
         return response
 
     def is_stale(self) -> bool:
-        """Whether the other side has hung up meanwhile, or says something that nobody asked for."""
+        """Whether the peer has closed the connection, or sent unexpected data."""
         if self._socket is None:
             return False
         if self._held:
@@ -100,12 +100,12 @@ class SyncConnection:
         return bool(poll.poll(0))
 
     def abort(self) -> None:
-        """From any thread: whoever waits for something on this connection is told that it broke."""
+        """From any thread: break the connection for a thread that waits on it."""
         self._aborted = True
         stream = self._socket
         if stream is not None:
-            with contextlib.suppress(OSError):  # it is closed, or not connected yet: nobody waits
-                # Of the plain socket: the TLS layer is in use by whoever waits.
+            with contextlib.suppress(OSError):  # it is closed, or not connected yet
+                # Of the plain socket: the waiting thread uses the TLS layer.
                 socket.socket.shutdown(stream, socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -305,7 +305,7 @@ class SyncResponse:
         if method == "HEAD" or self.status in _WITHOUT_BODY:
             return iter(())
         if coding == "chunked":
-            self._keeps = self._keeps and not length  # whoever gives both may mean something else by the next bytes
+            self._keeps = self._keeps and not length  # with both headers the end of the body is ambiguous
             return connection.chunks()
         if coding:
             raise Garbled(f"{connection.address} sent an unsupported Transfer-Encoding: {coding!r}")

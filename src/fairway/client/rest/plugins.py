@@ -110,7 +110,7 @@ def _run(
         if not interactive:
             actions.append((os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
         try:
-            # In a group of its own where nobody types to it, so that what it starts can be ended with it.
+            # In its own process group if it is not interactive, so that its children can be killed with it.
             spawn = os.posix_spawnp if interactive else functools.partial(os.posix_spawnp, setpgroup=0)
             pid = spawn(command[0], command, environment, file_actions=actions)
         except (FileNotFoundError, NotADirectoryError):
