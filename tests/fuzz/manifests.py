@@ -140,6 +140,20 @@ _PARTS: Final[dict[str, Manifest]] = {
         "spec": {"entrypoint": "python a.py", "rayClusterSpec": _RAY_SPEC, "shutdownAfterJobFinishes": True},
         "status": {"jobStatus": "RUNNING", "jobDeploymentStatus": "Running", "startTime": TIME},
     },
+    "JobSet": {
+        "spec": {
+            "replicatedJobs": [{"name": "workers", "replicas": 2, "template": {"spec": {"template": _TEMPLATE}}}],
+            "suspend": True,
+            "network": {"enableDNSHostnames": True},
+        },
+        "status": {"restarts": 1, "terminalState": "Failed"},
+    },
+    "PyTorchJob": {
+        "spec": {
+            "pytorchReplicaSpecs": {"Worker": {"replicas": 2, "restartPolicy": "OnFailure", "template": _TEMPLATE}}
+        },
+        "status": {"startTime": TIME, "replicaStatuses": {"Worker": {"active": 1}}},
+    },
     "ManagedJob": {"spec": {"tasks": [{"run": "true"}]}, "status": {"phase": "RUNNING", "recoveries": 1}},
 }
 

@@ -6,6 +6,7 @@ needs it at run time. It keeps structure alone (names, types, limits, how lists 
     python tools/schemas/generate.py --openapi DIR --crd FILE.yaml --crd FILE.yaml
 
     python tools/schemas/generate.py --more DIR
+    python tools/schemas/generate.py --crd FILE.yaml --crd FILE.yaml
 
 `DIR` holds what an API server with Kueue's definitions installed answers below `/openapi/v3`, one document per file
 (`*.json`). Each `--crd` adds the version `v1` of a kind that this server does not know.
@@ -13,6 +14,9 @@ needs it at run time. It keeps structure alone (names, types, limits, how lists 
 With `--more`, it is the folder `api/openapi-spec/v3` of the module `k8s.io/kubernetes`, and only `operators.json` is
 written: kinds that are stored because operators start with them (`apis/stored.py`), and the definitions that these need
 beyond `kubernetes.json`.
+
+With `--crd` alone, each group of these definitions gets a file of its own: this is how a kind is added whose definition
+is known (`docs/develop/api.md`, "Adding a kind").
 
 What is written (`data/*.json`): one definition per line, its nodes as `apis.machinery.schemas.definitions` reads them.
 """
@@ -113,8 +117,11 @@ def main() -> None:
     if arguments.more:
         _write_more(_documents(arguments.more))
         return
-    schemas = _documents(arguments.openapi)
     custom = dict(_custom(path) for path in arguments.crd)
+    if not arguments.openapi:
+        _write_groups(custom)
+        return
+    schemas = _documents(arguments.openapi)
 
     kubernetes = [API + kind for kind in KUBERNETES_KINDS] + [META + kind for kind in META_KINDS]
     kueue = [f"io.x-k8s.kueue.{version}.{kind}" for version in KUEUE_VERSIONS for kind in KUEUE_KINDS]
@@ -157,6 +164,15 @@ def _write_more(schemas: Json) -> None:
     _write("operators", content)
 
 
+def _write_groups(custom: Json) -> None:
+    groups: dict[str, Json] = {}
+    for name, schema in custom.items():
+        group = name.rsplit(".", 2)[0].rsplit(".", 1)[-1]
+        groups.setdefault(group, {}).update(_with_list(name, _node(schema, builtin=False, owner=name)))
+    for group, content in groups.items():
+        _write(group, content)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--openapi", type=pathlib.Path, help="a folder of OpenAPI v3 documents")
@@ -166,13 +182,14 @@ def _arguments() -> argparse.Namespace:
 
 
 def _custom(path: pathlib.Path) -> tuple[str, Json]:
-    """The name and schema of the version `v1` of a CustomResourceDefinition."""
+    """The name and schema of the version `v1`, or else of the stored one, of a CustomResourceDefinition."""
     spec = yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]
-    version = next(version for version in spec["versions"] if version["name"] == "v1")
+    versions = sorted(spec["versions"], key=lambda version: (version["name"] != "v1", not version["storage"]))
+    version = versions[0]
     schema = version["schema"]["openAPIV3Schema"]
     schema["properties"]["metadata"] = {"$ref": META + "ObjectMeta"}
     group = ".".join(reversed(spec["group"].split(".")))
-    return f"{group}.v1.{spec['names']['kind']}", schema
+    return f"{group}.{version['name']}.{spec['names']['kind']}", schema
 
 
 def _with_list(name: str, node: Any) -> Json:

@@ -15,6 +15,8 @@ from fairway.apis.coordination import records as coordination
 from fairway.apis.core import records as core
 from fairway.apis.extensions.records import DEFINITIONS
 from fairway.apis.fairway import records as fairway
+from fairway.apis.jobset import records as jobset
+from fairway.apis.kubeflow import records as kubeflow
 from fairway.apis.kueue import records as kueue
 from fairway.apis.machinery.kind import Kind
 from fairway.apis.ray import records as ray
@@ -34,8 +36,10 @@ class Registry:
         for kind in kinds:
             self._add(kind)
         self.kinds = tuple(self._by_name.values())
-        self.built_in = frozenset(self._by_name)
-        """The resources that are always served."""
+        self.built_in = frozenset(kind.resource for kind in self.kinds if not kind.yields)
+        """The resources that are always served, and that no definition of a user changes."""
+
+        self._yielding = {kind.resource: kind for kind in self.kinds if kind.yields}
 
     def observe(self, observer: Callable[[str], None]) -> None:
         """Call this with the group whenever kinds of it are added, replaced or removed."""
@@ -53,9 +57,11 @@ class Registry:
         self._changed(kind.group)
 
     def remove(self, resource: str) -> None:
-        """Serve a kind no longer."""
+        """Serve a kind no longer, or again as it was before a definition took its place."""
         kind = self._drop(resource)
         if kind is not None:
+            if resource in self._yielding:
+                self._add(self._yielding[resource])
             self._changed(kind.group)
 
     def _drop(self, resource: str) -> Kind | None:
@@ -144,7 +150,7 @@ def default_registry() -> Registry:
     """Every kind that one machine serves."""
     kinds = [
         kind
-        for module in (core, batch, scheduling, coordination, kueue, autoscaling, ray, fairway)
+        for module in (core, batch, scheduling, coordination, kueue, autoscaling, ray, jobset, kubeflow, fairway)
         for kind in module.KINDS
     ]
     return Registry([*kinds, *stored.kinds(), *components.kinds(), DEFINITIONS])

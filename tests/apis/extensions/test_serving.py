@@ -140,6 +140,35 @@ def test_namespaces_and_owners_take_custom_objects_along() -> None:
     play(script)
 
 
+def test_the_definition_of_an_operator_takes_the_place_of_the_kind_that_is_built_in() -> None:
+    """JobSet is served from a recorded schema; its operator may bring another version of its own."""
+    own = crontabs(version("v1alpha2", with_spec(novel={"type": "string"})), group="jobset.x-k8s.io")
+    own["metadata"]["name"] = "jobsets.jobset.x-k8s.io"
+    own["spec"]["names"] = {"plural": "jobsets", "kind": "JobSet"}
+
+    async def script(api: LocalApi) -> None:
+        built_in = api.kind("jobsets")
+        assert built_in.warn is not None
+        assert "start JobSet's controller" in built_in.warn({})[0]
+        jobs = [{"name": "workers", "template": {}}]
+        stored = await api.create("jobsets", {"metadata": {"name": "x"}, "spec": {"replicatedJobs": jobs}})
+        assert "novel" not in stored["spec"]
+        await established(api, own)
+        assert api.kind("jobsets").warn is None
+        stored = await api.create("jobsets", {"metadata": {"name": "y"}, "spec": {"novel": "a"}})
+        assert stored["spec"] == {"novel": "a"}
+        await api.delete(DEFINITION, own["metadata"]["name"])
+        await api.until(
+            lambda: (
+                api.store.get("customresourcedefinitions.apiextensions.k8s.io", ("", own["metadata"]["name"])) is None
+            )
+        )
+        assert len(api.store.collection("jobsets.jobset.x-k8s.io")) == 0
+        assert api.kind("jobsets") is built_in
+
+    play(script)
+
+
 def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     log = log_on_a_file(tmp_path / "log.db")
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
-from fairway.apis.machinery.kind import Manifest, Rules
+from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules
 from fairway.apis.machinery.metadata_rules import SUBDOMAIN, NameRule, wrong_metadata, wrong_metadata_update
 from fairway.apis.machinery.schemas.definitions import definition
 from fairway.apis.machinery.schemas.schema import Schema
@@ -38,3 +39,25 @@ def custom_rules(
         return [*validate(new), *wrong_metadata_update(old, new), *changed(old, new)]
 
     return Rules(validate=validate, validate_update=validate_update, convert=convert)
+
+
+def operator_kind(group: str, version: str, kind: str, operator: str, columns: Sequence[Column], **fields: Any) -> Kind:
+    """A kind of an operator, from its recorded definition: stored, and run by that operator alone.
+
+    The definition that comes with the operator takes the place of this record when it is applied.
+    """
+    warning = f"this {kind} is stored, and nothing in this server runs it: start {operator} beside it, or run a Job"
+    return Kind(
+        group=group,
+        kind=kind,
+        plural=f"{kind.lower()}s",
+        versions=(version,),
+        stored=version,
+        status=True,
+        yields=True,
+        schemas=custom_schemas(group, (version,), kind),
+        columns={version: tuple(columns)},
+        rules=custom_rules(),
+        warn=lambda _manifest: (warning,),
+        **fields,
+    )

@@ -162,6 +162,9 @@ class Kind:
     defined: bool = False
     """A kind that a user's CustomResourceDefinition defines (`extensions/`)."""
 
+    yields: bool = False
+    """A definition of the same resource that a user applies takes its place until it is deleted."""
+
     list_kind: str = ""
     """Empty means the kind and `List`."""
 

@@ -57,7 +57,7 @@ class DefinitionKeeper:
 
     async def publish(self) -> None:
         """Bring the stored definitions of built-in kinds in line with this version; to be called once at the start."""
-        served = {kind.resource: crd(kind) for kind in self._registry.kinds if is_custom(kind)}
+        served = {kind.resource: crd(kind) for kind in self._registry.kinds if is_custom(kind) and not kind.yields}
         staged: list[Written] = []
         for key, entry in list(self._store.collection(RESOURCE).entries.items()):
             if not self.is_built_in(entry.name):

@@ -24,7 +24,9 @@ _FILES: Final = {
     "io.k8s.": "kubernetes",
     "io.ray.": "ray",
     "io.x-k8s.autoscaling.": "autoscaling",
+    "io.x-k8s.jobset.": "jobset",
     "io.x-k8s.kueue.": "kueue",
+    "org.kubeflow.": "kubeflow",
 }
 
 _MORE: Final = {"kubernetes": "operators"}

@@ -1,0 +1,1 @@
+"""`jobset.x-k8s.io`: JobSet 0.12."""

@@ -1,0 +1,1 @@
+"""`kubeflow.org`: kinds of the training operator 1.9."""
