@@ -2,8 +2,6 @@
 writer that they share.
 """
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Final
 
 from fairway.apis.machinery.kind import Manifest
@@ -11,22 +9,17 @@ from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.owners import OwnerIndex, Owners, controller_uid
-from fairway.controllers.kit.status import WorkloadStatusChange
-from fairway.controllers.kit.writes import commit
-from fairway.integrations import conditions, following, names, priorities, webhooks
+from fairway.controllers.kit.workloads import LONGEST_EVENT, WORKLOADS, WorkloadWriter
+from fairway.integrations import following, names, webhooks
 from fairway.integrations import workloads as new
 from fairway.integrations.conditions import shortened
 from fairway.integrations.framework import Framework, HasPriorityClass, StopProgress
-from fairway.integrations.priorities import Priority
 
-WORKLOADS = "workloads.kueue.x-k8s.io"
-
-LONGEST_EVENT: Final = 1024
 _MOST_STEPS: Final = 8
 """More than any kind takes; the rest is for the next time."""
 
 
-class Tools:
+class Tools(WorkloadWriter):
     """One set for all job kinds."""
 
     def __init__(
@@ -36,16 +29,13 @@ class Tools:
         recorder: Recorder,
         frameworks: tuple[Framework, ...],
     ) -> None:
+        super().__init__(cluster, recorder)
         self.cluster = cluster
         self.configuration = configuration
-        self.recorder = recorder
-        self.writer = cluster.writer("kueue")
         self.owners = Owners(cluster, configuration, frameworks)
         self.workloads = cluster.cache(WORKLOADS)
         self._workloads_by_owner = OwnerIndex(controller_uid, self.workloads)
         self.namespaces = cluster.cache("namespaces")
-        self.workload_classes = cluster.cache("workloadpriorityclasses.kueue.x-k8s.io")
-        self.priority_classes = cluster.cache("priorityclasses.scheduling.k8s.io")
         self._flavors = cluster.cache("resourceflavors.kueue.x-k8s.io")
 
     def workloads_of(self, uid: str) -> list[Manifest]:
@@ -55,21 +45,6 @@ class Tools:
 
     def flavor(self, name: str) -> Manifest | None:
         return self._flavors.get("", name)
-
-    def now(self) -> datetime:
-        return self.cluster.clock.now()
-
-    def change(self, workload: Manifest) -> WorkloadStatusChange:
-        return WorkloadStatusChange(workload, self.now())
-
-    async def commit(self, change: WorkloadStatusChange) -> Manifest:
-        return await commit(self.writer, WORKLOADS, change)
-
-    async def finish(self, workload: Manifest, reason: str, message: str) -> None:
-        """Declare a workload finished."""
-        change = self.change(workload)
-        change.finish(reason, message)
-        await self.commit(change)
 
 
 def _age(manifest: Manifest) -> tuple[str, str]:
@@ -99,18 +74,17 @@ class Maker:
             [new.owner_reference(job)],
             [_pod_set(one) for one in pod_sets],
             webhooks.queue_name(job),
-            self._priority(job, pod_sets),
+            self._tools.priority(job, pod_sets, self._own_class(job)),
             labels=labels,
             annotations=following.passed_on(webhooks.annotations_of(job)),
             maximum_execution_seconds=webhooks.maximum_seconds(job),
         )
-        made = await self._tools.writer.create(WORKLOADS, workload)
-        self._tools.recorder.normal(job, "CreatedWorkload", f"Created Workload: {new.namespaced_name(made)}")
+        await self._tools.create(workload, job)
 
     async def update(self, job: Manifest, workload: Manifest) -> Manifest:
         """Make a workload that waits what a new one would be."""
         pod_sets = self._framework.pod_sets(job)
-        priority = self._priority(job, pod_sets)
+        priority = self._tools.priority(job, pod_sets, self._own_class(job))
         spec = {
             "podSets": [_pod_set(one) for one in pod_sets],
             "queueName": webhooks.queue_name(job) or None,
@@ -118,40 +92,10 @@ class Maker:
             "priorityClassRef": priority.class_ref,
             "maximumExecutionTimeSeconds": webhooks.maximum_seconds(job),
         }
-        patch = {"spec": spec, **following.gates_patch(job, workload)}
-        updated = await self._tools.writer.patch(WORKLOADS, workload, patch, locked=True)
-        message = f"Updated not matching Workload for suspended job: {new.namespaced_name(updated)}"
-        self._tools.recorder.normal(job, "UpdatedWorkload", message)
-        return updated
+        return await self._tools.replace(workload, {"spec": spec, **following.gates_patch(job, workload)}, job)
 
     async def keep_in_step(self, job: Manifest, workload: Manifest, *, suspended: bool) -> Manifest:
-        """Pass on what may change while the workload stays the same one: gates, priority, queue."""
-        patch = following.gates_patch(job, workload)
-        spec: Manifest = {}
-        moved = None
-        if following.names_another_class(job, workload):
-            moved = self._priority(job, self._framework.pod_sets(job))
-        if moved is not None:
-            spec |= {"priority": moved.value, "priorityClassRef": moved.class_ref}
-        queue = webhooks.queue_name(job)
-        if (
-            suspended
-            and workload["spec"].get("queueName", "") != queue
-            and not conditions.is_true(workload, conditions.QUOTA_RESERVED)
-        ):
-            spec["queueName"] = queue or None
-        if spec:
-            patch = {**patch, "spec": spec}
-        if not patch:
-            return workload
-        updated = await self._tools.writer.patch(WORKLOADS, workload, patch, locked=True)
-        if "metadata" in patch:
-            gates = following.gates_of(job)
-            self._tools.recorder.normal(job, "UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{gates}"')
-        if moved is not None:
-            message = f"Updated workload priority class: {new.namespaced_name(updated)}"
-            self._tools.recorder.normal(job, "UpdatedWorkload", message)
-        return updated
+        return await self._tools.keep_in_step(workload, job, own_class=self._own_class(job), queue=suspended)
 
     async def take_over(self, job: Manifest, workload: Manifest) -> Manifest:
         """Make a workload that was made beforehand that of a job."""
@@ -165,14 +109,8 @@ class Maker:
         }
         return await self._tools.writer.patch(WORKLOADS, workload, patch, locked=True)
 
-    def _priority(self, job: Manifest, pod_sets: Sequence[Manifest]) -> Priority:
-        return priorities.resolve(
-            webhooks.labels_of(job),
-            (one["template"] for one in pod_sets),
-            self._tools.workload_classes,
-            self._tools.priority_classes,
-            own_class=None if self._named_by is None else self._named_by.priority_class(job),
-        )
+    def _own_class(self, job: Manifest) -> str | None:
+        return None if self._named_by is None else self._named_by.priority_class(job)
 
 
 def _pod_set(one: Manifest) -> Manifest:

@@ -8,13 +8,11 @@ from typing import Any, Final
 
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.jobframework.act import LONGEST_EVENT, WORKLOADS, Maker, Tools, stop
+from fairway.controllers.jobframework.act import Maker, Tools, stop
 from fairway.controllers.kit.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
-from fairway.controllers.kit.readiness import Settling
 from fairway.integrations import conditions, equivalence, following, injection, names, webhooks
-from fairway.integrations.conditions import shortened
 from fairway.integrations.framework import CanBeOnHold, Framework, Reclaims
-from fairway.integrations.workloads import controller_of, namespaced_name
+from fairway.integrations.workloads import controller_of
 
 _TOO_DEEP: Final = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {LONGEST_CHAIN}"
 _OUT_OF_SYNC: Final = "The prebuilt workload is out of sync with its user job"
@@ -30,10 +28,8 @@ class Reconciler:
         self._maker = Maker(tools, framework)
         self._reclaims = framework if isinstance(framework, Reclaims) else None
         self._holds = framework if isinstance(framework, CanBeOnHold) else None
-        self._settling = Settling(tools.cluster.clock.monotonic)
         self._departed: dict[str, Manifest] = {}
         """By the uid of the job, workloads that were deleted under it: the only place that knows its templates."""
-        self._told_checks: dict[str, str] = {}
         self._matched: dict[str, tuple[Any, ...]] = {}
         """By the uid of the workload, the state in which it was found to stand for its job."""
         self._selected: dict[str, tuple[Any, Any, bool]] = {}
@@ -46,7 +42,7 @@ class Reconciler:
         reference = controller_of(workload)
         if reference is None:
             return
-        self._settling.forget(workload["metadata"]["uid"])
+        self._tools.forget_workload(workload["metadata"]["uid"])
         self._matched.pop(workload["metadata"]["uid"], None)
         job = self._jobs.get(workload["metadata"]["namespace"], reference["name"])
         unfinished = not conditions.is_true(workload, conditions.FINISHED)
@@ -56,7 +52,6 @@ class Reconciler:
     def note_gone(self, job: Manifest) -> None:
         """A job was deleted."""
         self._departed.pop(job["metadata"]["uid"], None)
-        self._told_checks.pop(job["metadata"]["uid"], None)
 
     def has_started(self, old: Manifest, new: Manifest) -> bool:
         """Whether a change of a job is that it was started here, after which there is nothing more to do for it."""
@@ -141,7 +136,7 @@ class Reconciler:
             return None
         if end is not None:
             if workload is not None:
-                await self._finish(job, workload, "Succeeded" if end[0] else "Failed", end[1])
+                await self._tools.finish(workload, job, "Succeeded" if end[0] else "Failed", end[1])
             return None
         if workload is None:
             await self._do_without(job, prebuilt)
@@ -156,7 +151,7 @@ class Reconciler:
         elif conditions.is_true(workload, conditions.ADMITTED):
             await self._start(job, workload)
         elif conditions.is_true(workload, conditions.QUOTA_RESERVED):
-            self._tell_checks(job, workload)
+            self._tools.tell_checks(workload, [job])
         return again
 
     def _is_settled(self, job: Manifest) -> bool:
@@ -215,10 +210,7 @@ class Reconciler:
         for workload in workloads:
             if "deletionTimestamp" in workload["metadata"]:
                 continue
-            await self._tools.writer.delete(WORKLOADS, workload)
-            self._tools.recorder.normal(
-                job, "DeletedWorkload", f"Deleted not matching Workload: {namespaced_name(workload)}"
-            )
+            await self._tools.delete(workload, job)
 
     async def _prebuilt(self, job: Manifest, name: str) -> tuple[bool, Manifest | None]:
         """The workload that was made beforehand for a job, if it can be used."""
@@ -233,7 +225,9 @@ class Reconciler:
         if self._matches(job, workload, suspended=self.framework.is_suspended(job)):
             return True, workload
         if not conditions.is_true(workload, conditions.FINISHED):
-            await self._tools.finish(workload, "OutOfSync", _OUT_OF_SYNC)
+            change = self._tools.change(workload)
+            change.finish("OutOfSync", _OUT_OF_SYNC)
+            await self._tools.commit(change)
         return True, None
 
     async def _do_without(self, job: Manifest, prebuilt: str) -> None:
@@ -258,7 +252,7 @@ class Reconciler:
         if reclaimable is not None:
             change.put("reclaimablePods", reclaimable)
         waiting = self._tools.configuration.value.wait_for_pods_ready
-        wanted, again = self._settling.due(workload, waiting, ready=self.framework.pods_ready(job))
+        wanted, again = self._tools.readiness.due(workload, waiting, ready=self.framework.pods_ready(job))
         if wanted is not None:
             change.set(conditions.PODS_READY, *wanted)
         return await self._tools.commit(change), again
@@ -275,21 +269,13 @@ class Reconciler:
             return None
         return [{"name": name, "count": count} for name, count in counts.items()]
 
-    def _tell_checks(self, job: Manifest, workload: Manifest) -> None:
-        """Say on the job what its admission checks are waiting for."""
-        message = following.waited_for_checks(workload)
-        uid = job["metadata"]["uid"]
-        if message and self._told_checks.get(uid) != message:
-            self._told_checks[uid] = message
-            self._tools.recorder.normal(job, "UpdatedAdmissionCheck", shortened(message, LONGEST_EVENT))
-
     # Start, stop, end
 
     async def _start(self, job: Manifest, workload: Manifest) -> None:
         try:
             patch = self.framework.start(job, injection.infos_of(workload, self._tools.flavor))
         except injection.InjectionConflict as conflict:
-            await self._finish(job, workload, "FailedToStart", str(conflict))
+            await self._tools.finish(workload, job, "FailedToStart", str(conflict))
             return
         uid = job["metadata"]["uid"]
         self._started.add(uid)
@@ -324,7 +310,7 @@ class Reconciler:
     async def _drop_deactivated(self, job: Manifest, workload: Manifest) -> float | None:
         """Delete a job that the queue itself gave up, once it was kept for as long as is configured."""
         kept = self._tools.configuration.value.deactivated_retention_seconds
-        left = following.seconds_to_expiry(workload, kept, self._tools.now())
+        left = following.seconds_to_expiry(workload, kept, self._tools.clock.now())
         if left is None or left > 0:
             return left
         await self._tools.writer.delete(self.framework.resource, job, propagation="Background")
@@ -337,13 +323,6 @@ class Reconciler:
             change = self._tools.change(workload)
             change.unreserve("OnHold", "Job is on hold")
             await self._tools.commit(change)
-
-    async def _finish(self, job: Manifest, workload: Manifest, reason: str, message: str) -> None:
-        await self._tools.finish(workload, reason, message)
-        self._settling.forget(workload["metadata"]["uid"])
-        self._tools.recorder.normal(
-            job, "FinishedWorkload", f"Workload '{namespaced_name(workload)}' is declared finished"
-        )
 
 
 def _state(job: Manifest, workload: Manifest, *, suspended: bool) -> tuple[Any, ...]:

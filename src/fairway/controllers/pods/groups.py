@@ -89,7 +89,7 @@ class PodGroups:
             self._effects.tell_refusal(first, str(problem))
             return None
         await self._effects.remove_excess(excess, self._pods)
-        await self._effects.create_workload(workload, kept[0])
+        await self._effects.create(workload, kept[0])
         return None
 
     def _again(self, members: list[Manifest]) -> list[Manifest]:
@@ -118,7 +118,7 @@ class PodGroups:
             return None
         message = "No matching Workload; restoring pod templates according to existent Workload"
         await self._effects.stop(members, pods.NO_MATCHING_WORKLOAD, message)
-        await self._effects.delete_workload(workload, first)
+        await self._effects.delete(workload, first)
         return 0.0
 
     async def _tidy(self, workload: Manifest, stock: Stock) -> Manifest:
@@ -150,7 +150,7 @@ class PodGroups:
             return None  # and the workload goes after them
         now = self._clock.now()
         stock = self._stock(members, workload)
-        change = WorkloadStatusChange(workload, now)
+        change = self._effects.change(workload)
         self._show_pods(change, workload, stock)
         used = None
         if conditions.is_true(workload, conditions.QUOTA_RESERVED):
@@ -176,7 +176,7 @@ class PodGroups:
                 change.put("reclaimablePods", reclaimable)
 
     async def _run(self, stock: Stock, workload: Manifest) -> float | None:
-        change = WorkloadStatusChange(workload, self._clock.now())
+        change = self._effects.change(workload)
         self._show_pods(change, workload, stock)
         waiting = self._configuration.value.wait_for_pods_ready
         wanted, again = self._effects.readiness.due(workload, waiting, ready=_are_ready(stock))
@@ -189,7 +189,7 @@ class PodGroups:
             if conditions.is_true(workload, conditions.QUOTA_RESERVED):
                 self._effects.tell_checks(workload, members)
             if not pod_groups.is_serving(members[0]):
-                await self._effects.follow_queue(workload, members[0])
+                await self._effects.keep_in_step(workload, members[0], queue=True)
         else:
             await self._start([pod for pod in members if pods.is_gated(pod) and not pods.is_deleting(pod)], workload)
         return again

@@ -8,7 +8,6 @@ from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
-from fairway.controllers.kit.status import WorkloadStatusChange
 from fairway.controllers.pods.act import Effects
 from fairway.integrations import conditions, following, injection, pods
 
@@ -72,7 +71,7 @@ class SinglePods:
             message = "Missing Workload; unable to restore pod templates"
             await self._effects.stop([pod], pods.NO_MATCHING_WORKLOAD, message)
         else:
-            await self._effects.create_workload(self._composed(pod), pod)
+            await self._effects.create(self._composed(pod), pod)
 
     def _composed(self, pod: Manifest) -> Manifest:
         priority = self._effects.priority(pod, [{"template": {"spec": pod["spec"]}}])
@@ -85,7 +84,7 @@ class SinglePods:
             return
         message = "No matching Workload; restoring pod templates according to existent Workload"
         await self._effects.stop([pod], pods.NO_MATCHING_WORKLOAD, message)
-        await self._effects.delete_workload(workload, pod)
+        await self._effects.delete(workload, pod)
 
     async def _evict(self, pod: Manifest, workload: Manifest) -> float | None:
         evicted = conditions.find(workload, conditions.EVICTED) or {}
@@ -99,7 +98,7 @@ class SinglePods:
             return None
         if conditions.is_true(workload, conditions.QUOTA_RESERVED):
             # It never ran: it still waits behind its gate, and its workload for another chance.
-            change = WorkloadStatusChange(workload, self._clock.now())
+            change = self._effects.change(workload)
             change.release(single_pod=False)
             workload = await self._effects.commit(change)
         return await self._expire(pod, workload)
@@ -114,7 +113,7 @@ class SinglePods:
 
     async def _orphan(self, workload: Manifest, pod: Manifest) -> None:
         """The pod is on its way out: nobody needs its workload any more."""
-        change = WorkloadStatusChange(workload, self._clock.now())
+        change = self._effects.change(workload)
         if conditions.is_true(workload, conditions.EVICTED) and conditions.is_true(workload, conditions.QUOTA_RESERVED):
             change.release(single_pod=True)
         change.finish("OwnerNotFound", "The workload's owner no longer exists")
@@ -132,7 +131,7 @@ class SinglePods:
         else:
             if conditions.is_true(workload, conditions.QUOTA_RESERVED):
                 self._effects.tell_checks(workload, [pod])
-            workload = await self._effects.follow_queue(workload, pod)
+            workload = await self._effects.keep_in_step(workload, pod, queue=True)
         return await self._show_readiness(pod, workload)
 
     async def _start(self, pod: Manifest, workload: Manifest) -> None:
@@ -144,7 +143,7 @@ class SinglePods:
         await self._effects.start([(pod, patch)], workload["status"]["admission"]["clusterQueue"])
 
     async def _show_readiness(self, pod: Manifest, workload: Manifest) -> float | None:
-        change = WorkloadStatusChange(workload, self._clock.now())
+        change = self._effects.change(workload)
         waiting = self._configuration.value.wait_for_pods_ready
         wanted, again = self._effects.readiness.due(workload, waiting, ready=pods.is_ready(pod))
         if wanted is not None:
