@@ -119,6 +119,12 @@ def play(scene: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(bounded())
 
 
+def hiding_daemon(ready: Path) -> str:
+    """A script that starts a daemon without a mark in a session of its own, and ends when the daemon is there."""
+    daemon = f"echo $$; : > {ready}; exec sleep 600"
+    return f"(env -i setsid sh -c '{daemon}' &); until [ -e {ready} ]; do sleep 0.01; done"
+
+
 def supervisor_of(directory: Path) -> int | None:
     folder = directory / "supervisor"
     return holder(folder) if folder.is_dir() else None

@@ -11,14 +11,20 @@ import pytest
 from fairway.runner.processes import Ended, ProcessLimits
 from fairway.runner.supervising.cgroups import CgroupMount, Cgroups
 
-from .servers import connected, eventually_so, is_gone, kill, play, supervisor_of
+from .servers import connected, eventually_so, hiding_daemon, is_gone, kill, play, supervisor_of
 
 MEGABYTE = 1 << 20
 EATER = "x = bytearray(200 << 20); print(len(x))"
 
 
 def groups_of(token: str) -> list[Path]:
-    return [path for path in Path("/sys/fs/cgroup").rglob(f"fairway-{token}*/*") if path.is_dir()]
+    """Walked with `os.walk`, which skips groups of other tests that vanish meanwhile; `rglob` fails on them."""
+    return [
+        Path(place, name)
+        for place, names, _ in os.walk("/sys/fs/cgroup")
+        if Path(place).name.startswith(f"fairway-{token}")
+        for name in names
+    ]
 
 
 def token_of(directory: Path) -> str:
@@ -164,7 +170,7 @@ def test_a_daemon_that_hides_is_found_in_its_control_group(shared: Path) -> None
             await server.start("beside", "sleep", "600")
             await server.shell(
                 "hider",
-                "(env -i setsid sh -c 'echo $$; exec sleep 600' &); sleep 0.1",
+                hiding_daemon(shared / "hider-in-group"),
                 limits=ProcessLimits(cpu_millis=900),
             )
             daemon = int(await server.says("hider", "\n"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .servers import connected, eventually, is_gone, play
+from .servers import connected, eventually, hiding_daemon, is_gone, play
 
 STUBBORN = "exec 2>/dev/null; trap '' TERM; echo ready; while true; do sleep 0.05; done"
 POLITE = "exec 2>/dev/null; trap 'echo bye; exit 4' TERM; echo ready; while true; do sleep 0.05; done"
@@ -170,7 +170,7 @@ def test_a_daemon_without_a_sign_lives_no_longer_than_the_last_it_may_belong_to(
     async def scene() -> None:
         async with connected(shared) as server:
             await server.start("beside", "sleep", "600")
-            await server.shell("hider", "(env -i setsid sh -c 'echo $$; exec sleep 600' &) ; sleep 0.05")
+            await server.shell("hider", hiding_daemon(shared / "hider"))
             daemon = int(await server.says("hider", "\n"))
             await server.ended("hider")
             assert not is_gone(daemon)
