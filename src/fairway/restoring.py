@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from fairway.apis.machinery.conditions import is_true
 from fairway.apis.registry import default_registry
 from fairway.backups import DATABASE, BackupError, Manifest, read_manifest, unpack
 from fairway.runtime.lease import Hold, holder
@@ -125,13 +126,13 @@ class _Settling:
                 self.held["managed jobs"] += 1
         for workload in self._all("workloads.kueue.x-k8s.io"):
             owners = {owner["kind"] for owner in workload["metadata"].get("ownerReferences") or ()}
-            if _MANAGED not in owners and not _is(workload, "Finished") and workload["spec"].get("active", True):
+            if _MANAGED not in owners and not is_true(workload, "Finished") and workload["spec"].get("active", True):
                 self._patch("workloads.kueue.x-k8s.io", workload, {"spec": {"active": False}})
                 emptied = dict.fromkeys(workload.get("status") or {})
                 self._patch("workloads.kueue.x-k8s.io", workload, {"status": emptied}, "status")
                 self.held["workloads"] += 1
         for job in self._all("jobs.batch"):
-            if not _is(job, "Complete") and not _is(job, "Failed") and not job["spec"].get("suspend"):
+            if not is_true(job, "Complete") and not is_true(job, "Failed") and not job["spec"].get("suspend"):
                 self._patch("jobs.batch", job, {"spec": {"suspend": True}})
                 self.held["Jobs"] += 1
 
@@ -150,8 +151,3 @@ class _Settling:
 
 def _key(manifest: dict[str, Any]) -> tuple[str, str]:
     return manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]
-
-
-def _is(manifest: dict[str, Any], condition: str) -> bool:
-    conditions = (manifest.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == condition and one["status"] == "True" for one in conditions)

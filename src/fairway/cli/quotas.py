@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from fairway.apis.machinery.amounts import number, readable, unit
+from fairway.apis.machinery.conditions import find_in
 from fairway.apis.machinery.quantities import Quantity
 from fairway.cli import tables
 from fairway.cli.outside import Outsider
@@ -149,11 +150,10 @@ def _waiting(status: Mapping[str, Any]) -> int:
 
 
 def _active(status: Mapping[str, Any]) -> tuple[bool, str]:
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "Active":
-            active = condition.get("status") == "True"
-            return active, "" if active else str(condition.get("message") or condition.get("reason") or "")
-    return True, ""
+    condition = find_in(status, "Active")
+    if condition is None or condition.get("status") == "True":
+        return True, ""
+    return False, str(condition.get("message") or condition.get("reason") or "")
 
 
 def _nanos(value: Any) -> int:

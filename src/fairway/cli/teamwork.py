@@ -10,6 +10,7 @@ from fairway.apis.fairway import teams
 from fairway.apis.fairway.teams import Quotas, TeamShare
 from fairway.apis.kueue import commitment
 from fairway.apis.machinery.amounts import readable
+from fairway.apis.machinery.conditions import is_true_in
 from fairway.apis.machinery.quantities import ZERO, Quantity, amount_of, quantity_of
 from fairway.cli.session import Session
 from fairway.client.rest import paths
@@ -143,8 +144,7 @@ class TeamState:
                     yield f"{plural}/{one['metadata']['name']}"
 
         def open_job(status: Manifest) -> bool:
-            ends = {"Complete", "Failed"}
-            return not any(one["type"] in ends and one["status"] == "True" for one in status.get("conditions") or ())
+            return not (is_true_in(status, "Complete") or is_true_in(status, "Failed"))
 
         return [
             *names("fairway.dev/v1alpha1", "managedjobs", lambda status: not _has_ended(status.get("phase", ""))),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from fairway.apis.machinery.conditions import is_true
 from fairway.cli import tables
 from fairway.cli.session import all_namespaces_option, open_session, session_options
 from fairway.cli.tables import Screen, TableColumn
@@ -140,13 +141,11 @@ def machines_of(session: "Session") -> list[NodeUsage]:
     found = []
     for node in nodes:
         amounts = (node.get("status") or {}).get("allocatable") or {}
-        conditions = (node.get("status") or {}).get("conditions") or ()
         cpus, memory, gpus = (
             readable(name, Quantity.parse(amounts[name]).nanos) if name in amounts else ""
             for name in ("cpu", "memory", "nvidia.com/gpu")
         )
-        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-        found.append(NodeUsage(node["metadata"]["name"], ready, cpus, memory, gpus))
+        found.append(NodeUsage(node["metadata"]["name"], is_true(node, "Ready"), cpus, memory, gpus))
     return busy(found) if session.own else found
 
 

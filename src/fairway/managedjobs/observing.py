@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from fairway.admission.records import EARNED_PRIORITY, annotation_number
+from fairway.apis.machinery.conditions import find_in
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations import conditions
 from fairway.managedjobs.observation import (
@@ -139,9 +140,8 @@ def _message(status: dict[str, Any], state: PodState, failed: tuple[str, dict[st
         said = failed[1].get("message") or ("out of memory" if failed[1].get("reason") == "OOMKilled" else "")
         return str(said or status.get("message") or "")
     if state is PodState.LOST:
-        for one in status.get("conditions") or ():
-            if one["type"] == "DisruptionTarget":
-                return str(one.get("message") or "")
+        if (lost := find_in(status, "DisruptionTarget")) is not None:
+            return str(lost.get("message") or "")
         return str(status.get("message") or status.get("reason") or "")
     if state is not PodState.STARTING:
         return ""
@@ -149,9 +149,10 @@ def _message(status: dict[str, Any], state: PodState, failed: tuple[str, dict[st
         waiting = (one.get("state") or {}).get("waiting") or {}
         if waiting.get("message"):
             return f"{waiting.get('reason', 'waiting')}: {waiting['message']}"
-    for one in status.get("conditions") or ():
-        if one["type"] == "PodScheduled" and one["status"] == "False" and one.get("message"):
-            return f"{WAITS_FOR_NODE}{one['message']}" if one.get("reason") == "Unschedulable" else str(one["message"])
+    placed = find_in(status, "PodScheduled") or {}
+    if placed.get("status") == "False" and placed.get("message"):
+        is_unschedulable = placed.get("reason") == "Unschedulable"
+        return f"{WAITS_FOR_NODE}{placed['message']}" if is_unschedulable else str(placed["message"])
     return ""
 
 

@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairway.apis.machinery.conditions import is_true_in
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
 from fairway.client.recorder import Recorder
-from fairway.controllers.batchjob import JobController, statuses
+from fairway.controllers.batchjob import JobController
 from fairway.store.entries import Change
 from fairway.store.verbs import PatchType, WriteOptions, WriteTarget, when_durable
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
@@ -52,7 +53,7 @@ class World:
         return dict(found["status"]) if found else {}
 
     def says(self, kind: str, job: str = "job") -> bool:
-        return statuses.holds(self.status(job), kind)
+        return is_true_in(self.status(job), kind)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         await self.api.until(condition)

@@ -8,6 +8,7 @@ from typing import Any
 
 from fairway.apis.batch.job_updates import wrong_job_update
 from fairway.apis.batch.jobs import JOB
+from fairway.apis.machinery.conditions import is_true_in
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
 from fairway.controllers.batchjob import observe as facts
@@ -120,7 +121,7 @@ RESUMED = condition("Suspended", "JobResumed", "Job resumed", "False")
 def ledger_of(manifest: Manifest, pods: Iterable[Manifest]) -> Ledger:
     """What is remembered of a job just after a restart."""
     status = manifest["status"]
-    return opened(JobSpec.of(manifest), status, pods, failing=statuses.holds(status, statuses.FAILURE))
+    return opened(JobSpec.of(manifest), status, pods, failing=is_true_in(status, statuses.FAILURE))
 
 
 def plan_for(manifest: Manifest, *pods: Manifest, ledger: Ledger | None = None, now: datetime = NOW) -> Plan:

@@ -10,6 +10,7 @@ from fairway.apis.core import checks
 from fairway.apis.core.checks import Part
 from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import problems
+from fairway.apis.machinery.conditions import find_in, is_true_in
 from fairway.apis.machinery.immutability import IMMUTABLE, same
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.printing import read_time
@@ -66,7 +67,7 @@ def _wrong_spec_update(old: Manifest, new: Manifest) -> list[FieldError]:
 def _template_is_open(old: Manifest) -> bool:
     """While nothing of a suspended job runs, where and with how much it will run may be changed."""
     status = old.get("status") or {}
-    waiting = not status.get("startTime") or _holds(status, "Suspended")
+    waiting = not status.get("startTime") or is_true_in(status, "Suspended")
     return bool(old["spec"].get("suspend")) and waiting and not status.get("active")
 
 
@@ -130,9 +131,9 @@ def _wrong_uncounted(pods: Part) -> list[FieldError]:
 
 
 def _wrong_conditions(before: Part, after: Part) -> list[FieldError]:
-    complete, failed = _holds(after, "Complete"), _holds(after, "Failed")
-    successful, failing = _holds(after, "SuccessCriteriaMet"), _holds(after, "FailureTarget")
-    turned = {kind for kind in _CONDITIONS if _holds(before, kind) != _holds(after, kind)}
+    complete, failed = is_true_in(after, "Complete"), is_true_in(after, "Failed")
+    successful, failing = is_true_in(after, "SuccessCriteriaMet"), is_true_in(after, "FailureTarget")
+    turned = {kind for kind in _CONDITIONS if is_true_in(before, kind) != is_true_in(after, kind)}
     rules = []
     if complete and failed and turned & {"Complete", "Failed"}:
         rules.append("cannot set Complete=True and Failed=true conditions")
@@ -149,7 +150,7 @@ def _wrong_conditions(before: Part, after: Part) -> list[FieldError]:
     rules += [
         f"cannot disable the terminal {kind}=True condition"
         for kind in _CONDITIONS
-        if _holds(before, kind) and not _holds(after, kind)
+        if is_true_in(before, kind) and not is_true_in(after, kind)
     ]
     return [problems.invalid("status.conditions", None, rule) for rule in rules]
 
@@ -160,9 +161,9 @@ _CONDITIONS: Final = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet
 def _wrong_times(before: Part, after: Part, spec: Part) -> list[FieldError]:
     errors = []
     started, ended = after.get("startTime"), after.get("completionTime")
-    complete = _holds(after, "Complete")
+    complete = is_true_in(after, "Complete")
     changes = _changes(before, after)
-    if complete != _holds(before, "Complete") or changes("completionTime"):
+    if complete != is_true_in(before, "Complete") or changes("completionTime"):
         if ended and not complete:
             rule = "cannot set completionTime when there is no Complete=True condition"
             errors.append(problems.invalid("status.completionTime", ended, rule))
@@ -174,7 +175,7 @@ def _wrong_times(before: Part, after: Part, spec: Part) -> list[FieldError]:
         errors.append(problems.invalid("status.completionTime", ended, rule))
     if ended and before.get("completionTime") and changes("completionTime"):
         errors.append(problems.invalid("status.completionTime", ended, IMMUTABLE))
-    resuming = _holds(before, "Suspended") and _condition(after, "Suspended") == "False"
+    resuming = is_true_in(before, "Suspended") and (find_in(after, "Suspended") or {}).get("status") == "False"
     if before.get("startTime") and changes("startTime") and not spec.get("suspend") and not resuming:
         rule = "field is immutable for unsuspended job once set"
         errors.append(problems.invalid("status.startTime", started, rule))
@@ -245,15 +246,4 @@ def _changes(before: Part, after: Part) -> Callable[..., bool]:
 
 
 def _finished(status: Mapping[str, Any]) -> bool:
-    return _holds(status, "Complete") or _holds(status, "Failed")
-
-
-def _holds(status: Mapping[str, Any], kind: str) -> bool:
-    return _condition(status, kind) == "True"
-
-
-def _condition(status: Mapping[str, Any], kind: str) -> str:
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == kind:
-            return str(condition.get("status") or "")
-    return ""
+    return is_true_in(status, "Complete") or is_true_in(status, "Failed")

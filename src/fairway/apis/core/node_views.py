@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fairway.apis.core.accelerators import GPU, LABEL, MODELS
 from fairway.apis.core.taints import Taint, TaintEffect
+from fairway.apis.machinery.conditions import find_in
 from fairway.apis.machinery.quantities import Quantity, amount_of
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -44,8 +45,8 @@ class NodeFacts:
 def facts_of(node: Mapping[str, Any]) -> NodeFacts:
     """What counts of this Node."""
     metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
-    ready = [one.get("status") for one in status.get("conditions") or () if one.get("type") == "Ready"]
-    condition = () if ready == ["True"] else (_UNREACHABLE if ready == ["Unknown"] else _NOT_READY,)
+    ready = (find_in(status, "Ready") or {}).get("status")
+    condition = () if ready == "True" else (_UNREACHABLE if ready == "Unknown" else _NOT_READY,)
     return NodeFacts(
         name=metadata["name"],
         labels=metadata.get("labels") or {},

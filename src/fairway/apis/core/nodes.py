@@ -8,6 +8,7 @@ from fairway.apis.core.resources import canonical, wrong_quantity
 from fairway.apis.core.selectables import flag_at
 from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import problems
+from fairway.apis.machinery.conditions import find
 from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules
 from fairway.apis.machinery.printing import AGE, NONE, UNKNOWN, text_at
 from fairway.apis.machinery.schemas.definitions import definition
@@ -57,9 +58,8 @@ def _validate_update(old: Manifest, new: Manifest) -> list[FieldError]:
 
 
 def _status(manifest: Manifest, _now: datetime) -> str:
-    conditions = (manifest.get("status") or {}).get("conditions") or ()
-    ready = [condition.get("status") for condition in conditions if condition.get("type") == "Ready"]
-    words = [("Ready" if ready[-1] == "True" else "NotReady") if ready else "Unknown"]
+    ready = find(manifest, "Ready")
+    words = ["Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"]
     if (manifest.get("spec") or {}).get("unschedulable"):
         words.append("SchedulingDisabled")
     return ",".join(words)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from fairway.apis.core.checks import Part
+from fairway.apis.machinery.conditions import find_in, is_true, is_true_in
 from fairway.apis.machinery.kind import Column, Manifest
 from fairway.apis.machinery.printing import AGE, NONE, humanised, read_time, text_at
 
@@ -61,10 +62,7 @@ def _readiness_gates(manifest: Manifest, _now: datetime) -> str:
     gates = (manifest.get("spec") or {}).get("readinessGates")
     if not gates:
         return NONE
-    conditions: dict[str, str] = {}
-    for condition in (manifest.get("status") or {}).get("conditions") or ():
-        conditions.setdefault(condition.get("type", ""), condition.get("status", ""))
-    passed = sum(1 for gate in gates if conditions.get(gate.get("conditionType")) == "True")
+    passed = sum(is_true(manifest, gate.get("conditionType")) for gate in gates)
     return f"{passed}/{len(gates)}"
 
 
@@ -91,11 +89,10 @@ def _overview(manifest: Manifest) -> tuple[_Tally, str]:
     """What is shown of the containers: the tally, and the status before a deletion is thought of."""
     spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
     reason = status.get("reason") or status.get("phase") or ""
-    conditions = status.get("conditions") or ()
-    if any(one.get("type") == "PodScheduled" and one.get("reason") == "SchedulingGated" for one in conditions):
+    if (find_in(status, "PodScheduled") or {}).get("reason") == "SchedulingGated":
         reason = "SchedulingGated"
     tally, initializing = _initialized(spec, status)
-    if initializing and not _holds(conditions, "Initialized"):
+    if initializing and not is_true_in(status, "Initialized"):
         return tally, initializing
     # Restarts of plain init containers no longer matter once the pod's own work goes on.
     settled = _Tally(ready=tally.ready)
@@ -146,7 +143,7 @@ def _running(status: Part, tally: _Tally, reason: str) -> str:
             tally.ready += 1
     if reason != "Completed":
         return reason
-    if running and _holds(status.get("conditions") or (), "Ready"):
+    if running and is_true_in(status, "Ready"):
         return "Running"
     return failure or ("NotReady" if running else reason)
 
@@ -162,9 +159,3 @@ def _sidecars(spec: Part) -> Iterator[str]:
     for container in spec.get("initContainers") or ():
         if container.get("restartPolicy") == "Always":
             yield container.get("name", "")
-
-
-def _holds(conditions: object, kind: str) -> bool:
-    return isinstance(conditions, list) and any(
-        condition.get("type") == kind and condition.get("status") == "True" for condition in conditions
-    )

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fairway.apis.extensions.structural import CEL, MOST_NODES, built, nodes, wrong_schema
 from fairway.apis.machinery import names, problems
+from fairway.apis.machinery.conditions import is_true
 from fairway.apis.machinery.custom import custom_rules
 from fairway.apis.machinery.immutability import changed
 from fairway.apis.machinery.jsonpath import compiled, custom_column
@@ -107,11 +108,6 @@ def validate_update(old: Manifest, new: Manifest) -> list[FieldError]:
             )
             errors.append(problems.invalid(f"status.storedVersions[{at}]", version, rule))
     return errors
-
-
-def is_true(manifest: Manifest, condition: str) -> bool:
-    conditions = (manifest.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == condition and one.get("status") == "True" for one in conditions)
 
 
 def _wrong_group(group: str, annotations: Mapping[str, Any]) -> list[FieldError]:

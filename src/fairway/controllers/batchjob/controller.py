@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from fairway.apis.machinery.conditions import is_true_in
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.selectors import LabelSelector
@@ -159,7 +160,7 @@ class JobController:
         pods, status = self._owned.of(job["metadata"]["uid"]), job.get("status") or {}
         if not pods:
             return NOTHING_YET
-        return opened(JobSpec.of(job), status, pods, failing=statuses.holds(status, statuses.FAILURE))
+        return opened(JobSpec.of(job), status, pods, failing=is_true_in(status, statuses.FAILURE))
 
     async def _reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(*key)

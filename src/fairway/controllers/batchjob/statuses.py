@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fairway.apis.machinery.conditions import find_in, is_true_in
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.printing import read_time
 from fairway.apis.machinery.timestamps import stamp
@@ -62,7 +63,7 @@ def is_over(status: Mapping[str, Any]) -> bool:
 def standing(status: Mapping[str, Any]) -> Verdict | None:
     """The verdict that was given before."""
     for kind in (SUCCESS, FAILURE):
-        found = find(status, kind)
+        found = find_in(status, kind)
         if found is not None and found.get("status") == "True":
             return Verdict(kind, found.get("reason") or "", found.get("message") or "")
     return None
@@ -103,20 +104,6 @@ def seconds_to_deadline(spec: JobSpec, started: datetime | None, now: datetime) 
     return spec.deadline_seconds - (now - started).total_seconds()
 
 
-def find(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
-    """The condition of this type, the first if there are several; shared, so not to be changed."""
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == kind:
-            found: Mapping[str, Any] = condition
-            return found
-    return None
-
-
-def holds(status: Mapping[str, Any], kind: str) -> bool:
-    found = find(status, kind)
-    return found is not None and found.get("status") == "True"
-
-
 def _restarted_too_often(spec: JobSpec, count: Count) -> bool:
     if not spec.restarts_in_place:
         return False
@@ -143,7 +130,7 @@ def start_of(spec: JobSpec, status: Mapping[str, Any], pods: Iterable[Manifest],
     """Since when the job runs: since it was resumed last, or since its first pod, however late that is written down."""
     if spec.suspended:
         return None
-    if holds(status, "Suspended"):
+    if is_true_in(status, "Suspended"):
         return now
     started = read_time(status.get("startTime"))
     if started is not None:
@@ -202,7 +189,7 @@ def patch(before: Mapping[str, Any], after: Status) -> Status:
 def finished_at(status: Mapping[str, Any]) -> datetime | None:
     """When the job was over, if it is."""
     for kind in (COMPLETE, FAILED):
-        found = find(status, kind)
+        found = find_in(status, kind)
         if found is not None and found.get("status") == "True":
             return read_time(found.get("lastTransitionTime"))
     return None
@@ -230,7 +217,7 @@ def _resumed(written: Status, started: datetime | None, now_text: str) -> list[N
     """Note since when it runs, and that it does so again if it was suspended."""
     if started is not None:
         written["startTime"] = stamp(started)
-    if find(written, "Suspended") is None:
+    if find_in(written, "Suspended") is None:
         return []
     changed = _set(written, "Suspended", ("False", "JobResumed", "Job resumed"), now_text)
     return [Notice("Resumed", "Job resumed")] if changed else []
@@ -238,7 +225,7 @@ def _resumed(written: Status, started: datetime | None, now_text: str) -> list[N
 
 def _set(written: Status, kind: str, wanted: tuple[str, str, str], now_text: str) -> bool:
     """Set a condition; whether it is new or says something else than before."""
-    found = find(written, kind)
+    found = find_in(written, kind)
     if found is not None and (found.get("status"), found.get("reason") or "", found.get("message") or "") == wanted:
         return False
     status, reason, message = wanted

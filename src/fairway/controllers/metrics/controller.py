@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from fairway.admission.port import Decider
+from fairway.apis.machinery.conditions import find
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
@@ -187,5 +188,4 @@ def _names(manifests: Iterable[Manifest]) -> list[str]:
 
 
 def _active(local_queue: Manifest) -> str:
-    conditions = (local_queue.get("status") or {}).get("conditions") or ()
-    return next((str(one["status"]) for one in conditions if one["type"] == "Active"), "Unknown")
+    return str((find(local_queue, "Active") or {}).get("status", "Unknown"))

@@ -7,6 +7,7 @@ from typing import Any, Final
 from fairway.admission import wording
 from fairway.admission.figures import Activity, ClusterQueueFigures, FlavorAmounts, Holdings, LocalQueueFigures
 from fairway.admission.shares import DominantShare, weighted_share
+from fairway.apis.machinery.conditions import is_true_in
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import format_amount
 from fairway.apis.machinery.timestamps import stamp
@@ -62,7 +63,7 @@ def of_cohort(share: DominantShare | None, *, fair_sharing: bool) -> Status:
 
 
 def is_active(status: Mapping[str, Any]) -> bool:
-    return any(one["type"] == ACTIVE and one["status"] == "True" for one in status.get("conditions") or ())
+    return is_true_in(status, ACTIVE)
 
 
 def changes(old: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

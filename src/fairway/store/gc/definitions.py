@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from fairway.apis.components import crd, is_custom, is_definition_of_component
-from fairway.apis.extensions.definitions import CLEANUP, is_true, kind_of, release
+from fairway.apis.extensions.definitions import CLEANUP, kind_of, release
 from fairway.apis.extensions.records import DEFINITIONS, RESOURCE
+from fairway.apis.machinery.conditions import is_true
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import MethodNotAllowed
 from fairway.store.entries import DELETED, Change, Entry

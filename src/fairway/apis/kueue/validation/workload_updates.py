@@ -7,13 +7,13 @@ from fairway.apis.kueue.validation.workloads import (
     GATES_ANNOTATION,
     GATES_PATH,
     annotation,
-    has_condition,
     is_elastic,
     part_of,
     pod_sets_of,
     wrong_workload,
 )
 from fairway.apis.machinery import problems
+from fairway.apis.machinery.conditions import is_true
 from fairway.apis.machinery.immutability import IMMUTABLE, changed
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.names import split_gates
@@ -31,15 +31,15 @@ def wrong_workload_update(old: Manifest, new: Manifest) -> list[FieldError]:
     before, after = part_of(old, "status"), part_of(new, "status")
     spec, old_spec = part_of(new, "spec"), part_of(old, "spec")
     is_another_spec = old_spec is not spec and old_spec != spec
-    if has_condition(old, "QuotaReserved"):
+    if is_true(old, "QuotaReserved"):
         if is_another_spec:
             errors += _changed_pod_sets(old, new)
             errors += _changed_priority_class(old_spec.get("priorityClassRef"), spec.get("priorityClassRef"))
-        if (is_another_spec or before.get("reclaimablePods")) and has_condition(new, "QuotaReserved"):
+        if (is_another_spec or before.get("reclaimablePods")) and is_true(new, "QuotaReserved"):
             rule = "queueName is immutable while workload quota reserved"
             errors += changed(old_spec.get("queueName"), spec.get("queueName"), "spec.queueName", rule)
             errors += _shrunk_reclaimable_pods(old, new)
-    if is_another_spec and has_condition(old, "Admitted") and has_condition(new, "Admitted"):
+    if is_another_spec and is_true(old, "Admitted") and is_true(new, "Admitted"):
         field = "maximumExecutionTimeSeconds"
         rule = f"{field} is immutable while workload quota reserved"
         errors += changed(old_spec.get(field), spec.get(field), f"spec.{field}", rule)

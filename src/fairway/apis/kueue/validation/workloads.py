@@ -5,6 +5,7 @@ from typing import Any, Final
 from fairway.apis.core.checks import Part
 from fairway.apis.kueue.validation.flavors import wrong_tolerations
 from fairway.apis.machinery import names, problems
+from fairway.apis.machinery.conditions import is_true
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import ZERO, Quantity, amount_of
 from fairway.errors import FieldError
@@ -30,13 +31,6 @@ def annotation(workload: Manifest, name: str) -> str:
     return str(part_of(part_of(workload, "metadata"), "annotations").get(name) or "")
 
 
-def has_condition(workload: Manifest, condition_type: str) -> bool:
-    for condition in part_of(workload, "status").get("conditions") or ():
-        if condition["type"] == condition_type and condition["status"] == "True":
-            return True
-    return False
-
-
 def is_elastic(workload: Manifest) -> bool:
     """Whether the job behind it may change its size while it runs."""
     return annotation(workload, _ELASTIC_ANNOTATION) == "true"
@@ -58,8 +52,8 @@ def wrong_workload(workload: Manifest, before: Manifest | None = None) -> list[F
             errors += _wrong_pod_set(pod_set, problems.index(_POD_SETS, position))
     errors += wrong_annotations(workload)
     errors += _wrong_priority(workload)
-    reserves = has_condition(workload, "QuotaReserved")
-    reserved = before is not None and has_condition(before, "QuotaReserved")
+    reserves = is_true(workload, "QuotaReserved")
+    reserved = before is not None and is_true(before, "QuotaReserved")
     if reserves and not (is_same_admission and is_same_spec and reserved):
         errors += _wrong_admission(workload, before if reserved else None)
     for position, condition in enumerate(status.get("conditions") or ()):
