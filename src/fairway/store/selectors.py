@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fairway.apis.machinery.kind import Kind
+from fairway.apis.machinery.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, matches_expression
 from fairway.errors import BadRequest
 from fairway.store.entries import Entry
 
@@ -33,22 +34,20 @@ def label_test(selector: str) -> LabelTest | None:
         return None
     if len(selector) > _MAX_LENGTH:
         raise BadRequest(f"the label selector is longer than {_MAX_LENGTH} characters")
-    tests: list[LabelTest] = []
+    terms = []
     position = 0
     while True:
         term = _TERM.match(selector, position)
         if term is None:
             raise _unparsable(selector, position)
-        tests.append(_label_term(selector, term))
+        terms.append(_label_term(selector, term))
         position = term.end()
         if position == len(selector):
             break
         if selector[position] != ",":
             raise _unparsable(selector, position)
         position += 1
-    if len(tests) == 1:
-        return tests[0]
-    return lambda labels: all(test(labels) for test in tests)
+    return lambda labels: all(matches_expression(*term, labels) for term in terms)
 
 
 def _unparsable(selector: str, position: int) -> BadRequest:
@@ -58,25 +57,16 @@ def _unparsable(selector: str, position: int) -> BadRequest:
     )
 
 
-def _label_term(selector: str, term: re.Match[str]) -> LabelTest:
-    if term["absent"]:
-        absent = term["key0"]
-        return lambda labels: absent not in labels
+def _label_term(selector: str, term: re.Match[str]) -> tuple[str, str, frozenset[str]]:
+    """One requirement: the key, the operator and the values."""
     if term["set"]:
-        key, inside = term["key1"], term["set"] == "in"
         values = frozenset(value.strip() for value in term["values"].split(","))
         if not all(_VALUE_ONLY.fullmatch(value) for value in values):
             raise _unparsable(selector, term.start("values"))
-        if inside:
-            return lambda labels: labels.get(key) in values
-        return lambda labels: key not in labels or labels[key] not in values
+        return term["key1"], IN if term["set"] == "in" else NOT_IN, values
     if term["op"]:
-        key, value = term["key2"], term["value"] or ""
-        if term["op"] == "!=":
-            return lambda labels: labels.get(key) != value
-        return lambda labels: labels.get(key) == value
-    present = term["key3"]
-    return lambda labels: present in labels
+        return term["key2"], NOT_IN if term["op"] == "!=" else IN, frozenset((term["value"] or "",))
+    return (term["key0"], DOES_NOT_EXIST, frozenset()) if term["absent"] else (term["key3"], EXISTS, frozenset())
 
 
 class FieldTerm(NamedTuple):

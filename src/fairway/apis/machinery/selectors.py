@@ -1,6 +1,6 @@
 """Label selectors, and the expressions of node affinity: which sets of labels match."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -40,7 +40,7 @@ class LabelSelector(Value, frozen=True, kw_only=True):
         )
 
 
-def matches_expression(key: str, operator: str, values: Sequence[str], labels: Mapping[str, str]) -> bool:
+def matches_expression(key: str, operator: str, values: Collection[str], labels: Mapping[str, str]) -> bool:
     """Whether the labels fulfil one condition; a malformed condition is fulfilled by nothing.
 
     A label that is missing fulfils `NotIn` and `DoesNotExist`. `Gt` and `Lt` compare whole numbers.
@@ -55,7 +55,7 @@ def matches_expression(key: str, operator: str, values: Sequence[str], labels: M
     if operator == DOES_NOT_EXIST:
         return label is None
     if operator in {GREATER_THAN, LESS_THAN} and len(values) == 1 and label is not None:
-        left, right = as_int64(label), as_int64(values[0])
+        left, right = as_int64(label), as_int64(next(iter(values)))
         if left is not None and right is not None:
             return left > right if operator == GREATER_THAN else left < right
     return False
