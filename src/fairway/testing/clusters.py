@@ -74,7 +74,11 @@ class LocalCluster:
         """The caches, and these controllers once the caches are full; one that ends by itself fails the test."""
         tasks = [asyncio.create_task(self.cluster.run())]
         try:
-            await self.cluster.synced()
+            syncing = asyncio.create_task(self.cluster.synced())
+            while patience() and not syncing.done():
+                await asyncio.sleep(_A_MOMENT)
+                await self.heal()
+            await syncing
             tasks += [asyncio.create_task(controller.run()) for controller in controllers]
             yield
         finally:

@@ -286,7 +286,8 @@ class Writes:
         if len(kept) == len(desk.todo):
             return
         for one in desk.todo:
-            if isinstance(one, Evict) and one not in kept and record.active and record.evicted is not None:
+            undone = isinstance(one, Evict) and one not in kept and not (seen.evicted and seen.reserved)
+            if undone and record.active and record.evicted is not None:
                 # It was deactivated and activated again before anybody could see it.
                 self._tell(events.WriteFailed(at=self._now(), key=record.key))
         desk.todo = kept

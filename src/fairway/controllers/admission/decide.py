@@ -273,8 +273,9 @@ def holds(decision: Instruction, record: Record, seen: Seen) -> bool:
             return seen.active and not record.active
         case Evict(reason=EvictionReason.DEACTIVATED):
             return not record.active and not seen.evicted
-        case Evict():
-            return record.evicted is not None and record.stage is not Stage.PENDING
+        case Evict():  # one that is stored was written, and its answer lost
+            shown = seen.evicted and seen.reserved
+            return record.evicted is not None and record.stage is not Stage.PENDING and not shown
         case Unreserve():
             return seen.reserved
         case _:

@@ -1,0 +1,86 @@
+"""The scenarios of the controllers on a client that loses watches, delays events, and fails writes at random.
+
+    FAIRWAY_FAULT_SEEDS=20 pytest tests/controllers/test_faulty_client.py
+
+Left out are scenarios about the exact moment or number of writes, which faults change, and about Events, which are
+dropped when they cannot be written.
+"""
+
+import asyncio
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from controllers.admission import test_eviction
+from controllers.admission.plays import play
+from controllers.managedjob import test_lives, test_mishaps
+from controllers.placement import test_waiting_for_node
+from controllers.provisioning import test_guide
+from controllers.queuestatus import test_finalizers
+from controllers.scheduler import test_scheduler
+from controllers.workload import test_with_queueing
+from fairway.testing.faults import faulty
+
+SEEDS = int(os.environ.get("FAIRWAY_FAULT_SEEDS", "1"))
+MODULES = (
+    test_eviction,
+    test_finalizers,
+    test_guide,
+    test_lives,
+    test_mishaps,
+    test_scheduler,
+    test_waiting_for_node,
+    test_with_queueing,
+)
+LEFT_OUT = {
+    "test_a_preempted_workload_keeps_its_quota_until_its_job_has_stopped": "the condition of one moment",
+    "test_a_pending_workload_that_is_set_inactive_says_so_without_an_event": "no time may pass between two writes",
+    "test_pods_that_are_not_ready_in_time_cost_a_wait_that_is_remembered": "a time to the second",
+    "test_a_job_that_waited_long_enough_takes_the_next_candidate_and_keeps_its_place": "a time to the second",
+    "test_what_somebody_else_admits_counts_as_well": "who is faster",
+    "test_a_chain_of_users_goes_one_after_the_other": "its manifests can be created once",
+    "test_a_binding_that_fails_is_taken_back_and_tried_again": "brings its own fault",
+    "test_what_a_waiting_pod_is_told_is_written_once": "the number of writes",
+    "test_pods_that_get_a_node_at_once_cost_no_write": "the number of writes",
+    "test_the_events_of_a_preemption_name_both_sides": "Events",
+}
+
+
+def scenarios() -> Iterator[Any]:
+    for module in MODULES:
+        for name, function in vars(module).items():
+            if name.startswith("test_") and name not in LEFT_OUT and _takes_nothing(function):
+                for seed in range(SEEDS):
+                    yield pytest.param(module, function, seed, id=f"{_short(module)}-{name}-{seed}")
+
+
+def _takes_nothing(function: Any) -> bool:
+    return inspect.isfunction(function) and not inspect.signature(function).parameters
+
+
+def _short(module: ModuleType) -> str:
+    return module.__name__.rpartition(".")[2].removeprefix("test_")
+
+
+@pytest.mark.parametrize(("module", "scenario", "seed"), list(scenarios()))
+def test_scenarios_on_a_faulty_client(module: ModuleType, scenario: Callable[[], None], seed: int) -> None:
+    if module is test_with_queueing:
+        test_with_queueing._ELSEWHERE[:] = [bool(seed % 2)]
+    with faulty(seed):
+        scenario()
+
+
+def test_an_eviction_whose_answer_is_lost_is_counted_once() -> None:
+    """Found here: the engine saw its own eviction as somebody else's, wrote it again and counted it twice."""
+
+    async def scenario() -> None:
+        async with play(*test_eviction.QUEUES) as on_stage:
+            await test_eviction._preempted(on_stage)
+            assert on_stage.status("low")["schedulingStats"]["evictions"][0]["count"] == 1
+
+    with faulty(1):
+        asyncio.run(scenario())
