@@ -145,6 +145,29 @@ def test_too_many_requests_at_once_are_told_to_come_back(worlds: Worlds) -> None
     world.run(story())
 
 
+def test_large_bodies_count_for_more_than_small_ones(worlds: Worlds) -> None:
+    world = worlds(requests=100, body_bytes=1 << 20, requests_bytes=2 << 20)
+
+    async def story() -> None:
+        slow = [world.begin("POST", MAPS, pieces=[b"{"]) for _ in range(2)]  # of unknown length, so of a megabyte each
+        for one in slow:
+            one.unfinished = True
+        await asyncio.sleep(0)
+        refused = await world.answer(
+            "POST", MAPS, pieces=[b'{"metadata":{"name":"a"}}'], headers=[(b"content-length", b"25")]
+        )
+        assert reason(refused) == (429, "TooManyRequests")
+        assert "bodies of 2 MiB" in refused.json["message"]
+        assert (await world.answer("GET", MAPS)).code == 200
+        for one in slow:
+            one.hang_up()
+            await one.until_ended()
+
+        assert (await world.answer("POST", MAPS, pieces=[b'{"metadata":{"name":"a"}}'])).code == 201
+
+    world.run(story())
+
+
 def test_too_many_watches_are_refused_until_one_ends(worlds: Worlds) -> None:
     world = worlds(watches=2)
 

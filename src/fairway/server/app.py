@@ -80,7 +80,7 @@ async def _end_stream(exchange: Exchange, asked: Route) -> None:
 class _Call:
     """What is known of one request for metrics and audit."""
 
-    __slots__ = ("code", "exchange", "method", "request", "route", "started", "verb", "written")
+    __slots__ = ("body_bytes", "code", "exchange", "method", "request", "route", "started", "verb", "written")
 
     def __init__(self, exchange: Exchange) -> None:
         self.started = time.perf_counter()
@@ -91,6 +91,8 @@ class _Call:
         self.route: Place | None = None
         self.code = 0
         self.written: Written | None = None
+        self.body_bytes = 0
+        """What its body counts for in `Limits.requests_bytes`."""
 
 
 class Api:
@@ -105,6 +107,7 @@ class Api:
         self._audit = audit
         self._logs = Logs(state)
         self.limits = limits or Limits()
+        self._body_bytes = 0
         self.metrics = Metrics(objects.store)
         self.explainer: WaitingExplainer | None = None
         """The decider: who waits in a queue, in which order, and why."""
@@ -147,9 +150,11 @@ class Api:
             where = call.route = place(request.segments)
             asked = self._admitted(request, where, call) if where is not None and self._is_stored(where) else None
             if asked is not None and asked.verb in _WRITES:
-                self._check_room()
-                self.metrics.in_flight += 1
                 limits = self.limits
+                call.body_bytes = request.body_bytes(limits.body_bytes)
+                self._check_room(call.body_bytes)
+                self._body_bytes += call.body_bytes
+                self.metrics.in_flight += 1
                 exchange.collect(limits.body_bytes, limits.body_seconds, partial(self._write, call, request, asked))
                 return
             if asked is not None and asked.verb == "get" and asked.subresource not in STREAMED:
@@ -190,6 +195,7 @@ class Api:
 
     def _conclude(self, call: _Call, response: Response) -> None:
         self.metrics.in_flight -= 1
+        self._body_bytes -= call.body_bytes
         self._respond(call, response)
 
     async def _run(self, call: _Call, request: Request, asked: Route | None) -> None:
@@ -330,9 +336,14 @@ class Api:
         finally:
             self.metrics.in_flight -= 1
 
-    def _check_room(self) -> None:
-        if self.metrics.in_flight >= self.limits.requests:
-            raise TooManyRequests(f"{self.limits.requests} requests are in progress; try again in a second")
+    def _check_room(self, body_bytes: int = 0) -> None:
+        limits = self.limits
+        if self.metrics.in_flight >= limits.requests:
+            raise TooManyRequests(f"{limits.requests} requests are in progress; try again in a second")
+        if self._body_bytes and self._body_bytes + body_bytes > limits.requests_bytes:
+            raise TooManyRequests(
+                f"requests with bodies of {limits.requests_bytes >> 20} MiB are in progress; try again in a second"
+            )
 
     async def _streamed(self, request: Request, asked: Route, call: _Call) -> Response | reading.Streamed | None:
         """Answer with a stream, for as long as the client listens and may see what is in it."""

@@ -19,8 +19,12 @@ class Limits:
     transactions: int = 8
     """Transactions that are being received or carried out at the same time."""
 
-    requests: int = 1000
-    """Requests that are being answered at the same time, watches and followed logs not counted."""
+    requests: int = 5000
+    """Requests that are being answered at the same time, watches and followed logs not counted. Clients with thousands
+    of concurrent writers (Kueue's large scenario: 3 000) then wait for the disk instead of being refused."""
+
+    requests_bytes: int = 256 << 20
+    """The bodies of those requests together; one without a Content-Length counts as the largest."""
 
     watches: int = 10_000
     list_objects: int = 500_000

@@ -40,6 +40,13 @@ class Request:
         """A header's value, empty if it is not there."""
         return self.headers.get(name, b"").decode("latin-1")
 
+    def body_bytes(self, limit: int) -> int:
+        """How large the body is, as the head says; `limit` if it does not say and more of the body is to come."""
+        length = self.headers.get(b"content-length", b"")
+        if length.isdigit():
+            return min(int(length[:20]), limit)
+        return 0 if self.exchange.complete else limit
+
     async def body(self, limit: int = 0) -> bytes:
         """The whole body; `TooLarge` beyond the limit, `BadRequest` if it does not come."""
         return await self.exchange.body(limit or self._limits.body_bytes, self._limits.body_seconds)

@@ -18,9 +18,9 @@ from fairway.server.responses import Response
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-MAX_STREAMS: Final = 1000
-"""Requests at a time on one connection, watches counted. kube-apiserver allows 250, which a client with more watches
-answers with more connections; aggregated API servers 1000."""
+MAX_STREAMS: Final = 5000
+"""Requests at a time on one connection, watches counted: as many as `Limits.requests`. A client in Go that needs more
+opens a connection for each request over the limit, and their handshakes cost more than the requests."""
 
 STREAM_WINDOW: Final = 256 << 10
 """How much of a body a client may send before it is read."""
