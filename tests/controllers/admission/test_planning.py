@@ -12,7 +12,7 @@ from fairway.admission.instructions import Admit, Instruction, PodSetAdmission, 
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Record, Stage
 from fairway.apis.machinery.timestamps import stamp
-from fairway.controllers.admission.decide import Case, next_step
+from fairway.controllers.admission.decide import WorkloadCase, next_step
 from fairway.controllers.admission.observe import seen
 from fairway.testing.builders import workload
 
@@ -71,7 +71,7 @@ def test_a_first_admission_is_written_as_a_draft_would_have_it(
     record.stage, record.admission, record.active = Stage.ADMITTED, said.pod_sets, active
 
     def step(manifest: dict[str, Any]) -> object:
-        case = Case(manifest, seen(manifest), record, required, now, stamp(now), lambda _: None)
+        case = WorkloadCase(manifest, seen(manifest), record, required, now, stamp(now), lambda _: None)
         return next_step(case, [said, *besides], explanation)
 
     # With an empty list of conditions the status is as good as none, but it is a draft's business.

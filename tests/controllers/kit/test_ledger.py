@@ -6,7 +6,7 @@ from controllers.scheduler.things import node, pod, pod_spec
 from fairway.apis.core.node_views import facts_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.kit.capacity import demand_of
-from fairway.controllers.kit.ledger import Ledger
+from fairway.controllers.kit.ledger import NodeLedger
 
 
 def stored(name: str, cpu: str, node_name: str = "", phase: str = "Pending") -> Manifest:
@@ -15,13 +15,13 @@ def stored(name: str, cpu: str, node_name: str = "", phase: str = "Pending") -> 
     return {**made, "status": {"phase": phase}}
 
 
-def used(ledger: Ledger) -> dict[str, tuple[int, int]]:
+def used(ledger: NodeLedger) -> dict[str, tuple[int, int]]:
     """The pods and the milli-cores on each node."""
     return {room.node.name: (room.pods, room.used.get("cpu", 0)) for room in ledger.rooms() if room.node is not None}
 
 
-def with_nodes(*names: str, **facts: Any) -> Ledger:
-    ledger = Ledger()
+def with_nodes(*names: str, **facts: Any) -> NodeLedger:
+    ledger = NodeLedger()
     for name in names:
         ledger.set_node(name, facts_of(node(name, **facts)))
     return ledger
@@ -49,7 +49,7 @@ def test_a_pod_that_turns_out_to_be_elsewhere_is_counted_there_only() -> None:
 
 
 def test_pods_on_a_node_that_is_not_known_yet_count_when_it_is() -> None:
-    ledger = Ledger()
+    ledger = NodeLedger()
     ledger.hear(stored("p", "1", "a"))
     assert used(ledger) == {}
 

@@ -14,9 +14,9 @@ from controllers.manifests import admission, condition, workload
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.metrics import QueueMetrics, transitions
-from fairway.controllers.metrics.places import Place, Places
+from fairway.controllers.metrics.places import QueuePlace, QueueTallies
 from fairway.controllers.metrics.series import Histogram, Tally
-from fairway.controllers.metrics.transitions import Shown
+from fairway.controllers.metrics.transitions import WorkloadView
 from fairway.testing.clusters import cluster_on, local_cluster
 
 SINCE = "2026-01-01T00:00:00Z"
@@ -73,7 +73,7 @@ def test_counting_with_what_is_remembered_is_counting_with_what_was_there(
 
             def heard(old: Manifest | None, new: Manifest | None) -> None:
                 if old is not None and new is not None:
-                    transitions.count(long_way, Shown(old).conditions, old, Shown(new), world.clock.now())
+                    transitions.count(long_way, WorkloadView(old).conditions, old, WorkloadView(new), world.clock.now())
 
             cache.on_change(heard)
             for revision, (name, conditions, asked) in enumerate(story, start=1):
@@ -100,7 +100,7 @@ def test_counting_with_what_is_remembered_is_counting_with_what_was_there(
 
 def test_an_admission_counts_for_the_cohorts_that_it_was_below() -> None:
     tally = Tally()
-    place = Place("cq", ("lq", "default"), "high")
+    place = QueuePlace("cq", ("lq", "default"), "high")
     place.admitted(1.0, ("parent", "root"), tally)
     place.admitted(2.0, ("parent", "root"), tally)
     place.admitted(3.0, ("root",), tally)
@@ -115,7 +115,7 @@ def test_an_admission_counts_for_the_cohorts_that_it_was_below() -> None:
 
 
 def test_where_nothing_ever_finished_nothing_is_told() -> None:
-    places = Places()
+    places = QueueTallies()
     place = places.of(state("a", {}, 1))
     assert places.kept() == ({}, {})
     place.keep()

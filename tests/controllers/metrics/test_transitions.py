@@ -8,7 +8,7 @@ import pytest
 from controllers.manifests import admission, condition, workload
 from fairway.controllers.metrics import transitions
 from fairway.controllers.metrics.series import Histogram, Tally
-from fairway.controllers.metrics.transitions import Shown
+from fairway.controllers.metrics.transitions import WorkloadView
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 CREATED = "2026-01-01T00:00:00Z"
@@ -26,11 +26,11 @@ def is_(kind: str, since: float, reason: str = "", message: str = "") -> dict[st
     return condition(kind, "True", reason or kind, ago(since), message)
 
 
-def shown(*conditions: dict[str, Any], **status: Any) -> Shown:
+def shown(*conditions: dict[str, Any], **status: Any) -> WorkloadView:
     by_class = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "prod"}
     made = workload(priorityClassRef=by_class, priority=1)
     made["metadata"]["creationTimestamp"] = CREATED
-    return Shown({**made, "status": {"conditions": list(conditions), **status}})
+    return WorkloadView({**made, "status": {"conditions": list(conditions), **status}})
 
 
 HERE = {"admission": admission("cq")}
@@ -169,8 +169,8 @@ def stats(reason: str, cause: str, count: int) -> dict[str, Any]:
     ],
 )
 def test_what_is_counted(
-    old: Shown,
-    new: Shown,
+    old: WorkloadView,
+    new: WorkloadView,
     counts: dict[tuple[str, tuple[str, ...]], int],
     times: dict[tuple[str, tuple[str, ...]], float],
 ) -> None:

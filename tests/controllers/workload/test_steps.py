@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from controllers.manifests import condition, workload
 from fairway.apis.kueue.configuration import Configuration, WaitForPodsReady
 from fairway.controllers.workload.decide import (
-    Case,
     Delete,
     Finish,
     Later,
     LetGo,
+    LifecycleCase,
     Outcome,
     RequestEviction,
     at_a_glance,
@@ -52,7 +52,7 @@ def is_not(kind: str, since: float, reason: str) -> dict[str, Any]:
 
 def due(made: dict[str, Any], conditions: list[dict[str, Any]], configuration: Configuration, **status: Any) -> Outcome:
     stored = {**made, "status": {"conditions": conditions, **status}}
-    return decide(Case(stored, NOW, configuration))
+    return decide(LifecycleCase(stored, NOW, configuration))
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_what_is_seen_at_a_glance_is_what_is_due(
     made["spec"] |= spec
     made["status"] = {"conditions": [condition(kind, status, "Any", ago(since)) for kind, status in conditions.items()]}
     found = at_a_glance(made, lambda: NOW, configuration)
-    assert found is None or found == decide(Case(made, NOW, configuration))
+    assert found is None or found == decide(LifecycleCase(made, NOW, configuration))
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,9 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.admission.decide import Case, Step, has_chores, holds, next_step
-from fairway.controllers.admission.observe import Seen
-from fairway.controllers.admission.sources import Intake
+from fairway.controllers.admission.decide import Step, WorkloadCase, has_chores, holds, next_step
+from fairway.controllers.admission.observe import StoredWorkload
+from fairway.controllers.admission.sources import WorkloadSource
 from fairway.errors import ApiError, Conflict, FairwayError, NotFound, ValidationError
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock, Timer
@@ -114,7 +114,7 @@ class Explanations:
         self._ring()
 
 
-class Desk:
+class PendingWrites:
     """What is still to be written of one Workload."""
 
     __slots__ = ("explanation", "failures", "retry", "todo")
@@ -133,7 +133,7 @@ class Writes:
         self,
         cluster: Cluster,
         recorder: Recorder,
-        intake: Intake,
+        intake: WorkloadSource,
         wake: Callable[[], None],
     ) -> None:
         """`wake` asks for a turn of the controller."""
@@ -145,7 +145,7 @@ class Writes:
         self._outcomes: list[events.Event] = []
         self._engine = Engine()
         self._explanations = Explanations(cluster.clock, wake)
-        self._desks: dict[str, Desk] = {}
+        self._desks: dict[str, PendingWrites] = {}
         self._ready: deque[str] = deque()
         self._held: deque[str] = deque()
         """Admissions that wait until freed quota is free in the store, too."""
@@ -240,14 +240,14 @@ class Writes:
         while self._ready and len(self._busy) < _MOST_AT_ONCE and not self.resting:
             self._begin(self._ready.popleft(), now, now_text)
 
-    def _desk(self, key: str) -> Desk:
+    def _desk(self, key: str) -> PendingWrites:
         desk = self._desks.get(key)
         if desk is None:
-            desk = self._desks[key] = Desk()
+            desk = self._desks[key] = PendingWrites()
             self._ready.append(key)
         return desk
 
-    def _resume(self, key: str, desk: Desk) -> None:
+    def _resume(self, key: str, desk: PendingWrites) -> None:
         _cancel(desk)
         if key not in self._busy:
             self._ready.append(key)
@@ -274,14 +274,14 @@ class Writes:
                 "workloads", case.manifest, step.patch, ended, subresource=step.subresource
             )
 
-    def _case(self, key: str, now: datetime, now_text: str) -> Case | None:
+    def _case(self, key: str, now: datetime, now_text: str) -> WorkloadCase | None:
         manifest, seen, record = self._intake.manifest(key), self._intake.seen(key), self._engine.record(key)
         if manifest is None or seen is None or record is None or seen.finished:
             return None
         required = self._engine.required_checks(record)
-        return Case(manifest, seen, record, required, now, now_text, self._engine.record)
+        return WorkloadCase(manifest, seen, record, required, now, now_text, self._engine.record)
 
-    def _drop_overtaken(self, desk: Desk, record: Record, seen: Seen) -> None:
+    def _drop_overtaken(self, desk: PendingWrites, record: Record, seen: StoredWorkload) -> None:
         kept = [one for one in desk.todo if holds(one, record, seen)]
         if len(kept) == len(desk.todo):
             return
@@ -292,7 +292,9 @@ class Writes:
                 self._tell(events.WriteFailed(at=self._now(), key=record.key))
         desk.todo = kept
 
-    def _ended(self, key: str, desk: Desk, case: Case, step: Step, result: Callable[[], Manifest]) -> None:
+    def _ended(
+        self, key: str, desk: PendingWrites, case: WorkloadCase, step: Step, result: Callable[[], Manifest]
+    ) -> None:
         if key not in self._busy:
             return  # it was let go of
         try:
@@ -323,13 +325,13 @@ class Writes:
             if self._ready or self._intake.is_behind(key) or self.resting:
                 self._wake()
 
-    def _is_done(self, key: str, desk: Desk) -> bool:
+    def _is_done(self, key: str, desk: PendingWrites) -> bool:
         if desk.todo or desk.explanation is not None:
             return False
         seen, record = self._intake.seen(key), self._engine.record(key)
         return seen is None or record is None or not has_chores(seen, record, self._engine.required_checks(record))
 
-    def _wrote(self, key: str, desk: Desk, case: Case, step: Step, written: Manifest) -> None:
+    def _wrote(self, key: str, desk: PendingWrites, case: WorkloadCase, step: Step, written: Manifest) -> None:
         self._intake.wrote(key, written)
         desk.failures = 0
         desk.explanation = None
@@ -350,7 +352,7 @@ class Writes:
                 tell = self._recorder.warning if warning else self._recorder.normal
                 tell(subject, reason, message)
 
-    def _try_later(self, key: str, desk: Desk, seconds: float | None = None) -> None:
+    def _try_later(self, key: str, desk: PendingWrites, seconds: float | None = None) -> None:
         """After these seconds, or after longer and longer ones."""
 
         def again() -> None:
@@ -364,7 +366,7 @@ class Writes:
             desk.failures += 1
         desk.retry = self._clock.call_later(seconds, again)
 
-    def _refused(self, key: str, desk: Desk, error: FairwayError) -> None:
+    def _refused(self, key: str, desk: PendingWrites, error: FairwayError) -> None:
         """The API does not take it. One that was to be admitted is left out for a while, so that others get on."""
         refusals = self._refusals[key] = self._refusals.get(key, 0) + 1
         seconds = _REFUSED.delay(refusals - 1)
@@ -409,7 +411,7 @@ def _is_refusal(error: FairwayError) -> bool:
     return isinstance(error, ValidationError) or (isinstance(error, ApiError) and error.code in _REFUSALS)
 
 
-def _cancel(desk: Desk) -> None:
+def _cancel(desk: PendingWrites) -> None:
     if desk.retry is not None:
         desk.retry.cancel()
         desk.retry = None

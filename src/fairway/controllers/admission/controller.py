@@ -16,7 +16,7 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.admission.act import Writes
 from fairway.controllers.admission.pacing import Pace
 from fairway.controllers.admission.settings import engine_config
-from fairway.controllers.admission.sources import Intake, Surroundings
+from fairway.controllers.admission.sources import ClusterSources, WorkloadSource
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.runtime.clock import Timer
 
@@ -48,8 +48,8 @@ class QueueingController:
         self._batch_seconds = requeue_batch_seconds or 0.0
         self._pace = (pace or Pace()) if requeue_batch_seconds is None else None
         self._wake = asyncio.Event()
-        self._surroundings = Surroundings(cluster, self._wake.set, schedulers)
-        self._intake = Intake(cluster, self._wake.set)
+        self._surroundings = ClusterSources(cluster, self._wake.set, schedulers)
+        self._intake = WorkloadSource(cluster, self._wake.set)
         self._writes = Writes(cluster, recorder, self._intake, self._wake.set)
         self._told: list[Event] = []
         self._asked_checks: dict[str, object] = {}

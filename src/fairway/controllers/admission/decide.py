@@ -29,7 +29,7 @@ from fairway.admission.records import Record, Stage
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import format_amount
 from fairway.apis.machinery.timestamps import stamp
-from fairway.controllers.admission.observe import GATE_ANNOTATION, Seen
+from fairway.controllers.admission.observe import GATE_ANNOTATION, StoredWorkload
 from fairway.controllers.kit.status import BLOCKED_ON_GATES, DEACTIVATION_TARGET, PREEMPTED, WorkloadStatusChange
 from fairway.integrations.conditions import ADMITTED, EVICTED, QUOTA_RESERVED, REQUEUED
 
@@ -53,7 +53,7 @@ _NOT_SHOWN: Final = frozenset({Outcome.BACKING_OFF, Outcome.DEACTIVATED, Outcome
 _IS_ADMITTED: Final = "The workload is admitted"
 
 
-class Notice(NamedTuple):
+class StatusEvent(NamedTuple):
     """An event to tell once a draft is written; `about` is another workload's key where it is not the draft's."""
 
     reason: str
@@ -67,7 +67,7 @@ class Draft(WorkloadStatusChange):
 
     def __init__(self, manifest: Manifest, now: datetime, now_text: str) -> None:
         super().__init__(manifest, now, now_text)
-        self.notices: list[Notice] = []
+        self.notices: list[StatusEvent] = []
 
     # Getting quota
 
@@ -133,7 +133,7 @@ class Draft(WorkloadStatusChange):
             ranks = f"preemptor effective {_rank(preemptor)}; preemptee effective {_rank(victim)}"
             self._tell(PREEMPTED, f"{message}; {ranks}")
             what = f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {victim.cluster_queue}"
-            self.notices.append(Notice("PreemptedWorkload", f"{what}; {ranks}", about=said.preemption.preemptor))
+            self.notices.append(StatusEvent("PreemptedWorkload", f"{what}; {ranks}", about=said.preemption.preemptor))
 
     def give_back(self, said: Unreserve) -> None:
         """A reservation is given back that never became an admission."""
@@ -183,12 +183,12 @@ class Draft(WorkloadStatusChange):
         self._tell("AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
 
     def _tell(self, reason: str, message: str, *, warning: bool = False) -> None:
-        self.notices.append(Notice(reason, message, warning))
+        self.notices.append(StatusEvent(reason, message, warning))
 
 
 def first_admission(
     said: Admit, manifest: Manifest, now: datetime, now_text: str
-) -> tuple[Manifest, tuple[Notice, ...]]:
+) -> tuple[Manifest, tuple[StatusEvent, ...]]:
     """What a draft comes to for a Workload that has no status yet and needs no check: the patch, and what to tell."""
     metadata, queue = manifest["metadata"], said.cluster_queue
     message = wording.reserved(said)
@@ -212,8 +212,8 @@ def first_admission(
     admission = {"clusterQueue": queue, "podSetAssignments": assignments}
     waited = (now - datetime.fromisoformat(metadata["creationTimestamp"])).total_seconds()
     notices = (
-        Notice(QUOTA_RESERVED, f"{message}, wait time since queued was {waited:.0f}s"),
-        Notice(ADMITTED, f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"),
+        StatusEvent(QUOTA_RESERVED, f"{message}, wait time since queued was {waited:.0f}s"),
+        StatusEvent(ADMITTED, f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"),
     )
     return {"status": {"admission": admission, "conditions": [reserved, admitted]}}, notices
 
@@ -238,11 +238,11 @@ def _quantity(resource: str, amount: int) -> str:
     return format_amount(resource, amount)
 
 
-class Case(NamedTuple):
+class WorkloadCase(NamedTuple):
     """One Workload: stored, heard of, decided on. `required` are the checks that it needs, if that is known."""
 
     manifest: Manifest
-    seen: Seen
+    seen: StoredWorkload
     record: Record
     required: tuple[str, ...] | None
     now: datetime
@@ -256,13 +256,13 @@ class Step(NamedTuple):
 
     patch: dict[str, Any]
     subresource: str
-    notices: tuple[Notice, ...]
+    notices: tuple[StatusEvent, ...]
     done: tuple[Instruction, ...]
     read_again: bool = False
     """The engine did not decide this, and has to look at what is stored afterwards."""
 
 
-def holds(decision: Instruction, record: Record, seen: Seen) -> bool:
+def holds(decision: Instruction, record: Record, seen: StoredWorkload) -> bool:
     """Whether a decision is still to be written; it may have been overtaken while it waited."""
     match decision:
         case Admit(pod_sets=given):
@@ -282,7 +282,7 @@ def holds(decision: Instruction, record: Record, seen: Seen) -> bool:
             return True
 
 
-def has_chores(seen: Seen, record: Record, required: tuple[str, ...] | None) -> bool:
+def has_chores(seen: StoredWorkload, record: Record, required: tuple[str, ...] | None) -> bool:
     """Whether what is stored asks for something by itself."""
     if seen.finished:
         return False
@@ -295,7 +295,7 @@ def has_chores(seen: Seen, record: Record, required: tuple[str, ...] | None) -> 
     return _checks_differ(seen, record, required)
 
 
-def next_step(case: Case, todo: Iterable[Instruction], explanation: Explanation | None = None) -> Step | None:
+def next_step(case: WorkloadCase, todo: Iterable[Instruction], explanation: Explanation | None = None) -> Step | None:
     """The next write, or `None` when all is as it should be."""
     todo = tuple(todo)
     step = _first_admission(case, todo) or _deactivation(case, todo)
@@ -318,7 +318,7 @@ def next_step(case: Case, todo: Iterable[Instruction], explanation: Explanation 
     return step._replace(read_again=evicted) if step is not None else None
 
 
-def _first_admission(case: Case, todo: tuple[Instruction, ...]) -> Step | None:
+def _first_admission(case: WorkloadCase, todo: tuple[Instruction, ...]) -> Step | None:
     """The commonest step, without a draft: a Workload that nothing was written of is admitted, and that is all."""
     if len(todo) != 1 or case.required or case.manifest.get("status") or not case.seen.active or case.seen.deactivating:
         return None
@@ -334,7 +334,7 @@ def _step(draft: Draft, done: Iterable[Instruction]) -> Step | None:
     return None if patch is None else Step(patch, "status", tuple(draft.notices), tuple(done))
 
 
-def _deactivation(case: Case, todo: tuple[Instruction, ...]) -> Step | None:
+def _deactivation(case: WorkloadCase, todo: tuple[Instruction, ...]) -> Step | None:
     """The steps before the eviction of one that is to be inactive and is not yet."""
     if not case.seen.active:
         return None
@@ -348,7 +348,7 @@ def _deactivation(case: Case, todo: tuple[Instruction, ...]) -> Step | None:
     return Step({"spec": {"active": False}}, "", (), ())
 
 
-def _apply(draft: Draft, decision: Instruction, case: Case) -> None:
+def _apply(draft: Draft, decision: Instruction, case: WorkloadCase) -> None:
     match decision:
         case Admit():
             draft.admit(decision, case.required or ())
@@ -363,7 +363,7 @@ def _apply(draft: Draft, decision: Instruction, case: Case) -> None:
             draft.requeue(decision)
 
 
-def _tidy(draft: Draft, case: Case, done: list[Instruction]) -> bool:
+def _tidy(draft: Draft, case: WorkloadCase, done: list[Instruction]) -> bool:
     """Carry out the chores; whether one of them was an eviction that nobody had decided."""
     seen, record = case.seen, case.record
     evicting = any(isinstance(one, Evict) for one in done)
@@ -384,7 +384,7 @@ def _tidy(draft: Draft, case: Case, done: list[Instruction]) -> bool:
     return False
 
 
-def _checks_differ(seen: Seen, record: Record, required: tuple[str, ...] | None) -> bool:
+def _checks_differ(seen: StoredWorkload, record: Record, required: tuple[str, ...] | None) -> bool:
     if required is None or (not required and not seen.checks):
         return False
     if record.stage is Stage.PENDING and seen.reserved:
@@ -392,7 +392,7 @@ def _checks_differ(seen: Seen, record: Record, required: tuple[str, ...] | None)
     return tuple(sorted(check["name"] for check in seen.checks or ())) != required
 
 
-def _is_explained(case: Case, done: list[Instruction], explanation: Explanation) -> bool:
+def _is_explained(case: WorkloadCase, done: list[Instruction], explanation: Explanation) -> bool:
     """Whether this is still why it waits."""
     record = case.record
     return (

@@ -25,7 +25,7 @@ _METADATA: Final = ("name", "namespace", "uid", "labels", "annotations", "creati
 _HOLDING_BACK: Final = ("QuotaReserved", "WaitingForReplacementPods")
 
 
-class Seen(msgspec.Struct, frozen=True, gc=False):
+class StoredWorkload(msgspec.Struct, frozen=True, gc=False):
     """A Workload as the engine has heard of it."""
 
     uid: str
@@ -54,7 +54,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
         return self.reserved and self.active and not self.finished
 
 
-def seen(manifest: Manifest) -> Seen:
+def seen(manifest: Manifest) -> StoredWorkload:
     metadata = manifest["metadata"]
     status: dict[str, Any] = manifest.get("status") or {}
     held_back = gate_shown = False
@@ -69,7 +69,7 @@ def seen(manifest: Manifest) -> Seen:
             gate_shown = condition["reason"] == GATED
         elif kind == "Requeued":
             comes_back = False
-    return Seen(
+    return StoredWorkload(
         metadata["uid"],
         metadata["resourceVersion"],
         metadata.get("generation", 0),
@@ -103,7 +103,9 @@ def arrival(manifest: Manifest, at: float) -> list[events.Event]:
     return told
 
 
-def difference(before: Seen, after: Seen, manifest: Manifest, record: Record, at: float) -> list[events.Event]:
+def difference(
+    before: StoredWorkload, after: StoredWorkload, manifest: Manifest, record: Record, at: float
+) -> list[events.Event]:
     """What somebody else changed."""
     key = record.key
     if after.finished and before.uid == after.uid:
@@ -132,7 +134,7 @@ def difference(before: Seen, after: Seen, manifest: Manifest, record: Record, at
     return told
 
 
-def _is_another_state(before: Seen, after: Seen) -> bool:
+def _is_another_state(before: StoredWorkload, after: StoredWorkload) -> bool:
     """Whether it is another object, or somebody else decided on it: admitted it, evicted it, took that back."""
     return (
         before.uid != after.uid
@@ -142,7 +144,7 @@ def _is_another_state(before: Seen, after: Seen) -> bool:
     )
 
 
-def _is_decided_for_another_spec(before: Seen, after: Seen, record: Record) -> bool:
+def _is_decided_for_another_spec(before: StoredWorkload, after: StoredWorkload, record: Record) -> bool:
     """Whether it was given quota for a spec that it has no more, and that was not written yet."""
     return (
         before.generation != after.generation

@@ -19,7 +19,7 @@ from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
-from fairway.controllers.admission.observe import Seen, arrival, difference, seen
+from fairway.controllers.admission.observe import StoredWorkload, arrival, difference, seen
 from fairway.errors import ValidationError
 from fairway.integrations import conditions
 from fairway.integrations.workloads import namespaced_name
@@ -27,13 +27,13 @@ from fairway.integrations.workloads import namespaced_name
 _log = logging.getLogger(__name__)
 
 
-class Intake:
+class WorkloadSource:
     """The cache of Workloads, and how the engine knows each of them."""
 
     def __init__(self, cluster: Cluster, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._cache = cluster.cache("workloads")
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, StoredWorkload] = {}
         self._dirty: dict[str, None] = {}
         self.busy: Container[str] = ()
         """The Workloads that are being written; whoever writes asks for a turn when that has ended."""
@@ -47,7 +47,7 @@ class Intake:
         namespace, _, name = key.partition("/")
         return self._cache.get(namespace, name)
 
-    def seen(self, key: str) -> Seen | None:
+    def seen(self, key: str) -> StoredWorkload | None:
         """A Workload as the engine has heard of it."""
         return self._seen.get(key)
 
@@ -260,7 +260,7 @@ def _lasting(node: Manifest) -> NodeFacts:
     return replace(facts_of(node), unschedulable=False, condition=())
 
 
-class Surroundings:
+class ClusterSources:
     """The caches of these kinds, and what of them the engine has not heard yet."""
 
     def __init__(self, cluster: Cluster, wake: Callable[[], None], schedulers: frozenset[str] | None = None) -> None:

@@ -5,7 +5,7 @@ controller of Kubernetes has it: what a write answers is in the cache before the
 sees it, and after a restart all pods are listed before the first decision is made. A pod that was stored is therefore
 never made again, whenever the process ends.
 
-A pod is made with its node where whoever places pods has one for it at once (`Places`), else without.
+A pod is made with its node where whoever places pods has one for it at once (`PodPlacer`), else without.
 
 A status that only says how far a job has come waits a moment for more to come, so that a job that ends within that
 moment is written once. One that others act on does not wait.
@@ -45,7 +45,7 @@ _PARALLEL: Final = 64
 T = TypeVar("T")
 
 
-class Places(Protocol):
+class PodPlacer(Protocol):
     """Whoever gives nodes to pods."""
 
     def reserve(self, owner: str, pod: Manifest) -> str | None:
@@ -58,7 +58,7 @@ class Places(Protocol):
 class JobController:
     """Makes the pods of all jobs and keeps their status."""
 
-    def __init__(self, cluster: Cluster, recorder: Recorder, places: Places | None = None) -> None:
+    def __init__(self, cluster: Cluster, recorder: Recorder, places: PodPlacer | None = None) -> None:
         """Without `places`, pods are made without nodes."""
         self._clock = cluster.clock
         self._recorder = recorder

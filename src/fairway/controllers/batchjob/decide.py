@@ -19,7 +19,7 @@ from fairway.controllers.batchjob import observe as facts
 from fairway.controllers.batchjob import statuses
 from fairway.controllers.batchjob.ledgers import Count, Failure, Ledger, Settlement, Streak, counted
 from fairway.controllers.batchjob.observe import COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES, JobSpec
-from fairway.controllers.batchjob.statuses import Notice, Status
+from fairway.controllers.batchjob.statuses import BatchJobEvent, Status
 from fairway.integrations.workloads import copied, owner_reference
 
 FIRST_BACKOFF_SECONDS: Final = 10.0
@@ -52,7 +52,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     settlement: Settlement | None = None
     """What the ledger is told once the status is written."""
 
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[BatchJobEvent, ...] = ()
     """What to tell once the status is written."""
 
     urgent: bool = False

@@ -111,7 +111,7 @@ def _restarted_too_often(spec: JobSpec, count: Count) -> bool:
     return restarts > 0 if spec.backoff_limit == 0 else restarts >= spec.backoff_limit
 
 
-class Notice(Struct, frozen=True):
+class BatchJobEvent(Struct, frozen=True):
     """An event about the job, to be told once the status says so too."""
 
     reason: str
@@ -123,7 +123,7 @@ class Report(Struct, frozen=True):
     """A status and what is to be told with it."""
 
     status: Status
-    notices: tuple[Notice, ...]
+    notices: tuple[BatchJobEvent, ...]
 
 
 def start_of(spec: JobSpec, status: Mapping[str, Any], pods: Iterable[Manifest], now: datetime) -> datetime | None:
@@ -145,7 +145,7 @@ def going_on(spec: JobSpec, status: Mapping[str, Any], count: Count, started: da
     if spec.suspended:
         written.pop("startTime", None)
         if _set(written, "Suspended", ("True", "JobSuspended", "Job suspended"), now_text):
-            notices.append(Notice("Suspended", "Job suspended"))
+            notices.append(BatchJobEvent("Suspended", "Job suspended"))
     else:
         notices += _resumed(written, started, now_text)
     return Report(written, tuple(notices))
@@ -169,14 +169,14 @@ def ending(
     if "startTime" not in written and not (spec.suspended and spec.completions == 0):
         written["startTime"] = now_text
     if verdict.is_failure:
-        notices.append(Notice(verdict.reason, verdict.message, warning=True))
+        notices.append(BatchJobEvent(verdict.reason, verdict.message, warning=True))
     else:
         # A clock that was set back must not make a job end before it began.
         written["completionTime"] = max(now_text, str(written.get("startTime", "")))
         if spec.completions is not None and count.succeeded > spec.completions:
             too_many = "Too many succeeded pods running after completion count reached"
-            notices.append(Notice("TooManySucceededPods", too_many, warning=True))
-        notices.append(Notice("Completed", "Job completed"))
+            notices.append(BatchJobEvent("TooManySucceededPods", too_many, warning=True))
+        notices.append(BatchJobEvent("Completed", "Job completed"))
     return Report(written, tuple(notices))
 
 
@@ -213,14 +213,14 @@ def _counters(spec: JobSpec, status: Mapping[str, Any], count: Count) -> Status:
     return written
 
 
-def _resumed(written: Status, started: datetime | None, now_text: str) -> list[Notice]:
+def _resumed(written: Status, started: datetime | None, now_text: str) -> list[BatchJobEvent]:
     """Note since when it runs, and that it does so again if it was suspended."""
     if started is not None:
         written["startTime"] = stamp(started)
     if find_in(written, "Suspended") is None:
         return []
     changed = _set(written, "Suspended", ("False", "JobResumed", "Job resumed"), now_text)
-    return [Notice("Resumed", "Job resumed")] if changed else []
+    return [BatchJobEvent("Resumed", "Job resumed")] if changed else []
 
 
 def _set(written: Status, kind: str, wanted: tuple[str, str, str], now_text: str) -> bool:

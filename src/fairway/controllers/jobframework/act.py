@@ -19,7 +19,7 @@ _MOST_STEPS: Final = 8
 """More than any kind takes; the rest is for the next time."""
 
 
-class Tools(WorkloadWriter):
+class JobWriter(WorkloadWriter):
     """One set for all job kinds."""
 
     def __init__(
@@ -52,10 +52,10 @@ def _age(manifest: Manifest) -> tuple[str, str]:
     return metadata["creationTimestamp"], metadata["name"]
 
 
-class Maker:
+class WorkloadBuilder:
     """Makes the workloads of one job kind."""
 
-    def __init__(self, tools: Tools, framework: Framework) -> None:
+    def __init__(self, tools: JobWriter, framework: Framework) -> None:
         self._tools = tools
         self._framework = framework
         self._named_by = framework if isinstance(framework, HasPriorityClass) else None
@@ -117,7 +117,7 @@ def _pod_set(one: Manifest) -> Manifest:
     return new.pod_set(one["name"], one["template"], one["count"], one.get("minCount"), one.get("topologyRequest"))
 
 
-async def stop(tools: Tools, framework: Framework, job: Manifest, workload: Manifest | None, why: str) -> bool:
+async def stop(tools: JobWriter, framework: Framework, job: Manifest, workload: Manifest | None, why: str) -> bool:
     """Take the steps that can be taken now; whether the job has stopped by them."""
     pod_sets = None if workload is None else workload["spec"]["podSets"]
     for _ in range(_MOST_STEPS):

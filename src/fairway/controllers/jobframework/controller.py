@@ -8,7 +8,7 @@ from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.jobframework.act import Tools
+from fairway.controllers.jobframework.act import JobWriter
 from fairway.controllers.jobframework.reconcile import Reconciler
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.owners import OwnerIndex, controller_uid
@@ -36,7 +36,7 @@ class FrameworkController:
         frameworks: tuple[Framework, ...] = FRAMEWORKS,
     ) -> None:
         self._configuration = configuration
-        self._tools = Tools(cluster, configuration, recorder, frameworks)
+        self._tools = JobWriter(cluster, configuration, recorder, frameworks)
         self._reconcilers = [Reconciler(self._tools, framework) for framework in frameworks]
         self._caches = [cluster.cache(framework.resource) for framework in frameworks]
         self._children = [OwnerIndex(controller_uid, cache) for cache in self._caches]

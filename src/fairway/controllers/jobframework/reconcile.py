@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.jobframework.act import Maker, Tools, stop
+from fairway.controllers.jobframework.act import JobWriter, WorkloadBuilder, stop
 from fairway.controllers.kit.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
 from fairway.integrations import conditions, equivalence, following, injection, names, webhooks
 from fairway.integrations.framework import CanBeOnHold, Framework, Reclaims
@@ -21,11 +21,11 @@ _OUT_OF_SYNC: Final = "The prebuilt workload is out of sync with its user job"
 class Reconciler:
     """All jobs of one kind, one at a time."""
 
-    def __init__(self, tools: Tools, framework: Framework) -> None:
+    def __init__(self, tools: JobWriter, framework: Framework) -> None:
         self._tools = tools
         self.framework = framework
         self._jobs = tools.cluster.cache(framework.resource)
-        self._maker = Maker(tools, framework)
+        self._maker = WorkloadBuilder(tools, framework)
         self._reclaims = framework if isinstance(framework, Reclaims) else None
         self._holds = framework if isinstance(framework, CanBeOnHold) else None
         self._departed: dict[str, Manifest] = {}

@@ -13,7 +13,7 @@ from fairway.controllers.kit.capacity import Demand, Room, demand_of
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
-class Ledger:
+class NodeLedger:
     """The nodes and the pods on them."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from fairway.controllers.managedjob.observe import (
     ORIGIN_NAMESPACE,
     ORIGIN_UID,
     WORKLOADS,
-    Look,
+    ManagedJobObservation,
     Remotes,
 )
 from fairway.errors import AlreadyExists, BadRequest, FairwayError, Forbidden, Invalid, NotFound, ValidationError
@@ -74,7 +74,7 @@ class Refused(FairwayError):
     """What a job asks for is not possible, now or later."""
 
 
-class Effects:
+class ManagedJobWriter:
     """Writes for the controller."""
 
     def __init__(self, cluster: Cluster, places: HostDirectories, remotes: Remotes | None) -> None:
@@ -87,7 +87,7 @@ class Effects:
         self._flavors = cluster.cache("resourceflavors.kueue.x-k8s.io")
         self._secrets = cluster.cache("secrets")
 
-    async def carry_out(self, look: Look, instruction: told.JobAction) -> None:
+    async def carry_out(self, look: ManagedJobObservation, instruction: told.JobAction) -> None:
         """Do what is said; `Refused` if it cannot be done."""
         match instruction:
             case told.MakeWorkload():
@@ -115,7 +115,7 @@ class Effects:
 
     # Workloads
 
-    async def _make_workload(self, look: Look, wanted: told.MakeWorkload) -> None:
+    async def _make_workload(self, look: ManagedJobObservation, wanted: told.MakeWorkload) -> None:
         priority = Priority(wanted.priority, look.base.class_ref)
         try:
             workload = asking.workload_for(look.manifest, look.job, look.life, look.seen.queue, priority, wanted.earned)
@@ -130,7 +130,7 @@ class Effects:
         except _LASTING as error:
             raise Refused(str(error)) from error
 
-    async def _set_priority(self, look: Look, wanted: told.SetPriority) -> None:
+    async def _set_priority(self, look: ManagedJobObservation, wanted: told.SetPriority) -> None:
         if look.workload is None or look.seen.workload is None:
             return
         spec: dict[str, Any] = {"priority": wanted.priority}
@@ -142,11 +142,11 @@ class Effects:
             patch["metadata"] = {"annotations": {EARNED_PRIORITY: str(wanted.earned) if wanted.earned else None}}
         await self._patch_workload(look, patch)
 
-    async def _patch_workload(self, look: Look, patch: Manifest) -> None:
+    async def _patch_workload(self, look: ManagedJobObservation, patch: Manifest) -> None:
         if look.workload is not None:
             await self._writer.patch(WORKLOADS, look.workload, patch, locked=True)
 
-    async def _release(self, look: Look) -> None:
+    async def _release(self, look: ManagedJobObservation) -> None:
         if look.workload is not None:
             change = WorkloadStatusChange(look.workload, self._clock.now())
             change.release()
@@ -157,20 +157,20 @@ class Effects:
         change.set(kind, status, reason, message)
         await commit(self._writer, WORKLOADS, change)
 
-    async def _finish(self, look: Look, end: told.FinishWorkload) -> None:
+    async def _finish(self, look: ManagedJobObservation, end: told.FinishWorkload) -> None:
         workload = look.workloads.get(end.name)
         if workload is not None:
             reason = "Succeeded" if end.succeeded else "Failed"
             await self.set_condition(workload, conditions.FINISHED, "True", reason, end.message)
 
-    async def _delete_workload(self, look: Look, name: str) -> None:
+    async def _delete_workload(self, look: ManagedJobObservation, name: str) -> None:
         workload = look.workloads.get(name)
         if workload is not None:
             await self._writer.delete(WORKLOADS, workload)
 
     # Pods
 
-    async def _start(self, look: Look) -> None:
+    async def _start(self, look: ManagedJobObservation) -> None:
         attempt, workload = look.life.live_attempt, look.workload
         if attempt is None or workload is None:
             return
@@ -193,7 +193,7 @@ class Effects:
             raise Refused(str(error)) from error
         await all_done(self._make_pod(pod, look) for pod in made if pod["metadata"]["name"] not in look.pods)
 
-    async def _make_pod(self, pod: Manifest, look: Look) -> None:
+    async def _make_pod(self, pod: Manifest, look: ManagedJobObservation) -> None:
         metadata = pod["metadata"]
         metadata["finalizers"] = [FINALIZER]
         try:
@@ -223,7 +223,7 @@ class Effects:
         """A pod no longer waits for us when it is to go."""
         return await remove_finalizer(self._writer, "pods", pod, FINALIZER)
 
-    async def stop_all(self, look: Look) -> None:
+    async def stop_all(self, look: ManagedJobObservation) -> None:
         """Everything of a job that is here is to go."""
         for resource, owned in (("pods", look.pods), (WORKLOADS, look.workloads)):
             living = [one for one in owned.values() if "deletionTimestamp" not in one["metadata"]]
@@ -231,7 +231,7 @@ class Effects:
 
     # Other servers
 
-    async def _delegate(self, look: Look, instruction: told.Delegate) -> None:
+    async def _delegate(self, look: ManagedJobObservation, instruction: told.Delegate) -> None:
         if self._remotes is None:
             return
         await self.hold_on_to(look.manifest)

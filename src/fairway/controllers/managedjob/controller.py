@@ -19,14 +19,14 @@ from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.readiness import Settling
-from fairway.controllers.managedjob.act import ELSEWHERE, Effects, Refused
+from fairway.controllers.managedjob.act import ELSEWHERE, ManagedJobWriter, Refused
 from fairway.controllers.managedjob.observe import (
     JOBS,
     LOCAL_QUEUES,
     PRIORITY_CLASSES,
     WORKLOAD_CLASSES,
     WORKLOADS,
-    Look,
+    ManagedJobObservation,
     Observer,
     Remotes,
     job_key,
@@ -78,7 +78,7 @@ class ManagedJobController:
         self._writer = cluster.writer("fairway-managed-jobs")
         self._jobs = cluster.cache(JOBS)
         self._observer = Observer(cluster, decider, remotes)
-        self._effects = Effects(cluster, places, remotes)
+        self._effects = ManagedJobWriter(cluster, places, remotes)
         self._settling = Settling(cluster.clock.monotonic)
         self._refused: dict[str, str] = {}
         """By the uid of a job, why what it asks for cannot be; until it is written down."""
@@ -188,12 +188,12 @@ class ManagedJobController:
         _log.warning("managed job %s/%s: not settled after %d steps; retrying", *key, _MOST_STEPS)
         return 1.0
 
-    def _look(self, key: Key) -> Look | None:
+    def _look(self, key: Key) -> ManagedJobObservation | None:
         job = self._jobs.get(*key)
         refused = "" if job is None else self._refused.get(job["metadata"]["uid"], "")
         return self._observer.look(key, refused)
 
-    async def _carry_out(self, look: Look, plan: JobPlan) -> None:
+    async def _carry_out(self, look: ManagedJobObservation, plan: JobPlan) -> None:
         if plan.life is not None:
             change = status.status_patch(look.manifest.get("status") or {}, plan.life)
             manifest = await self._writer.patch(
@@ -215,7 +215,7 @@ class ManagedJobController:
                 raise  # it may come back
             look = self._refreshed(look)
 
-    def _refreshed(self, look: Look) -> Look:
+    def _refreshed(self, look: ManagedJobObservation) -> ManagedJobObservation:
         """The same decision, on the objects as they are after what was done: the next step must not meet a conflict."""
         fresh = self._look(key_of(look.manifest))
         if fresh is None:
@@ -223,7 +223,7 @@ class ManagedJobController:
         workload = fresh.workloads.get(look.life.workload)
         return look._replace(workload=workload, workloads=fresh.workloads, pods=fresh.pods)
 
-    async def _withdraw(self, look: Look) -> bool:
+    async def _withdraw(self, look: ManagedJobObservation) -> bool:
         """Take back what is elsewhere and no longer wanted there; whether the servers could be told."""
         left = [one for one in look.life.withdrawing if not await self._effects.withdraw(one.infra, one.name)]
         if len(left) < len(look.life.withdrawing):
@@ -231,7 +231,7 @@ class ManagedJobController:
             await self._writer.patch(JOBS, look.manifest, {"status": change}, subresource="status", locked=True)
         return not left
 
-    async def _leave(self, look: Look) -> float | None:
+    async def _leave(self, look: ManagedJobObservation) -> float | None:
         """A job that is being deleted takes along what it has elsewhere; what it has here, the collector takes, but
         only when it is gone: where it has to wait, we do.
         """
@@ -246,7 +246,7 @@ class ManagedJobController:
         await self._effects.let_job_go(look.manifest)
         return None
 
-    async def _show_readiness(self, look: Look) -> float | None:
+    async def _show_readiness(self, look: ManagedJobObservation) -> float | None:
         """Say on the Workload whether its pods are ready, where that is followed; in how many seconds to look again."""
         workload, attempt = look.workload, look.life.live_attempt
         if workload is None:

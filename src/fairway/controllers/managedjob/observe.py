@@ -129,7 +129,7 @@ class Remotes(Protocol):
         """Follow until cancelled."""
 
 
-class Look(NamedTuple):
+class ManagedJobObservation(NamedTuple):
     """A job and all that was seen of it, with the manifests that it was seen in."""
 
     manifest: Manifest
@@ -157,7 +157,7 @@ class Observer:
         self.workloads = OwnerIndex(job_key, cluster.cache(WORKLOADS))
         self.pods = OwnerIndex(job_key, cluster.cache("pods"))
 
-    def look(self, key: Key, refused: str) -> Look | None:
+    def look(self, key: Key, refused: str) -> ManagedJobObservation | None:
         """A job as it is now; nothing if it is gone."""
         manifest = self._jobs.get(*key)
         if manifest is None:
@@ -182,7 +182,7 @@ class Observer:
             refused=refused,
             remote=self._remote(past),
         )
-        return Look(manifest, job, past, seen, base, workload, workloads, pods)
+        return ManagedJobObservation(manifest, job, past, seen, base, workload, workloads, pods)
 
     def orphans(self, key: Key) -> list[Manifest]:
         """Pods of a job that is gone or going, or of one before it that had its name."""

@@ -10,9 +10,9 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.metrics import gauges, transitions
-from fairway.controllers.metrics.places import Place, Places
+from fairway.controllers.metrics.places import QueuePlace, QueueTallies
 from fairway.controllers.metrics.series import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, ROLE, Labels, Tally
-from fairway.controllers.metrics.transitions import Shown
+from fairway.controllers.metrics.transitions import WorkloadView
 from fairway.integrations.workloads import namespaced_name
 
 _CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
@@ -34,14 +34,14 @@ class QueueMetrics:
         self._decider = decider
         self._configuration = configuration
         self._tally = Tally()
-        self._places = Places()
+        self._places = QueueTallies()
         self._true: dict[Key, tuple[str, ...]] = {}
         """The conditions that are true of each Workload that has some and is not finished, as last heard of.
 
         What it was before is not looked up in its old state: nobody has touched that for long, so it takes time.
         """
 
-        self._finished: dict[Key, Place] = {}
+        self._finished: dict[Key, QueuePlace] = {}
         """The place of each finished Workload that is still stored, by its namespace and name."""
 
         self._cluster_queues = cluster.cache(_CLUSTER_QUEUES)
@@ -98,14 +98,14 @@ class QueueMetrics:
 
     def _finished_changed(self, key: Key, old: Manifest | None, new: Manifest, true: tuple[str, ...]) -> None:
         if old is not None:
-            self._count(Shown(old).conditions, old, new)
+            self._count(WorkloadView(old).conditions, old, new)
         if "Finished" not in true:
             self._finished.pop(key).let_go()
             self._remember(key, new, true)
 
     def _count(self, before: Collection[str], old: Manifest, new: Manifest) -> None:
         """Any change, the long way."""
-        shown = Shown(new)
+        shown = WorkloadView(new)
         transitions.count(self._tally, before, old, shown, self._clock.now())
         if "Admitted" in shown.conditions and "Admitted" not in before:
             for cohort in self._decider.figures.cohorts_above(shown.cluster_queue):

@@ -14,7 +14,7 @@ from fairway.controllers.metrics.transitions import ADMITTED, ADMITTED_AFTER, FI
 _NOTHING: Final[dict[str, Any]] = {}
 
 
-class Place:
+class QueuePlace:
     """A ClusterQueue, a LocalQueue and a priority class."""
 
     __slots__ = ("_cohorts", "_ends", "_local", "_queue", "_waits", "kept")
@@ -75,13 +75,13 @@ class Place:
             tally.count(FINISHED.of_local_queue, self._local, ends)
 
 
-class Places:
+class QueueTallies:
     """All of them, each made when something first happens there."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, str, str, str], Place] = {}
+        self._places: dict[tuple[str, str, str, str], QueuePlace] = {}
 
-    def of(self, workload: Manifest) -> Place:
+    def of(self, workload: Manifest) -> QueuePlace:
         spec = workload["spec"]
         admission = (workload.get("status") or _NOTHING).get("admission") or _NOTHING
         cluster_queue, local_queue = admission.get("clusterQueue", ""), spec.get("queueName", "")
@@ -90,7 +90,7 @@ class Places:
         where = (cluster_queue, local_queue, namespace, priority_class)
         place = self._places.get(where)
         if place is None:
-            place = self._places[where] = Place(cluster_queue, (local_queue, namespace), priority_class)
+            place = self._places[where] = QueuePlace(cluster_queue, (local_queue, namespace), priority_class)
         return place
 
     def settle(self, tally: Tally) -> None:

@@ -39,7 +39,7 @@ _STARTED_AFTER: Final = _names("admitted_until_ready_wait_time_seconds")
 FINISHED: Final = _names("finished_workloads")
 
 
-class Shown:
+class WorkloadView:
     """A Workload's conditions, by type."""
 
     __slots__ = ("conditions", "manifest", "status")
@@ -72,7 +72,7 @@ class Shown:
         return str(self.manifest["metadata"]["creationTimestamp"])
 
 
-def count(tally: Tally, before: Collection[str], old: Manifest, new: Shown, now: datetime) -> None:
+def count(tally: Tally, before: Collection[str], old: Manifest, new: WorkloadView, now: datetime) -> None:
     """Add to the tally what happened between two states of a Workload: nothing, where the same conditions are true.
 
     `before` are the types of those that were.
@@ -85,18 +85,18 @@ def count(tally: Tally, before: Collection[str], old: Manifest, new: Shown, now:
     if "PodsReady" in after and "PodsReady" not in before and after["PodsReady"]["reason"] == "Started":
         _count_readiness(tally, new, now)
     if "Evicted" in after and "Evicted" not in before and new.cluster_queue:
-        _count_eviction(tally, Shown(old), new)
+        _count_eviction(tally, WorkloadView(old), new)
     if "Preempted" in after and "Preempted" not in before:
         _count_preemption(tally, after["Preempted"])
     if "QuotaReserved" in before and "QuotaReserved" not in after and "Evicted" in after:
-        _time_release(tally, Shown(old).cluster_queue, after["Evicted"], now)
+        _time_release(tally, WorkloadView(old).cluster_queue, after["Evicted"], now)
     if "Finished" in after and "Finished" not in before:
         queue, local = _labels(new)
         tally.count(FINISHED.of_queue, queue)
         tally.count(FINISHED.of_local_queue, local)
 
 
-def _count_admission(tally: Tally, new: Shown, now: datetime, *, reserved: bool, admitted: bool) -> None:
+def _count_admission(tally: Tally, new: WorkloadView, now: datetime, *, reserved: bool, admitted: bool) -> None:
     """Mostly both come at once, and so after the same time."""
     waited = seconds(new.queued_since(), now)
     queue, local = _labels(new)
@@ -114,7 +114,7 @@ def _count_admission(tally: Tally, new: Shown, now: datetime, *, reserved: bool,
         _time(tally, _CHECKED_AFTER, new, seconds(since, now))
 
 
-def _count_readiness(tally: Tally, new: Shown, now: datetime) -> None:
+def _count_readiness(tally: Tally, new: WorkloadView, now: datetime) -> None:
     _time(tally, _READY_AFTER, new, seconds(new.queued_since(), now))
     admitted, ready = new.conditions.get("Admitted"), new.conditions["PodsReady"]
     if admitted is not None:
@@ -122,7 +122,7 @@ def _count_readiness(tally: Tally, new: Shown, now: datetime) -> None:
         _time(tally, _STARTED_AFTER, new, waited)
 
 
-def _count_eviction(tally: Tally, old: Shown, new: Shown) -> None:
+def _count_eviction(tally: Tally, old: WorkloadView, new: WorkloadView) -> None:
     evicted = new.conditions["Evicted"]
     reason, cause = _reason_and_cause(evicted["reason"])
     before, after = _evictions(old), _evictions(new)
@@ -153,13 +153,13 @@ def _count_preemption(tally: Tally, preempted: dict[str, Any]) -> None:
         tally.count("preempted_workloads", (preemptor[1], preempted["reason"]))
 
 
-def _time(tally: Tally, histogram: _Names, new: Shown, seconds: float) -> None:
+def _time(tally: Tally, histogram: _Names, new: WorkloadView, seconds: float) -> None:
     queue, local = _labels(new)
     tally.time(histogram.of_queue, queue, seconds)
     tally.time(histogram.of_local_queue, local, seconds)
 
 
-def _labels(shown: Shown) -> tuple[Labels, Labels]:
+def _labels(shown: WorkloadView) -> tuple[Labels, Labels]:
     """Its ClusterQueue and its LocalQueue, each with its priority class."""
     priority_class = shown.priority_class
     return (shown.cluster_queue, priority_class), (*shown.local_queue, priority_class)
@@ -171,7 +171,7 @@ def _reason_and_cause(reason: str) -> tuple[str, str]:
     return (plain, cause) if plain == _DEACTIVATED else (reason, "")
 
 
-def _evictions(shown: Shown) -> dict[tuple[str, str], int]:
+def _evictions(shown: WorkloadView) -> dict[tuple[str, str], int]:
     """How often it was evicted, by reason and underlying cause."""
     stats = shown.status.get("schedulingStats") or _NOTHING
     return {(one["reason"], one.get("underlyingCause", "")): one["count"] for one in stats.get("evictions") or ()}

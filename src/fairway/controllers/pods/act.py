@@ -18,7 +18,7 @@ from fairway.integrations.pods import MANAGED
 _SPEC_FIELDS = ("podSets", "queueName", "priority", "priorityClassRef", "maximumExecutionTimeSeconds")
 
 
-class Effects(WorkloadWriter):
+class PodWriter(WorkloadWriter):
     """Writes for the controller, and tells about it."""
 
     def __init__(self, cluster: Cluster, recorder: Recorder) -> None:

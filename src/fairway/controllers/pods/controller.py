@@ -7,7 +7,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
-from fairway.controllers.pods.act import Effects
+from fairway.controllers.pods.act import PodWriter
 from fairway.controllers.pods.groups import PodGroups
 from fairway.controllers.pods.single import SinglePods
 from fairway.integrations import conditions, names, pods
@@ -29,9 +29,9 @@ class PodController:
         self._configuration = configuration
         self._pods = cluster.cache("pods")
         self._namespaces = cluster.cache("namespaces")
-        self._effects = Effects(cluster, recorder)
-        self._single = SinglePods(cluster, configuration, self._effects)
-        self._groups = PodGroups(cluster, configuration, self._effects, self._members)
+        self._writer = PodWriter(cluster, recorder)
+        self._single = SinglePods(cluster, configuration, self._writer)
+        self._groups = PodGroups(cluster, configuration, self._writer, self._members)
         self._by_group: dict[tuple[str, str], set[str]] = {}
         """The names of the pods of each group."""
 
@@ -108,7 +108,7 @@ class PodController:
         metadata = workload["metadata"]
         key = _key_of_owner(workload)
         if new is None:
-            by_others = self._effects.forget(workload)
+            by_others = self._writer.forget(workload)
             if key is not None and by_others and not conditions.is_true(workload, conditions.FINISHED):
                 owners = metadata.get("ownerReferences") or ()
                 self._abandoned[key] = frozenset(owner["uid"] for owner in owners)

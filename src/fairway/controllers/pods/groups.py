@@ -10,7 +10,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.status import WorkloadStatusChange
-from fairway.controllers.pods.act import Effects
+from fairway.controllers.pods.act import PodWriter
 from fairway.integrations import conditions, following, injection, names, pod_groups, pods
 from fairway.integrations.pod_groups import Stock, Uncomposable
 from fairway.integrations.webhooks import annotations_of, maximum_seconds
@@ -23,13 +23,13 @@ class PodGroups:
         self,
         cluster: Cluster,
         configuration: ConfigurationSource,
-        effects: Effects,
+        effects: PodWriter,
         members: Callable[[str, str], list[Manifest]],
     ) -> None:
         """`members` knows the pods of a group, by namespace and name."""
         self._clock = cluster.clock
         self._configuration = configuration
-        self._effects = effects
+        self._writer = effects
         self._members = members
         self._pods = cluster.cache("pods")
         self._workloads = cluster.cache("workloads")
@@ -47,8 +47,8 @@ class PodGroups:
         if workload is None:
             return await self._without_workload(members, abandoned)
         if annotations_of(workload).get(names.IS_GROUP_WORKLOAD) != "true":
-            self._effects.tell_conflict(members[0], name)
-            await self._effects.let_go(pod_groups.uncounted(members))
+            self._writer.tell_conflict(members[0], name)
+            await self._writer.let_go(pod_groups.uncounted(members))
             return None
         stock = self._stock(members, workload)
         if not stock.kept or workload["spec"].get("maximumExecutionTimeSeconds") != maximum_seconds(members[0]):
@@ -56,7 +56,7 @@ class PodGroups:
         workload = await self._tidy(workload, stock)
         if await self._see_end(members, workload, stock):
             return None
-        workload = await self._effects.keep_in_step(workload, members[0])
+        workload = await self._writer.keep_in_step(workload, members[0])
         if conditions.is_true(workload, conditions.EVICTED):
             return await self._evict(namespace, name, workload)
         return await self._run(stock, workload)
@@ -69,27 +69,27 @@ class PodGroups:
         first = members[0]
         left_alone = [pod for pod in members if pod["metadata"]["uid"] in abandoned]
         if left_alone:
-            await self._effects.stop(left_alone, pods.WORKLOAD_DELETED, "Workload is deleted", everything=True)
-            await self._effects.let_go(self._again(left_alone))
+            await self._writer.stop(left_alone, pods.WORKLOAD_DELETED, "Workload is deleted", everything=True)
+            await self._writer.let_go(self._again(left_alone))
             return None
         try:
             if pod_groups.outcome(members) is not None:
-                await self._effects.let_go(members)
+                await self._writer.let_go(members)
                 return None
             message = "Missing Workload; unable to restore pod templates"
-            await self._effects.stop(members, pods.NO_MATCHING_WORKLOAD, message)
+            await self._writer.stop(members, pods.NO_MATCHING_WORKLOAD, message)
             members = self._again(members)
             used = pod_groups.uses_quota_for(members, self._clock.now())
             if used is not None:
                 return _look_again(used)
-            await self._effects.let_go(pod_groups.uncounted(members))
+            await self._writer.let_go(pod_groups.uncounted(members))
             kept, excess = pod_groups.chosen(members)
             workload = self._composed(kept)
         except Uncomposable as problem:
-            self._effects.tell_refusal(first, str(problem))
+            self._writer.tell_refusal(first, str(problem))
             return None
-        await self._effects.remove_excess(excess, self._pods)
-        await self._effects.create(workload, kept[0])
+        await self._writer.remove_excess(excess, self._pods)
+        await self._writer.create(workload, kept[0])
         return None
 
     def _again(self, members: list[Manifest]) -> list[Manifest]:
@@ -100,7 +100,7 @@ class PodGroups:
 
     def _composed(self, kept: list[Manifest]) -> Manifest:
         templates = [{"template": {"spec": pod["spec"]}} for pod in kept]
-        priority = self._effects.priority(kept[0], templates)
+        priority = self._writer.priority(kept[0], templates)
         return pod_groups.composed(kept, priority, self._configuration.value.label_keys_to_copy)
 
     async def _make_match(self, members: list[Manifest], workload: Manifest) -> float | None:
@@ -111,23 +111,23 @@ class PodGroups:
                 kept, excess = pod_groups.chosen(members)
                 wanted = self._composed(kept)
             except Uncomposable as problem:
-                self._effects.tell_refusal(first, str(problem))
+                self._writer.tell_refusal(first, str(problem))
                 return None
-            await self._effects.remove_excess(excess, self._pods)
-            await self._effects.replace_spec(workload, wanted, first)
+            await self._writer.remove_excess(excess, self._pods)
+            await self._writer.replace_spec(workload, wanted, first)
             return None
         message = "No matching Workload; restoring pod templates according to existent Workload"
-        await self._effects.stop(members, pods.NO_MATCHING_WORKLOAD, message)
-        await self._effects.delete(workload, first)
+        await self._writer.stop(members, pods.NO_MATCHING_WORKLOAD, message)
+        await self._writer.delete(workload, first)
         return 0.0
 
     async def _tidy(self, workload: Manifest, stock: Stock) -> Manifest:
         """Let every pod that counts own the workload, then part with those that do not."""
         missing = pod_groups.missing_owners(workload, stock.kept)
         if missing:
-            workload = await self._effects.add_owners(workload, missing)
-        await self._effects.remove_excess(stock.excess, self._pods)
-        await self._effects.let_go(stock.replaced)
+            workload = await self._writer.add_owners(workload, missing)
+        await self._writer.remove_excess(stock.excess, self._pods)
+        await self._writer.let_go(stock.replaced)
         return workload
 
     async def _see_end(self, members: list[Manifest], workload: Manifest, stock: Stock) -> bool:
@@ -136,32 +136,32 @@ class PodGroups:
             outcome = pod_groups.outcome(pod_groups.in_order(stock.kept))
             if outcome is None:
                 return False
-            await self._effects.finish(workload, members[0], "Succeeded", outcome.message)
-        await self._effects.let_go(self._again(members))
+            await self._writer.finish(workload, members[0], "Succeeded", outcome.message)
+        await self._writer.let_go(self._again(members))
         return True
 
     async def _evict(self, namespace: str, name: str, workload: Manifest) -> float | None:
         evicted = conditions.find(workload, conditions.EVICTED) or {}
         members = pod_groups.in_order(self._members(namespace, name))
         reason = f"{pods.WORKLOAD_EVICTED}DueTo{evicted['reason']}"
-        await self._effects.stop(members, reason, evicted["message"])
+        await self._writer.stop(members, reason, evicted["message"])
         members = pod_groups.in_order(self._members(namespace, name))
         if not members:
             return None  # and the workload goes after them
         now = self._clock.now()
         stock = self._stock(members, workload)
-        change = self._effects.change(workload)
+        change = self._writer.change(workload)
         self._show_pods(change, workload, stock)
         used = None
         if conditions.is_true(workload, conditions.QUOTA_RESERVED):
             used = pod_groups.uses_quota_for(members, now)
             if used is None:
                 change.release(single_pod=False)
-        await self._effects.commit(change)
+        await self._writer.commit(change)
         left = following.seconds_to_expiry(workload, self._configuration.value.deactivated_retention_seconds, now)
         if left is not None and left <= 0:
-            await self._effects.expire(members)
-            await self._effects.let_go(self._again(members))
+            await self._writer.expire(members)
+            await self._writer.let_go(self._again(members))
             return None
         return min((one for one in (_look_again(used), left) if one is not None), default=None)
 
@@ -176,20 +176,20 @@ class PodGroups:
                 change.put("reclaimablePods", reclaimable)
 
     async def _run(self, stock: Stock, workload: Manifest) -> float | None:
-        change = self._effects.change(workload)
+        change = self._writer.change(workload)
         self._show_pods(change, workload, stock)
         waiting = self._configuration.value.wait_for_pods_ready
-        wanted, again = self._effects.readiness.due(workload, waiting, ready=_are_ready(stock))
+        wanted, again = self._writer.readiness.due(workload, waiting, ready=_are_ready(stock))
         if wanted is not None:
             change.set(conditions.PODS_READY, *wanted)
-        workload = await self._effects.commit(change)
+        workload = await self._writer.commit(change)
         members = pod_groups.in_order(stock.kept)
         if not conditions.is_true(workload, conditions.ADMITTED):
-            await self._effects.stop(members, pods.NOT_ADMITTED, "Not admitted by cluster queue")
+            await self._writer.stop(members, pods.NOT_ADMITTED, "Not admitted by cluster queue")
             if conditions.is_true(workload, conditions.QUOTA_RESERVED):
-                self._effects.tell_checks(workload, members)
+                self._writer.tell_checks(workload, members)
             if not pod_groups.is_serving(members[0]):
-                await self._effects.keep_in_step(workload, members[0], queue=True)
+                await self._writer.keep_in_step(workload, members[0], queue=True)
         else:
             await self._start([pod for pod in members if pods.is_gated(pod) and not pods.is_deleting(pod)], workload)
         return again
@@ -202,9 +202,9 @@ class PodGroups:
             infos = {info.name: info for info in injection.infos_of(workload, lambda one: self._flavors.get("", one))}
             patches = [(pod, pods.start_patch(pod, _info_for(pod, infos))) for pod in gated]
         except injection.InjectionConflict as conflict:
-            await self._effects.finish(workload, gated[0], "FailedToStart", str(conflict))
+            await self._writer.finish(workload, gated[0], "FailedToStart", str(conflict))
             return
-        await self._effects.start(patches, workload["status"]["admission"]["clusterQueue"])
+        await self._writer.start(patches, workload["status"]["admission"]["clusterQueue"])
 
 
 def _info_for(pod: Manifest, infos: dict[str, injection.PodSetInfo]) -> injection.PodSetInfo:

@@ -16,7 +16,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.capacity import Demand, Group, Room, demand_of, put, shortage
-from fairway.controllers.kit.ledger import Ledger
+from fairway.controllers.kit.ledger import NodeLedger
 from fairway.controllers.kit.status import StatusChange
 from fairway.controllers.kit.writes import commit
 from fairway.controllers.provisioning import decide
@@ -86,7 +86,7 @@ class CheckCapacity:
         self._clock = cluster.clock
         self._recorder = recorder
         self._writer = cluster.writer("cluster-autoscaler")
-        self._ledger = Ledger()
+        self._ledger = NodeLedger()
         self._open: dict[Key, _Open] = {}
         self._granted: set[Key] = set()
         """Who was found room for, while that is not written yet."""

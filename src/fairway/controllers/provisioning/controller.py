@@ -17,7 +17,7 @@ from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.provisioning import decide
 from fairway.controllers.provisioning.active import CheckActivity, config_name, is_ours
-from fairway.controllers.provisioning.decide import Ask
+from fairway.controllers.provisioning.decide import ProvisionedPodSet
 from fairway.errors import AlreadyExists, Conflict, FairwayError
 from fairway.integrations import conditions
 from fairway.integrations.workloads import controller_of, owner_reference
@@ -34,7 +34,7 @@ class _Case:
     """Its entry in the workload's status."""
 
     config: ProvisioningRequestConfigSpec | None
-    asks: list[Ask]
+    asks: list[ProvisionedPodSet]
     request: Manifest | None = None
     """The latest one that asks as is configured."""
 
@@ -249,7 +249,9 @@ class ProvisioningController:
                 await self._writer.delete("podtemplates", known)
             await self._create_template(workload, case, ask, name, owner)
 
-    async def _create_template(self, workload: Manifest, case: _Case, ask: Ask, name: str, owner: Manifest) -> None:
+    async def _create_template(
+        self, workload: Manifest, case: _Case, ask: ProvisionedPodSet, name: str, owner: Manifest
+    ) -> None:
         try:
             template = decide.new_template(workload, name, ask, owner, lambda flavor: self._flavors.get("", flavor))
             await self._writer.create("podtemplates", template)

@@ -42,7 +42,7 @@ class InconsistentAdmission(FairwayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ProvisionedPodSet:
     """Pods that a request asks room for: one pod set, or several that are alike under the name of the first."""
 
     pod_set: Manifest
@@ -71,13 +71,13 @@ def attempt_of(request: str, workload: str, check: str) -> int | None:
     return next((attempt for attempt in attempts if request_name(workload, check, attempt) == request), None)
 
 
-def asks_of(workload: Manifest, config: ProvisioningRequestConfigSpec) -> list[Ask]:
+def asks_of(workload: Manifest, config: ProvisioningRequestConfigSpec) -> list[ProvisionedPodSet]:
     """What to ask for; `InconsistentAdmission` if the workload was not admitted whole."""
     counts = {
         assignment["name"]: assignment.get("count")
         for assignment in workload["status"]["admission"].get("podSetAssignments") or ()
     }
-    asks: list[Ask] = []
+    asks: list[ProvisionedPodSet] = []
     for pod_set in workload["spec"]["podSets"]:
         if pod_set["count"] <= 0 or not _uses(pod_set["template"].get("spec") or {}, config.managed_resources):
             continue
@@ -86,11 +86,13 @@ def asks_of(workload: Manifest, config: ProvisioningRequestConfigSpec) -> list[A
         assigned = counts[pod_set["name"]]
         count = pod_set["count"] if assigned is None else assigned
         if count > 0:
-            _add(asks, Ask(pod_set, count), config.pod_set_merge_policy)
+            _add(asks, ProvisionedPodSet(pod_set, count), config.pod_set_merge_policy)
     return asks
 
 
-def new_request(workload: Manifest, name: str, config: ProvisioningRequestConfigSpec, asks: Iterable[Ask]) -> Manifest:
+def new_request(
+    workload: Manifest, name: str, config: ProvisioningRequestConfigSpec, asks: Iterable[ProvisionedPodSet]
+) -> Manifest:
     """A request for all of this."""
     annotations = workload["metadata"].get("annotations") or {}
     parameters = dict(config.parameters)
@@ -117,7 +119,7 @@ def new_request(workload: Manifest, name: str, config: ProvisioningRequestConfig
 
 
 def new_template(
-    workload: Manifest, name: str, ask: Ask, owner: Manifest, flavors: Callable[[str], Manifest | None]
+    workload: Manifest, name: str, ask: ProvisionedPodSet, owner: Manifest, flavors: Callable[[str], Manifest | None]
 ) -> Manifest:
     """The pods of a request as they would be made after admission, so that they are looked for in the right place."""
     template = copied(ask.pod_set["template"])
@@ -160,10 +162,10 @@ def _placement(workload: Manifest, pod_set: str, flavors: Callable[[str], Manife
     )
 
 
-def _add(asks: list[Ask], ask: Ask, policy: PodSetMergePolicy | None) -> None:
+def _add(asks: list[ProvisionedPodSet], ask: ProvisionedPodSet, policy: PodSetMergePolicy | None) -> None:
     for position, other in enumerate(asks):
         if policy is not None and _alike(other.pod_set["template"], ask.pod_set["template"], policy):
-            asks[position] = Ask(other.pod_set, other.count + ask.count)
+            asks[position] = ProvisionedPodSet(other.pod_set, other.count + ask.count)
             return
     asks.append(ask)
 

@@ -18,7 +18,7 @@ from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.capacity import Demand, best_node, demand_of, demand_of_new, explained
-from fairway.controllers.kit.ledger import Ledger, has_ended
+from fairway.controllers.kit.ledger import NodeLedger, has_ended
 from fairway.controllers.scheduler.waiting import Rank, WaitingPod, WaitingPods
 from fairway.integrations.conditions import find, of, with_condition
 from fairway.integrations.workloads import controller_of, namespaced_name
@@ -39,7 +39,7 @@ class Scheduler:
         self._clock = cluster.clock
         self._recorder = recorder
         self._writer = cluster.writer(NAME)
-        self._ledger = Ledger()
+        self._ledger = NodeLedger()
         self._waiting = WaitingPods()
         self._arrivals = count()
         self._bindings: dict[Key, tuple[str, str]] = {}

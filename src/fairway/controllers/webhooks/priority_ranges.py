@@ -19,7 +19,7 @@ _OURS: Final = (EARNED_PRIORITY, FIRST_SUBMITTED)
 """Annotations of Workloads that decide about their place in the queue."""
 
 
-class Ask(NamedTuple):
+class PriorityRequest(NamedTuple):
     """A field that asks for a priority: a number, or the name of a class."""
 
     field: str
@@ -27,10 +27,10 @@ class Ask(NamedTuple):
     is_workload_class: bool = True
 
 
-class Asked(NamedTuple):
+class RequestedPriorities(NamedTuple):
     """What a manifest asks for."""
 
-    asks: tuple[Ask, ...]
+    asks: tuple[PriorityRequest, ...]
     queues: tuple[str, ...]
     """The LocalQueues that it names."""
 
@@ -76,7 +76,7 @@ class PriorityAdmission:
             wrong += _forged({} if old is None else annotations_of(old), manifest)
         return AdmissionResponse(wrong)
 
-    def _wrong(self, manifest: Manifest, asked: Asked, user: UserInfo) -> Iterator[FieldError]:
+    def _wrong(self, manifest: Manifest, asked: RequestedPriorities, user: UserInfo) -> Iterator[FieldError]:
         if not asked.asks and asked.cap is None:
             return
         ranges = self._ranges(manifest["metadata"].get("namespace", ""), asked.queues)
@@ -100,7 +100,7 @@ class PriorityAdmission:
             found[allowed] = None
         return list(found) or [priority_ranges.DEFAULT]
 
-    def _refusal(self, ask: Ask, allowed: PriorityRange, user: UserInfo) -> FieldError | None:
+    def _refusal(self, ask: PriorityRequest, allowed: PriorityRange, user: UserInfo) -> FieldError | None:
         if isinstance(ask.value, int):
             if ask.value in allowed:
                 return None
@@ -115,7 +115,7 @@ class PriorityAdmission:
         rule = f"its value {value} is not in the range {allowed.lowest} to {allowed.highest} {_owner(allowed, user)}"
         return problems.invalid(ask.field, ask.value, rule)
 
-    def _value_of(self, ask: Ask) -> int | None:
+    def _value_of(self, ask: PriorityRequest) -> int | None:
         found = (self._classes if ask.is_workload_class else self._pod_classes).get("", str(ask.value))
         return None if found is None else int(found["value"])
 
@@ -149,32 +149,32 @@ def _forged(before: dict[str, str] | Any, manifest: Manifest) -> list[FieldError
 # What each kind asks for
 
 
-def _labelled(manifest: Manifest) -> Iterator[Ask]:
+def _labelled(manifest: Manifest) -> Iterator[PriorityRequest]:
     named = labels_of(manifest).get(names.PRIORITY_CLASS)
     if named:
-        yield Ask(f"metadata.labels[{names.PRIORITY_CLASS}]", named)
+        yield PriorityRequest(f"metadata.labels[{names.PRIORITY_CLASS}]", named)
 
 
 def _queues(manifest: Manifest) -> tuple[str, ...]:
     return (labels_of(manifest).get(names.QUEUE_NAME) or names.DEFAULT_QUEUE,)
 
 
-def _pod_class(spec: dict[str, Any] | None, field: str) -> Iterator[Ask]:
+def _pod_class(spec: dict[str, Any] | None, field: str) -> Iterator[PriorityRequest]:
     named = (spec or {}).get("priorityClassName")
     if isinstance(named, str) and named:
-        yield Ask(f"{field}.priorityClassName", named, is_workload_class=False)
+        yield PriorityRequest(f"{field}.priorityClassName", named, is_workload_class=False)
 
 
-def _of_pod(manifest: Manifest) -> Asked:
-    return Asked((*_labelled(manifest), *_pod_class(manifest.get("spec"), "spec")), _queues(manifest))
+def _of_pod(manifest: Manifest) -> RequestedPriorities:
+    return RequestedPriorities((*_labelled(manifest), *_pod_class(manifest.get("spec"), "spec")), _queues(manifest))
 
 
-def _of_job(manifest: Manifest) -> Asked:
+def _of_job(manifest: Manifest) -> RequestedPriorities:
     template = ((manifest.get("spec") or {}).get("template") or {}).get("spec")
-    return Asked((*_labelled(manifest), *_pod_class(template, "spec.template.spec")), _queues(manifest))
+    return RequestedPriorities((*_labelled(manifest), *_pod_class(template, "spec.template.spec")), _queues(manifest))
 
 
-def _of_ray(manifest: Manifest) -> Asked:
+def _of_ray(manifest: Manifest) -> RequestedPriorities:
     spec = manifest.get("spec") or {}
     cluster, where = (
         (spec, "spec") if "headGroupSpec" in spec else (spec.get("rayClusterSpec") or {}, "spec.rayClusterSpec")
@@ -184,28 +184,28 @@ def _of_ray(manifest: Manifest) -> Asked:
     for index, group in enumerate(cluster.get("workerGroupSpecs") or ()):
         template = (group.get("template") or {}).get("spec")
         asks += _pod_class(template, f"{where}.workerGroupSpecs[{index}].template.spec")
-    return Asked(tuple(asks), _queues(manifest))
+    return RequestedPriorities(tuple(asks), _queues(manifest))
 
 
-def _of_workload(manifest: Manifest) -> Asked:
+def _of_workload(manifest: Manifest) -> RequestedPriorities:
     spec = manifest.get("spec") or {}
-    asks: list[Ask] = []
+    asks: list[PriorityRequest] = []
     by_class = spec.get("priorityClassRef")
     if by_class:
         is_workload_class = by_class.get("kind") == "WorkloadPriorityClass"
-        asks.append(Ask("spec.priorityClassRef.name", by_class.get("name", ""), is_workload_class))
+        asks.append(PriorityRequest("spec.priorityClassRef.name", by_class.get("name", ""), is_workload_class))
     if spec.get("priority") is not None:
-        asks.append(Ask("spec.priority", spec["priority"]))
-    return Asked(tuple(asks), (spec.get("queueName") or "",))
+        asks.append(PriorityRequest("spec.priority", spec["priority"]))
+    return RequestedPriorities(tuple(asks), (spec.get("queueName") or "",))
 
 
-def _of_managed_job(manifest: Manifest) -> Asked:
+def _of_managed_job(manifest: Manifest) -> RequestedPriorities:
     spec = manifest.get("spec") or {}
     asks = list(_labelled(manifest))
     if spec.get("priority") is not None:
-        asks.append(Ask("spec.priority", spec["priority"]))
+        asks.append(PriorityRequest("spec.priority", spec["priority"]))
     if spec.get("priorityClass"):
-        asks.append(Ask("spec.priorityClass", spec["priorityClass"]))
+        asks.append(PriorityRequest("spec.priorityClass", spec["priorityClass"]))
     asks += _pod_class((spec.get("podConfig") or {}).get("spec"), "spec.podConfig.spec")
     queues = {spec["queue"]: None} if spec.get("queue") else {}
     # Tasks that cannot be read are refused elsewhere.
@@ -213,20 +213,20 @@ def _of_managed_job(manifest: Manifest) -> Asked:
     for index, task in enumerate(stored_tasks(manifest) if readable else ()):
         where = f"spec.tasks[{index}].resources"
         if task.priority is not None:
-            asks.append(Ask(f"{where}.priority", task.priority))
+            asks.append(PriorityRequest(f"{where}.priority", task.priority))
         asks += _pod_class(task.pod_config.get("spec"), f"spec.tasks[{index}].config.kubernetes.pod_config.spec")
         for candidate in task.candidates:
             named = candidate.labels.get(names.PRIORITY_CLASS)
             if named:
-                asks.append(Ask(f"{where}.labels[{names.PRIORITY_CLASS}]", named))
+                asks.append(PriorityRequest(f"{where}.labels[{names.PRIORITY_CLASS}]", named))
             if not spec.get("queue"):
                 queue = candidate.labels.get(names.QUEUE_NAME) or task.queue
                 queues[queue or labels_of(manifest).get(names.QUEUE_NAME) or names.DEFAULT_QUEUE] = None
     cap = (spec.get("aging") or {}).get("cap")
-    return Asked(tuple(asks), tuple(queues), cap)
+    return RequestedPriorities(tuple(asks), tuple(queues), cap)
 
 
-_READERS: Final[dict[str, Callable[[Manifest], Asked]]] = {
+_READERS: Final[dict[str, Callable[[Manifest], RequestedPriorities]]] = {
     "Job": _of_job,
     "ManagedJob": _of_managed_job,
     "Pod": _of_pod,

@@ -15,11 +15,11 @@ from fairway.controllers.kit.status import WorkloadStatusChange
 from fairway.controllers.kit.writes import commit, remove_finalizer
 from fairway.controllers.workload.decide import (
     NOTHING,
-    Case,
     Delete,
     Finish,
     Later,
     LetGo,
+    LifecycleCase,
     Outcome,
     RequestEviction,
     at_a_glance,
@@ -76,7 +76,7 @@ class WorkloadLifecycle:
             self._changed(None, workload)
 
     def _due(self, workload: Manifest) -> Outcome:
-        return decide(Case(workload, self._clock.now(), self._configuration.value))
+        return decide(LifecycleCase(workload, self._clock.now(), self._configuration.value))
 
     async def _reconcile(self, key: Key) -> float | None:
         workload = self._workloads.get(*key)

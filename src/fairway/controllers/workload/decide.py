@@ -22,7 +22,7 @@ _NOT_STARTED: Final = frozenset({WAIT_FOR_START, "PodsReady"})
 """Why pods are not ready; the second is what older versions said."""
 
 
-class Case:
+class LifecycleCase:
     """A Workload at a moment."""
 
     __slots__ = ("_conditions", "configuration", "now", "workload")
@@ -91,7 +91,7 @@ NOTHING: Final = Later()
 _NOTHING_EVER: Final = Later(final=True)
 
 
-def decide(case: Case) -> Outcome:
+def decide(case: LifecycleCase) -> Outcome:
     """What is to be done, or when to look again."""
     soonest: float | None = None
     for step in STEPS:
@@ -139,7 +139,7 @@ def at_a_glance(workload: Manifest, now: Callable[[], datetime], configuration: 
     return Later(left) if left > 0 else None
 
 
-def finish_orphan(case: Case) -> Outcome:
+def finish_orphan(case: LifecycleCase) -> Outcome:
     """One that belonged to a job and has no owner any more ends; one that is to be deleted is not held."""
     metadata = case.workload["metadata"]
     if metadata.get("ownerReferences"):
@@ -152,7 +152,7 @@ def finish_orphan(case: Case) -> Outcome:
     return LetGo() if IN_USE_FINALIZER in (metadata.get("finalizers") or ()) else NOTHING
 
 
-def keep_finished(case: Case) -> Outcome:
+def keep_finished(case: LifecycleCase) -> Outcome:
     """A finished one is kept for as long as is configured, and nothing else happens to it."""
     finished = case.condition("Finished")
     if finished is None or finished["status"] != "True":
@@ -166,7 +166,7 @@ def keep_finished(case: Case) -> Outcome:
     return Delete("Deleted finished workload due to elapsed retention")
 
 
-def wait_for_pods(case: Case) -> Outcome:
+def wait_for_pods(case: LifecycleCase) -> Outcome:
     """An admitted one whose pods are not ready in time is evicted."""
     rules, admitted = case.configuration.wait_for_pods_ready, case.condition("Admitted")
     if rules is None or admitted is None or admitted["status"] != "True" or case.is_true("Evicted") or not case.active:
@@ -183,7 +183,7 @@ def wait_for_pods(case: Case) -> Outcome:
     return Later(left) if left > 0 else RequestEviction(EvictionReason.PODS_READY_TIMEOUT.value, cause)
 
 
-def wait_for_node(case: Case) -> Outcome:
+def wait_for_node(case: LifecycleCase) -> Outcome:
     """An admitted one of which nothing runs because no node has room gives its quota back after a time."""
     limit, waiting = case.configuration.node_timeout_seconds, case.condition(WAITING_FOR_NODE)
     if limit is None or waiting is None or waiting["status"] != "True" or waiting["reason"] != "Unschedulable":
@@ -199,7 +199,7 @@ def wait_for_node(case: Case) -> Outcome:
     )
 
 
-def end_long_run(case: Case) -> Outcome:
+def end_long_run(case: LifecycleCase) -> Outcome:
     """One that has run for longer than it may, all its runs together, is deactivated."""
     longest, admitted = case.workload["spec"].get("maximumExecutionTimeSeconds"), case.condition("Admitted")
     if longest is None or admitted is None or admitted["status"] != "True":
@@ -219,7 +219,7 @@ def end_long_run(case: Case) -> Outcome:
     )
 
 
-STEPS: Final[tuple[Callable[[Case], Outcome], ...]] = (
+STEPS: Final[tuple[Callable[[LifecycleCase], Outcome], ...]] = (
     finish_orphan,
     keep_finished,
     wait_for_node,
