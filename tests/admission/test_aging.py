@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 
 from fairway.admission import events
-from fairway.admission.config import Config, FairSharingPolicy, PreemptionStrategy
+from fairway.admission.config import Config
 from fairway.admission.instructions import Admit, Evict, Instruction, PreemptionReason
 from fairway.admission.records import EARNED_PRIORITY
+from fairway.apis.kueue.configuration import FairSharingPolicy, PreemptionStrategy
 from fairway.apis.kueue.objects import ClusterQueue, Workload
 from fairway.testing.builders import Bench, Limited, Object, cluster_queue, created_at, key_of, short_name, workload
 

@@ -6,10 +6,11 @@ import math
 
 import pytest
 
-from fairway.admission.config import Config, FairSharingPolicy, PreemptionStrategy
+from fairway.admission.config import Config
 from fairway.admission.quota import CohortNode, Leaf, Quota
 from fairway.admission.resources import FlavorResources
 from fairway.admission.shares import DominantShare, share_of, weighted_share
+from fairway.apis.kueue.configuration import FairSharingPolicy, PreemptionStrategy
 from fairway.apis.kueue.objects import ClusterQueue
 from fairway.testing.builders import Bench, cluster_queue, cohort, workload
 

@@ -1,8 +1,9 @@
 """The numbers that an engine shows of its queues."""
 
-from fairway.admission.config import AdmissionFairSharingPolicy, Config
+from fairway.admission.config import Config
 from fairway.admission.engine import Engine
 from fairway.admission.figures import Amount, FlavorAmounts
+from fairway.apis.kueue.configuration import AdmissionFairSharingPolicy
 from fairway.testing.builders import Bench, admission_check, cluster_queue, cohort, key_of, local_queue, on, workload
 
 

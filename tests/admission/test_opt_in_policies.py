@@ -72,7 +72,7 @@ def test_those_who_ran_long_enough_go_instead() -> None:
 
 
 def test_the_minimum_run_time_holds_for_reclaiming_and_fair_sharing_too() -> None:
-    from fairway.admission.config import FairSharingPolicy  # noqa: PLC0415 - only here
+    from fairway.apis.kueue.configuration import FairSharingPolicy  # noqa: PLC0415 - only here
 
     for fair in (None, FairSharingPolicy()):
         config = Config(minimum_run_seconds=100, fair_sharing=fair)

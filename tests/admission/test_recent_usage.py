@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from fairway.admission import events
-from fairway.admission.config import AdmissionFairSharingPolicy, Config
+from fairway.admission.config import Config
 from fairway.admission.usage import UsageLedger
+from fairway.apis.kueue.configuration import AdmissionFairSharingPolicy
 from fairway.apis.kueue.objects import AdmissionMode, AdmissionScope, ClusterQueue
 from fairway.testing.builders import Bench, cluster_queue, local_queue, workload
 

@@ -14,9 +14,10 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, Phase, settings
 
 from fairway.admission import events
-from fairway.admission.config import Config, FairSharingPolicy, PreemptionStrategy
+from fairway.admission.config import Config
 from fairway.admission.instructions import Admit, Evict, Instruction, Unreserve
 from fairway.admission.records import EARNED_PRIORITY
+from fairway.apis.kueue.configuration import FairSharingPolicy, PreemptionStrategy
 from fairway.apis.kueue.objects import ClusterQueue, Cohort, FlavorQuotas, Workload
 from fairway.testing.builders import (
     Bench,

@@ -10,26 +10,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from fairway.apis.kueue.configuration import AdmissionFairSharingPolicy, FairSharingPolicy
 from fairway.apis.machinery.quantities import Quantity
-
-
-class PreemptionStrategy(StrEnum):
-    """When fair sharing lets a workload take from another queue."""
-
-    FINAL_SHARE = "LessThanOrEqualToFinalShare"
-    INITIAL_SHARE = "LessThanInitialShare"
-
-
-class FairSharingPolicy(Struct, frozen=True, kw_only=True):
-    strategies: tuple[PreemptionStrategy, ...] = (PreemptionStrategy.FINAL_SHARE, PreemptionStrategy.INITIAL_SHARE)
-
-
-class AdmissionFairSharingPolicy(Struct, frozen=True, kw_only=True):
-    """Order the LocalQueues of a ClusterQueue by what they used lately, where the ClusterQueue asks for it."""
-
-    half_life_seconds: float
-    sampling_seconds: float = 300.0
-    resource_weights: dict[str, float] = {}
 
 
 class RequeueTimestamp(StrEnum):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from fairway.admission.config import AdmissionFairSharingPolicy
+from fairway.apis.kueue.configuration import AdmissionFairSharingPolicy
 
 
 class UsageLedger:

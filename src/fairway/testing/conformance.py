@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fairway.admission import events, wording
-from fairway.admission.config import Config, FairSharingPolicy
+from fairway.admission.config import Config
 from fairway.admission.engine import Engine
 from fairway.admission.instructions import Evict, Instruction
 from fairway.admission.records import Record, Stage
+from fairway.apis.kueue.configuration import FairSharingPolicy
 from fairway.apis.kueue.manifests import load, load_as
 from fairway.apis.kueue.objects import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 from fairway.errors import FairwayError, ValidationError

@@ -6,9 +6,10 @@ import pytest
 
 from fairway.apis.kueue.configuration import (
     DEFAULT_TEXT,
-    AdmissionFairSharingConfiguration,
+    AdmissionFairSharingPolicy,
     Configuration,
-    FairSharingConfiguration,
+    FairSharingPolicy,
+    PreemptionStrategy,
     ResourceTransformation,
     WaitForPodsReady,
 )
@@ -83,7 +84,7 @@ OUTSIDE_SYSTEM = LabelSelector(
             OLD + "fairSharing: {enable: true, preemptionStrategies: [LessThanInitialShare]}\n",
             Configuration(
                 frameworks=("batch/job",),
-                fair_sharing=FairSharingConfiguration(preemption_strategies=("LessThanInitialShare",)),
+                fair_sharing=FairSharingPolicy(strategies=(PreemptionStrategy.INITIAL_SHARE,)),
             ),
             id="fair sharing in the older version",
         ),
@@ -96,9 +97,9 @@ OUTSIDE_SYSTEM = LabelSelector(
             NEW + "fairSharing: {}\nadmissionFairSharing: {usageHalfLifeTime: 168h, resourceWeights: {cpu: 0}}\n",
             Configuration(
                 frameworks=("batch/job",),
-                fair_sharing=FairSharingConfiguration(),
-                admission_fair_sharing=AdmissionFairSharingConfiguration(
-                    usage_half_life_seconds=604800, resource_weights={"cpu": 0}
+                fair_sharing=FairSharingPolicy(),
+                admission_fair_sharing=AdmissionFairSharingPolicy(
+                    half_life_seconds=604800, resource_weights={"cpu": 0}
                 ),
             ),
             id="fair sharing in the newer version is on when it is named",

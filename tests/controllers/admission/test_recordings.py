@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from controllers.manifests import released
-from fairway.apis.kueue.configuration import Configuration, FairSharingConfiguration
+from fairway.apis.kueue.configuration import Configuration, FairSharingPolicy
 from fairway.integrations import conditions
 from fairway.testing.conformance import COMPARED, RELEASE_SECONDS, STEP_SECONDS, read_worlds
 
@@ -145,7 +145,7 @@ def _at_home(world: dict[str, Any]) -> dict[str, Any]:
 def test_what_is_stored_after_every_step_is_what_kueue_stored(recorded: dict[str, Any]) -> None:
     async def scenario() -> None:
         world = _at_home(recorded)
-        configuration = Configuration(fair_sharing=FairSharingConfiguration() if world.get("fairSharing") else None)
+        configuration = Configuration(fair_sharing=FairSharingPolicy() if world.get("fairSharing") else None)
         async with play(configuration=configuration, batch_seconds=KUEUES_BATCH_SECONDS) as on_stage:
             for manifest in world["objects"]:
                 await on_stage.api.create(RESOURCES[manifest["kind"]], manifest)

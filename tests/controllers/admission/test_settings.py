@@ -9,9 +9,10 @@ from msgspec import structs
 
 from fairway.admission import config as engine
 from fairway.apis.kueue.configuration import (
-    AdmissionFairSharingConfiguration,
+    AdmissionFairSharingPolicy,
     Configuration,
-    FairSharingConfiguration,
+    FairSharingPolicy,
+    PreemptionStrategy,
     ResourceTransformation,
     WaitForPodsReady,
 )
@@ -32,22 +33,22 @@ BATCH = 0.5
             Configuration(wait_for_pods_ready=None), engine.Config(requeue_batch_seconds=BATCH), id="pods may take long"
         ),
         pytest.param(
-            Configuration(fair_sharing=FairSharingConfiguration(preemption_strategies=("LessThanInitialShare",))),
+            Configuration(fair_sharing=FairSharingPolicy(strategies=(PreemptionStrategy.INITIAL_SHARE,))),
             engine.Config(
                 requeue_batch_seconds=BATCH,
-                fair_sharing=engine.FairSharingPolicy(strategies=(engine.PreemptionStrategy.INITIAL_SHARE,)),
+                fair_sharing=FairSharingPolicy(strategies=(PreemptionStrategy.INITIAL_SHARE,)),
             ),
             id="fair sharing",
         ),
         pytest.param(
             Configuration(
-                admission_fair_sharing=AdmissionFairSharingConfiguration(
-                    usage_half_life_seconds=60.0, usage_sampling_seconds=5.0, resource_weights={"cpu": 2.0}
+                admission_fair_sharing=AdmissionFairSharingPolicy(
+                    half_life_seconds=60.0, sampling_seconds=5.0, resource_weights={"cpu": 2.0}
                 )
             ),
             engine.Config(
                 requeue_batch_seconds=BATCH,
-                admission_fair_sharing=engine.AdmissionFairSharingPolicy(
+                admission_fair_sharing=AdmissionFairSharingPolicy(
                     half_life_seconds=60.0, sampling_seconds=5.0, resource_weights={"cpu": 2.0}
                 ),
             ),

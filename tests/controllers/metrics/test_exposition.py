@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from controllers import timeline
 from controllers.deciding import FollowingEngine
 from controllers.manifests import admission, cluster_queue, condition, flavor, local_queue, workload
-from fairway.admission.config import Config, FairSharingPolicy
-from fairway.apis.kueue.configuration import Configuration, FairSharingConfiguration
+from fairway.admission.config import Config
+from fairway.apis.kueue.configuration import Configuration, FairSharingPolicy
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.metrics import QueueMetrics
 from fairway.controllers.metrics.series import COUNTERS, GAUGES, HISTOGRAMS
@@ -130,7 +130,7 @@ def test_what_was_there_before_is_not_counted_again() -> None:
 
 def test_resources_of_queues_are_told_if_that_is_configured() -> None:
     async def story() -> None:
-        on = Configuration(queue_resource_metrics=True, fair_sharing=FairSharingConfiguration())
+        on = Configuration(queue_resource_metrics=True, fair_sharing=FairSharingPolicy())
         async with measured(on, Config(fair_sharing=FairSharingPolicy())) as world:
             await timeline.create(
                 world.local,

@@ -11,9 +11,9 @@ from controllers import timeline
 from controllers.deciding import FollowingEngine
 from controllers.manifests import cluster_queue, flavor, local_queue, workload
 from fairway.admission import wording
-from fairway.admission.config import Config, FairSharingPolicy
+from fairway.admission.config import Config
 from fairway.admission.figures import Activity
-from fairway.apis.kueue.configuration import Configuration, FairSharingConfiguration
+from fairway.apis.kueue.configuration import Configuration, FairSharingPolicy
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.queuestatus import QueueStatuses, decide
@@ -353,7 +353,7 @@ def test_a_second_process_finds_the_statuses_right_and_leaves_them() -> None:
 
 def test_weighted_shares_are_shown_while_fair_sharing_is_on() -> None:
     async def story() -> None:
-        on = Configuration(fair_sharing=FairSharingConfiguration())
+        on = Configuration(fair_sharing=FairSharingPolicy())
         async with queues(on, Config(fair_sharing=FairSharingPolicy())) as world:
             team = {"metadata": {"name": "team"}, "spec": {"parentName": "all"}}
             await world.create(

@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterator
 
 from fairway.admission.clusterqueues import QueueState
-from fairway.admission.config import PreemptionStrategy
 from fairway.admission.holders import VictimKey
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.preemption.search import Search, Target
 from fairway.admission.quota import CohortNode, Leaf, Node
 from fairway.admission.records import Record
 from fairway.admission.shares import BELOW_ALL, DominantShare, share_of
+from fairway.apis.kueue.configuration import PreemptionStrategy
 from fairway.apis.kueue.objects import PreemptionPolicy
 
 

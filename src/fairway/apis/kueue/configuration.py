@@ -4,6 +4,7 @@ what Fairway has beyond it, from `fairway-config`.
 Only values: reading YAML, where it is kept and who listens to changes is for others.
 """
 
+from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
@@ -59,13 +60,22 @@ class WaitForPodsReady(Struct, frozen=True, kw_only=True):
     backoff_max_seconds: float = 3600.0
 
 
-class FairSharingConfiguration(Struct, frozen=True, kw_only=True):
-    preemption_strategies: tuple[str, ...] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+class PreemptionStrategy(StrEnum):
+    """When fair sharing lets a workload take from another queue."""
+
+    FINAL_SHARE = "LessThanOrEqualToFinalShare"
+    INITIAL_SHARE = "LessThanInitialShare"
 
 
-class AdmissionFairSharingConfiguration(Struct, frozen=True, kw_only=True):
-    usage_half_life_seconds: float
-    usage_sampling_seconds: float = 300.0
+class FairSharingPolicy(Struct, frozen=True, kw_only=True):
+    strategies: tuple[PreemptionStrategy, ...] = (PreemptionStrategy.FINAL_SHARE, PreemptionStrategy.INITIAL_SHARE)
+
+
+class AdmissionFairSharingPolicy(Struct, frozen=True, kw_only=True):
+    """Order the LocalQueues of a ClusterQueue by what they used lately, where the ClusterQueue asks for it."""
+
+    half_life_seconds: float
+    sampling_seconds: float = 300.0
     resource_weights: dict[str, float] = {}
 
 
@@ -89,8 +99,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
     pod_namespace_selector: LabelSelector | None = None
     wait_for_pods_ready: WaitForPodsReady | None = WaitForPodsReady()
-    fair_sharing: FairSharingConfiguration | None = None
-    admission_fair_sharing: AdmissionFairSharingConfiguration | None = None
+    fair_sharing: FairSharingPolicy | None = None
+    admission_fair_sharing: AdmissionFairSharingPolicy | None = None
     excluded_resource_prefixes: tuple[str, ...] = ()
     transformations: tuple[ResourceTransformation, ...] = ()
     ignore_undeclared_resources: bool = False

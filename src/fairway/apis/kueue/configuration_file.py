@@ -13,9 +13,10 @@ from msgspec import UNSET, Struct, UnsetType
 from fairway.apis.kueue.configuration import (
     ALLOW,
     DENY,
-    AdmissionFairSharingConfiguration,
+    AdmissionFairSharingPolicy,
     Configuration,
-    FairSharingConfiguration,
+    FairSharingPolicy,
+    PreemptionStrategy,
     ResourceTransformation,
     WaitForPodsReady,
 )
@@ -287,7 +288,7 @@ class _Reader:
             backoff_max_seconds=float(3600 if requeuing.backoff_max_seconds is None else requeuing.backoff_max_seconds),
         )
 
-    def _fair_sharing(self, written: _FairSharing | None) -> FairSharingConfiguration | None:
+    def _fair_sharing(self, written: _FairSharing | None) -> FairSharingPolicy | None:
         if written is None or (self._old and written.enable is not True):
             return None
         chosen = written.preemption_strategies or _STRATEGIES
@@ -296,11 +297,10 @@ class _Reader:
             self._errors.append(
                 problems.not_supported("fairSharing.preemptionStrategies", ", ".join(chosen), _STRATEGIES)
             )
-        return FairSharingConfiguration(preemption_strategies=chosen)
+            return FairSharingPolicy()
+        return FairSharingPolicy(strategies=tuple(map(PreemptionStrategy, chosen)))
 
-    def _admission_fair_sharing(
-        self, written: _AdmissionFairSharing | None
-    ) -> AdmissionFairSharingConfiguration | None:
+    def _admission_fair_sharing(self, written: _AdmissionFairSharing | None) -> AdmissionFairSharingPolicy | None:
         if written is None:
             return None
         path = "admissionFairSharing"
@@ -308,9 +308,9 @@ class _Reader:
         if sampling is not None and sampling <= 0:
             place = f"{path}.usageSamplingInterval"
             self._errors.append(problems.invalid(place, written.usage_sampling_interval, "must be greater than 0"))
-        return AdmissionFairSharingConfiguration(
-            usage_half_life_seconds=self._seconds(f"{path}.usageHalfLifeTime", written.usage_half_life_time) or 0.0,
-            usage_sampling_seconds=sampling or 300.0,
+        return AdmissionFairSharingPolicy(
+            half_life_seconds=self._seconds(f"{path}.usageHalfLifeTime", written.usage_half_life_time) or 0.0,
+            sampling_seconds=sampling or 300.0,
             resource_weights=written.resource_weights,
         )
 

@@ -1,11 +1,8 @@
 """What the configuration means to the engine."""
 
 from fairway.admission.config import (
-    AdmissionFairSharingPolicy,
     Config,
-    FairSharingPolicy,
     PodsReady,
-    PreemptionStrategy,
     RequeueTimestamp,
     Resources,
     Transformation,
@@ -18,30 +15,12 @@ _REPLACE = "Replace"
 def engine_config(configuration: Configuration, *, requeue_batch_seconds: float) -> Config:
     """The engine's part of the configuration; equal for configurations that make no difference to it."""
     return Config(
-        fair_sharing=_fair_sharing(configuration),
-        admission_fair_sharing=_admission_fair_sharing(configuration),
+        fair_sharing=configuration.fair_sharing,
+        admission_fair_sharing=configuration.admission_fair_sharing,
         pods_ready=_pods_ready(configuration),
         resources=_resources(configuration),
         requeue_batch_seconds=requeue_batch_seconds,
         keep_first_submit_time=True,  # by an annotation of Workloads, which only those have that Fairway made anew
-    )
-
-
-def _fair_sharing(configuration: Configuration) -> FairSharingPolicy | None:
-    sharing = configuration.fair_sharing
-    if sharing is None:
-        return None
-    return FairSharingPolicy(strategies=tuple(map(PreemptionStrategy, sharing.preemption_strategies)))
-
-
-def _admission_fair_sharing(configuration: Configuration) -> AdmissionFairSharingPolicy | None:
-    sharing = configuration.admission_fair_sharing
-    if sharing is None:
-        return None
-    return AdmissionFairSharingPolicy(
-        half_life_seconds=sharing.usage_half_life_seconds,
-        sampling_seconds=sharing.usage_sampling_seconds,
-        resource_weights=sharing.resource_weights,
     )
 
 

@@ -200,7 +200,7 @@ class QueueStatuses:
     def _next_sample(self, resource: str) -> float | None:
         """Where recent usage decides, time alone changes what a LocalQueue shows."""
         sharing = self._configuration.value.admission_fair_sharing
-        return sharing.usage_sampling_seconds if sharing is not None and resource == LOCAL_QUEUES else None
+        return sharing.sampling_seconds if sharing is not None and resource == LOCAL_QUEUES else None
 
 
 def _is_news(old: Manifest | None, new: Manifest | None) -> bool:
