@@ -1,0 +1,3 @@
+module fairway.dev/manywatches
+
+go 1.22
