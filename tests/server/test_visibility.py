@@ -9,7 +9,7 @@ import pytest
 from fairway.errors import BadRequest, NotFound
 from fairway.server.http import Exchange
 from fairway.server.requests import Request
-from fairway.server.routes import Place
+from fairway.server.routes import ResourcePath
 from fairway.server.visibility import GROUP, PendingSource, pending_workloads
 from fairway.testing.stores import LocalApi, local_api
 
@@ -41,7 +41,7 @@ def told(queue: list[Record] | None) -> PendingSource:
 async def ask(api: LocalApi, queue: str, query: str = "", source: PendingSource | None = None) -> list[dict[str, Any]]:
     """`queue` is `cq` or a LocalQueue."""
     cluster = queue in {"cq", "missing"}
-    place = Place(
+    place = ResourcePath(
         GROUP,
         "v1beta2",
         "" if cluster else "default",

@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 """Check that no public class name is defined twice in src/fairway, so that a search for it finds the one that is meant.
 
-    tools/names/check.py                    exit code 1 and one line for each name that is defined more than once
-
-Names in exceptions.txt may still be defined twice. The list can only shrink: an entry that is no longer needed fails
-the check until it is removed.
+tools/names/check.py                    exit code 1 and one line for each name that is defined more than once
 """
 
 from __future__ import annotations
@@ -14,39 +11,25 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-SOURCES = HERE.parents[1] / "src/fairway"
-EXCEPTIONS = HERE / "exceptions.txt"
+SOURCES = Path(__file__).resolve().parents[2] / "src/fairway"
 
 
-def definitions(root: Path) -> dict[str, list[str]]:
-    """Where each public class of the modules beneath `root` is defined, as path:line."""
+def problems(root: Path) -> list[str]:
+    """The public classes of the modules beneath `root` that share their name with another, a sentence each."""
     found = defaultdict(list)
     for path in sorted(root.rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(f"{path.relative_to(root)}:{node.lineno}")
-    return found
-
-
-def problems(root: Path, exceptions: set[str]) -> list[str]:
-    """What is wrong, a sentence each."""
-    repeated = {name: places for name, places in definitions(root).items() if len(places) > 1}
     return [
-        *(
-            f"{name} is defined in {', '.join(places)}: give each a name of its own"
-            for name, places in sorted(repeated.items())
-            if name not in exceptions
-        ),
-        *(
-            f"{name} is no longer defined twice: remove it from {EXCEPTIONS}"
-            for name in sorted(exceptions - set(repeated))
-        ),
+        f"{name} is defined in {', '.join(places)}: give each a name of its own"
+        for name, places in sorted(found.items())
+        if len(places) > 1
     ]
 
 
 def main() -> int:
-    found = problems(SOURCES, set(EXCEPTIONS.read_text().split()) if EXCEPTIONS.exists() else set())
+    found = problems(SOURCES)
     print(*found, sep="\n", end="\n" if found else "", file=sys.stderr)
     return 1 if found else 0
 

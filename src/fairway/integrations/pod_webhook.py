@@ -24,7 +24,7 @@ from fairway.integrations.pods import (
     is_suspended,
 )
 from fairway.integrations.role_hash import role_hash
-from fairway.integrations.surroundings import Surroundings
+from fairway.integrations.surroundings import ClusterView
 from fairway.integrations.topology import ASKED, wrong_topology
 from fairway.integrations.webhooks import (
     ANNOTATIONS,
@@ -45,7 +45,7 @@ _RARE: Final = ASKED | {MANAGED, GROUP, TOTAL_COUNT}
 """Labels and annotations that something is asked about; the pods of jobs have none of them."""
 
 
-def on_create(pod: Manifest, surroundings: Surroundings) -> list[FieldError]:
+def on_create(pod: Manifest, surroundings: ClusterView) -> list[FieldError]:
     """Hold back a pod that the queue decides about, in place; then what is wrong with it."""
     if FRAMEWORK not in surroundings.configuration.frameworks:
         return []
@@ -63,7 +63,7 @@ def on_create(pod: Manifest, surroundings: Surroundings) -> list[FieldError]:
     return [*wrong_on_create(pod), *_wrong(pod)]
 
 
-def on_update(old: Manifest, new: Manifest, surroundings: Surroundings) -> list[FieldError]:
+def on_update(old: Manifest, new: Manifest, surroundings: ClusterView) -> list[FieldError]:
     """What is wrong with a changed pod."""
     if FRAMEWORK not in surroundings.configuration.frameworks:
         return []
@@ -79,7 +79,7 @@ def on_update(old: Manifest, new: Manifest, surroundings: Surroundings) -> list[
     return errors
 
 
-def _is_asked_about(pod: Manifest, surroundings: Surroundings) -> bool:
+def _is_asked_about(pod: Manifest, surroundings: ClusterView) -> bool:
     """Whether the pod is in a namespace of the queue, and no part of a job that is in the queue itself."""
     configuration = surroundings.configuration
     namespace = surroundings.namespace_labels(pod["metadata"].get("namespace", ""))

@@ -7,7 +7,7 @@ from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.kind import Manifest
 
 
-class Surroundings(Protocol):
+class ClusterView(Protocol):
     """Answers at once, from what is known already."""
 
     @property

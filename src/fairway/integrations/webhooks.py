@@ -14,7 +14,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.names import split_gates, subdomain_faults, wrong_gates
 from fairway.errors import FieldError
 from fairway.integrations import names
-from fairway.integrations.surroundings import Surroundings
+from fairway.integrations.surroundings import ClusterView
 
 LABELS: Final = "metadata.labels"
 ANNOTATIONS: Final = "metadata.annotations"
@@ -60,7 +60,7 @@ def go_int(text: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-def apply_default_queue(manifest: Manifest, surroundings: Surroundings) -> None:
+def apply_default_queue(manifest: Manifest, surroundings: ClusterView) -> None:
     """Put an object without a queue into the default queue of its namespace, if there is one; in place."""
     metadata = manifest["metadata"]
     namespace = metadata.get("namespace", "")
@@ -73,7 +73,7 @@ def apply_default_queue(manifest: Manifest, surroundings: Surroundings) -> None:
         metadata["labels"] = {**labels_of(manifest), names.QUEUE_NAME: names.DEFAULT_QUEUE}
 
 
-def outside_queues(manifest: Manifest, surroundings: Surroundings) -> list[FieldError]:
+def outside_queues(manifest: Manifest, surroundings: ClusterView) -> list[FieldError]:
     """What names no queue and belongs to no job of one, where that is forbidden."""
     if surroundings.configuration.jobs_outside_queues != DENY or queue_name(manifest):
         return []
@@ -103,7 +103,7 @@ def wrong_on_create(manifest: Manifest) -> list[FieldError]:
 
 
 def wrong_on_update(
-    old: Manifest, new: Manifest, surroundings: Surroundings, *, was_suspended: bool, is_suspended: bool
+    old: Manifest, new: Manifest, surroundings: ClusterView, *, was_suspended: bool, is_suspended: bool
 ) -> list[FieldError]:
     """What may not have changed, and when."""
     if labels_of(old) == labels_of(new) and annotations_of(old) == annotations_of(new):

@@ -27,7 +27,7 @@ from fairway.server.access.roles import Binding
 from fairway.server.access.users import Account, Group, Users
 from fairway.server.requests import Request
 from fairway.server.responses import Response, ok
-from fairway.server.routes import Place
+from fairway.server.routes import ResourcePath
 from fairway.server.virtual import rendered
 from fairway.store.verbs import Objects
 
@@ -121,13 +121,13 @@ class UserAccounts(_Accounts):
 
     kind = _USER
 
-    def verb(self, request: Request, where: Place) -> str:
+    def verb(self, request: Request, where: ResourcePath) -> str:
         if where.namespace or where.subresource not in {"", "token"}:
             raise NotFound("the server could not find the requested resource: users are at users[/NAME[/token]]")
         verbs = _TOKEN if where.subresource else _ONE if where.name else _MANY
         return _verb(verbs, request, "users")
 
-    async def answer(self, request: Request, where: Place) -> Response:
+    async def answer(self, request: Request, where: ResourcePath) -> Response:
         name = where.name
         match where.subresource, request.method:
             case "token", "POST":
@@ -189,12 +189,12 @@ class GroupAccounts(_Accounts):
 
     kind = _GROUP
 
-    def verb(self, request: Request, where: Place) -> str:
+    def verb(self, request: Request, where: ResourcePath) -> str:
         if where.namespace or where.subresource:
             raise NotFound("the server could not find the requested resource: groups are at groups[/NAME]")
         return _verb(_ONE if where.name else _MANY, request, "groups")
 
-    async def answer(self, request: Request, where: Place) -> Response:
+    async def answer(self, request: Request, where: ResourcePath) -> Response:
         name = where.name
         match request.method:
             case "POST":

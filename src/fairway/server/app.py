@@ -37,7 +37,7 @@ from fairway.server.plain import Plain
 from fairway.server.podlogs import Logs
 from fairway.server.requests import Request
 from fairway.server.responses import Response, encode, failure, ok, status_of
-from fairway.server.routes import Place, Route, attempted, place, route
+from fairway.server.routes import ResourcePath, Route, attempted, place, route
 from fairway.server.streams import Streams
 from fairway.server.telling import STREAMED, TELLERS
 from fairway.server.transactions import Transactions
@@ -88,7 +88,7 @@ class _Call:
         self.method = exchange.method
         self.request: Request | None = None
         self.verb = ""
-        self.route: Place | None = None
+        self.route: ResourcePath | None = None
         self.code = 0
         self.written: Written | None = None
         self.body_bytes = 0
@@ -266,7 +266,7 @@ class Api:
             call.route = where._replace(name=response.created)
         return response
 
-    def _is_stored(self, where: Place) -> bool:
+    def _is_stored(self, where: ResourcePath) -> bool:
         """Whether a path leads to objects of the store, if to any."""
         group = where.group
         return (
@@ -281,7 +281,7 @@ class Api:
         if b"impersonate-user" in headers or b"impersonate-group" in headers:
             raise Forbidden("impersonation is not supported; use a token of that user (`fairway users token NAME`)")
 
-    def _admitted(self, request: Request, where: Place, call: _Call) -> Route:
+    def _admitted(self, request: Request, where: ResourcePath, call: _Call) -> Route:
         """What a request for stored objects asks for, if whoever sends it may."""
         self._identify(request)
         asked = self._routed(request, where, call)
@@ -289,7 +289,7 @@ class Api:
             self._authorize(request, "create", where)
         return asked
 
-    def _routed(self, request: Request, where: Place, call: _Call) -> Route:
+    def _routed(self, request: Request, where: ResourcePath, call: _Call) -> Route:
         """The same, remembered: neither what a write in a namespace is nor whether it is allowed hangs on a name."""
         may_be_known = bool(where.namespace) and request.method in _WRITE_METHODS
         asking = (request.user, request.method, where[:4], where.subresource, bool(where.name))
@@ -313,7 +313,7 @@ class Api:
         return self.objects.store.head(asked.kind.resource, (asked.namespace, asked.name)) is None
 
     @staticmethod
-    def _authorize(request: Request, verb: str, where: Place) -> None:
+    def _authorize(request: Request, verb: str, where: ResourcePath) -> None:
         authorize(
             request.user,
             verb=verb,
@@ -384,7 +384,7 @@ class Api:
         )
         return self._authentication.expires(header)
 
-    async def _review(self, request: Request, where: Place, call: _Call) -> Response:
+    async def _review(self, request: Request, where: ResourcePath, call: _Call) -> Response:
         call.verb = "create"
         self._authorize(request, call.verb, where)
         if request.method != "POST" or where.name:
@@ -428,7 +428,7 @@ class Api:
         if verb in _AUDITED:
             self._record(request, where, verb, call, seconds)
 
-    def _record(self, request: Request, where: Place, verb: str, call: _Call, seconds: float) -> None:
+    def _record(self, request: Request, where: ResourcePath, verb: str, call: _Call, seconds: float) -> None:
         entry = call.written.entry if call.written is not None else None
         self._audit.record(
             AuditEntry(

@@ -37,7 +37,7 @@ from fairway.errors import (
 from fairway.server.limits import Limits
 from fairway.server.requests import Request
 from fairway.server.responses import Response, ok
-from fairway.server.routes import Place
+from fairway.server.routes import ResourcePath
 from fairway.server.threads import in_thread
 from fairway.store.verbs import Objects
 
@@ -63,7 +63,7 @@ class Archives:
         for left in self._directory.glob(f"*/.*{_UNFINISHED}"):
             left.unlink()
 
-    def verb(self, request: Request, where: Place) -> str:
+    def verb(self, request: Request, where: ResourcePath) -> str:
         if not where.namespace or not where.name or where.subresource:
             raise NotFound("not found: archives are at namespaces/NS/archives/SHA256")
         verb = _VERBS.get(request.method)
@@ -71,7 +71,7 @@ class Archives:
             raise MethodNotAllowed(f"archives support PUT and HEAD, not {request.method}")
         return verb
 
-    async def answer(self, request: Request, where: Place) -> Response:
+    async def answer(self, request: Request, where: ResourcePath) -> Response:
         if not _DIGEST.fullmatch(where.name):
             raise BadRequest(
                 f"archives {where.name[:80]!r}: the name of an archive is the SHA-256 of its bytes: 64 lower-case "
@@ -217,7 +217,7 @@ class _Upload:
         self._path.unlink(missing_ok=True)
 
 
-def _described(where: Place, size: int) -> Manifest:
+def _described(where: ResourcePath, size: int) -> Manifest:
     return {
         "apiVersion": f"{where.group}/{where.version}",
         "kind": "Archive",

@@ -8,10 +8,10 @@ from fairway.server import bodies
 from fairway.server.access import reviews
 from fairway.server.access.users import Users
 from fairway.server.requests import Request
-from fairway.server.routes import Place
+from fairway.server.routes import ResourcePath
 
 
-async def answer(request: Request, where: Place, users: Users, now: datetime) -> Manifest:
+async def answer(request: Request, where: ResourcePath, users: Users, now: datetime) -> Manifest:
     """The review in the body, with its answer."""
     body = bodies.manifest(request, await request.body())
     if not isinstance(body, dict):

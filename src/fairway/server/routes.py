@@ -22,7 +22,7 @@ class Route(NamedTuple):
     subresource: str
 
 
-class Place(NamedTuple):
+class ResourcePath(NamedTuple):
     """A path that leads to a resource, of whatever kind it turns out to be."""
 
     group: str
@@ -45,7 +45,7 @@ _PARTS: Final = {
 _ATTEMPTS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
-def place(segments: list[str]) -> Place | None:
+def place(segments: list[str]) -> ResourcePath | None:
     """Where a path leads; `None` if it is no path to a resource."""
     if len(segments) >= 3 and segments[0] == "api":
         group, version, rest = "", segments[1], segments[2:]
@@ -59,10 +59,10 @@ def place(segments: list[str]) -> Place | None:
     if len(rest) > 3:
         return None
     resource, name, subresource = (*rest, "", "")[:3]
-    return Place(group, version, namespace, resource, name, subresource)
+    return ResourcePath(group, version, namespace, resource, name, subresource)
 
 
-def route(registry: Registry, request: Request, where: Place) -> Route:
+def route(registry: Registry, request: Request, where: ResourcePath) -> Route:
     """What a request for a resource asks for; `NotFound` or `MethodNotAllowed` if there is no such thing."""
     group, version, namespace, resource, name, subresource = where
     kind = registry.by_resource(group, version, resource)
@@ -86,7 +86,7 @@ def route(registry: Registry, request: Request, where: Place) -> Route:
     return Route(verb, kind, version, namespace, name, subresource)
 
 
-def attempted(method: str, where: Place) -> str:
+def attempted(method: str, where: ResourcePath) -> str:
     """The write that a request was meant to be that was refused before it was understood; empty if it was none."""
     if method == "DELETE":
         return "delete" if where.name else "deletecollection"

@@ -36,7 +36,7 @@ from fairway.server.limits import Limits
 from fairway.server.reading import Streamed, joined
 from fairway.server.requests import Request
 from fairway.server.responses import status_of, warning_headers
-from fairway.server.routes import Place
+from fairway.server.routes import ResourcePath
 from fairway.store.entries import Entry
 from fairway.store.verbs import DeleteOptions, Objects, WriteOptions, Written
 from fairway.store.verbs.receipts import Once, Repeated
@@ -112,7 +112,7 @@ class Transactions:
         self._limits = limits
         self._under_way = 0
 
-    def verb(self, request: Request, where: Place) -> str:
+    def verb(self, request: Request, where: ResourcePath) -> str:
         if not where.namespace or where.name:
             raise NotFound(
                 "the server could not find the requested resource: transactions go to namespaces/NS/transactions"
@@ -121,7 +121,7 @@ class Transactions:
             raise MethodNotAllowed(f"transactions support POST, not {request.method}: they are not stored")
         return "create"
 
-    async def answer(self, request: Request, where: Place) -> Streamed:
+    async def answer(self, request: Request, where: ResourcePath) -> Streamed:
         if self._under_way >= self._limits.transactions:
             raise TooManyRequests(f"{self._limits.transactions} transactions are in progress; try again in a second")
         self._under_way += 1
@@ -133,7 +133,7 @@ class Transactions:
     def close(self) -> None:
         """None takes long."""
 
-    async def _carried_out(self, request: Request, where: Place) -> Streamed:
+    async def _carried_out(self, request: Request, where: ResourcePath) -> Streamed:
         started, work = time.perf_counter(), self._objects.slices.begin()
         options = bodies.write_options(request)
         body = bodies.some(await request.body(self._limits.transaction_bytes))
@@ -174,13 +174,13 @@ class Transactions:
                 await work.pause()
         return self._results(where, results, work)
 
-    def _understood(self, number: int, given: object, where: Place) -> _Step:
+    def _understood(self, number: int, given: object, where: ResourcePath) -> _Step:
         try:
             return self._step(_read(given), where)
         except (ApiError, ValidationError) as error:
             raise OperationRefused(number, error) from error
 
-    def _step(self, given: _Written, where: Place) -> _Step:
+    def _step(self, given: _Written, where: ResourcePath) -> _Step:
         if isinstance(given, _Create):
             return self._creation(given, where)
         kind, version = self._kind(given.api_version, given.kind)
@@ -199,7 +199,7 @@ class Transactions:
         )
         return _Step("delete", kind, version, *key, DeleteOperation(kind, key, options))
 
-    def _creation(self, given: _Create, where: Place) -> _Step:
+    def _creation(self, given: _Create, where: ResourcePath) -> _Step:
         manifest = given.manifest
         kind, version = self._kind(manifest.get("apiVersion"), manifest.get("kind"))
         metadata = manifest.get("metadata")
@@ -247,7 +247,7 @@ class Transactions:
         )
 
     async def _replay(
-        self, where: Place, steps: Sequence[_Step], results: Sequence[tuple[str, str, str] | None], work: Slice
+        self, where: ResourcePath, steps: Sequence[_Step], results: Sequence[tuple[str, str, str] | None], work: Slice
     ) -> Streamed:
         """The objects of an earlier transaction with the same key, as they are now; `null` for those that are gone."""
         await self._objects.store.settled()  # the earlier one may still be on its way to the disk
@@ -262,7 +262,7 @@ class Transactions:
         return self._results(where, found, work, code=200)
 
     def _results(
-        self, where: Place, results: Sequence[tuple[_Step, Written]], work: Slice, *, code: int = 201
+        self, where: ResourcePath, results: Sequence[tuple[_Step, Written]], work: Slice, *, code: int = 201
     ) -> Streamed:
         head = {
             "apiVersion": f"{where.group}/{where.version}",
@@ -296,7 +296,7 @@ def _check_parts(body: bytes) -> None:
         raise TooLarge(f"the transaction has more than {_MOST_PARTS} values; send it in several parts")
 
 
-def _operations(body: Any, where: Place) -> list[Any]:
+def _operations(body: Any, where: ResourcePath) -> list[Any]:
     """The list in a transaction, whatever is in it."""
     expected = f"{where.group}/{where.version}"
     if not isinstance(body, dict):
@@ -318,7 +318,7 @@ def _operations(body: Any, where: Place) -> list[Any]:
     return operations
 
 
-def _once(body: dict[str, Any], data: bytes, request: Request, where: Place) -> Once | None:
+def _once(body: dict[str, Any], data: bytes, request: Request, where: ResourcePath) -> Once | None:
     """The key of a transaction, if it has one: it counts for one user in one namespace, and for one request."""
     key = body["spec"].get("idempotencyKey")
     if key is None:

@@ -11,7 +11,7 @@ from fairway.server.negotiation import accepted
 from fairway.server.reading import Streamed, yaml_of
 from fairway.server.requests import Request
 from fairway.server.responses import Response, encode
-from fairway.server.routes import Place
+from fairway.server.routes import ResourcePath
 from fairway.server.tables import Page, included, partial_metadata, partial_metadata_list, table
 from fairway.store.verbs import Objects
 
@@ -19,11 +19,11 @@ from fairway.store.verbs import Objects
 class VirtualResource(Protocol):
     """One resource of a group and version."""
 
-    def verb(self, request: Request, where: Place) -> str:
+    def verb(self, request: Request, where: ResourcePath) -> str:
         """What a request is, as roles name it; `NotFound` or `MethodNotAllowed` if there is no such thing."""
         ...
 
-    async def answer(self, request: Request, where: Place) -> Response | Streamed:
+    async def answer(self, request: Request, where: ResourcePath) -> Response | Streamed:
         """The answer to whoever may do this."""
         ...
 

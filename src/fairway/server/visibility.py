@@ -13,7 +13,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.errors import BadRequest, NotFound
 from fairway.integrations.workloads import queue_order
 from fairway.server.requests import Request
-from fairway.server.routes import Place
+from fairway.server.routes import ResourcePath
 from fairway.store.verbs import Objects
 from fairway.store.verbs.reading import readable
 
@@ -44,7 +44,7 @@ PendingSource = Callable[[str], Awaitable[Sequence[PendingWorkload] | None]]
 
 
 async def pending_workloads(
-    objects: Objects, request: Request, place: Place, pending: PendingSource | None = None
+    objects: Objects, request: Request, place: ResourcePath, pending: PendingSource | None = None
 ) -> Manifest:
     """The summary of the workloads that wait in a ClusterQueue or a LocalQueue, best first."""
     if place.subresource != "pendingworkloads" or place.resource not in {"clusterqueues", "localqueues"}:

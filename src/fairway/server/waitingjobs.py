@@ -17,7 +17,7 @@ from fairway.errors import BadRequest, MethodNotAllowed, NotFound
 from fairway.server.access.roles import allowed, is_admin
 from fairway.server.requests import Request
 from fairway.server.responses import Response
-from fairway.server.routes import Place
+from fairway.server.routes import ResourcePath
 from fairway.server.virtual import rendered
 from fairway.store.verbs import Objects
 
@@ -53,7 +53,7 @@ class WaitingJobs:
         self._objects = objects
         self._explainer = explainer
 
-    def verb(self, request: Request, where: Place) -> str:
+    def verb(self, request: Request, where: ResourcePath) -> str:
         if where.subresource:
             raise NotFound("the server could not find the requested resource")
         if request.method not in {"GET", "HEAD"}:
@@ -62,7 +62,7 @@ class WaitingJobs:
             raise NotFound("waiting jobs belong to a namespace: the path must name it")
         return "get" if where.name else "list"
 
-    async def answer(self, request: Request, where: Place) -> Response:
+    async def answer(self, request: Request, where: ResourcePath) -> Response:
         for name in ("watch", "labelSelector", "fieldSelector"):
             if request.query.get(name) not in {None, "", "0", "false"}:
                 raise BadRequest(f"{name}: Forbidden: waiting jobs are computed for each request; select in the client")
@@ -82,7 +82,7 @@ class WaitingJobs:
     def close(self) -> None:
         """None takes long."""
 
-    async def _one(self, request: Request, where: Place) -> Manifest:
+    async def _one(self, request: Request, where: ResourcePath) -> Manifest:
         user = request.user
 
         def may_read(namespace: str) -> bool:

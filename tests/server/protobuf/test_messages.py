@@ -8,7 +8,7 @@ import pytest
 from fairway.apis.machinery.kind import Kind
 from fairway.apis.machinery.schemas.schema import Schema
 from fairway.apis.registry import default_registry
-from fairway.server.protobuf.messages import Field, Form, Message, Shown, is_list, message, message_of, names
+from fairway.server.protobuf.messages import Field, Form, Message, Presence, is_list, message, message_of, names
 from fairway.server.protobuf.values import VALUES
 
 from .recordings import recordings
@@ -79,5 +79,5 @@ def flat(fields: Message) -> list[Field]:
     return [
         inner
         for field in fields.values()
-        for inner in (flat(message(field.type)) if field.shown is Shown.INLINE else [field])
+        for inner in (flat(message(field.type)) if field.shown is Presence.INLINE else [field])
     ]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import BadRequest, UnsupportedMediaType
-from fairway.server.protobuf.messages import Field, Form, Message, Shown, entry, is_list, message, message_of
+from fairway.server.protobuf.messages import Field, Form, Message, Presence, entry, is_list, message, message_of
 from fairway.server.protobuf.values import VALUES
 from fairway.server.protobuf.wire import LENGTH, VARINT, Malformed, Reader, WireField, signed
 
@@ -105,14 +105,14 @@ class _Decoder:
         self._reader.spend(len(fields))
         shown: dict[str, Any] = {}
         for number, field in fields.items():
-            if field.shown is Shown.INLINE:
+            if field.shown is Presence.INLINE:
                 shown.update(found[number] if number in found else self._zero(field))
             elif number in found:
-                if found[number] or field.shown is not Shown.NONZERO:
+                if found[number] or field.shown is not Presence.NONZERO:
                     shown[field.name] = found[number]
-            elif field.shown is Shown.ALWAYS:
+            elif field.shown is Presence.ALWAYS:
                 shown[field.name] = self._zero(field)
-            elif field.shown is Shown.NULL:
+            elif field.shown is Presence.NULL:
                 shown[field.name] = None
         return shown
 

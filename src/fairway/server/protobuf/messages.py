@@ -6,7 +6,7 @@ it is, and for each message its fields by number, spelled `name type shown`:
 - `type` is a scalar (`string`, `bytes`, `bool`, `int32`, `int64`), one of the `values` that are no objects in JSON
   (`time`, `microtime`, `quantity`, `intorstring`, `fields`) or another message; `[]` before it makes a list of it, `{}`
   a map from strings;
-- `shown` is what a Kubernetes API server does with the field in JSON, see `Shown`.
+- `shown` is what a Kubernetes API server does with the field in JSON, see `Presence`.
 
 A message that is only a list (`"[]string"` in place of fields) stands for this list in JSON.
 """
@@ -32,7 +32,7 @@ class Form(StrEnum):
     MAP = "{}"
 
 
-class Shown(StrEnum):
+class Presence(StrEnum):
     """When a field is part of the JSON, and as what.
 
     On the wire most zero values are sent although nobody has set them, so that only this tells what was meant.
@@ -62,7 +62,7 @@ class Field(NamedTuple):
 
     type: str
     form: Form
-    shown: Shown
+    shown: Presence
 
 
 def message_of(api_version: str, kind: str) -> str | None:
@@ -79,7 +79,7 @@ def message(name: str) -> Message:
     """The fields of the message with this name."""
     spelled = _data()["messages"][name]
     if isinstance(spelled, str):
-        return {1: _field(f"items {spelled} {Shown.ALWAYS}")}
+        return {1: _field(f"items {spelled} {Presence.ALWAYS}")}
     return {int(number): _field(field) for number, field in spelled.items()}
 
 
@@ -92,7 +92,7 @@ def is_list(name: str) -> bool:
 @cache
 def entry(kind: str) -> Message:
     """The message that stands for one entry of a map to values of this type: its key and its value."""
-    return {1: _field(f"key string {Shown.ALWAYS}"), 2: _field(f"value {kind} {Shown.ALWAYS}")}
+    return {1: _field(f"key string {Presence.ALWAYS}"), 2: _field(f"value {kind} {Presence.ALWAYS}")}
 
 
 def names() -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def names() -> tuple[str, ...]:
 def _field(spelled: str) -> Field:
     name, kind, shown = spelled.split(" ")
     form = Form(kind[:2]) if kind[:2] in {Form.LIST, Form.MAP} else Form.ONE
-    return Field(name, kind.removeprefix(form), form, Shown(shown))
+    return Field(name, kind.removeprefix(form), form, Presence(shown))
 
 
 @cache

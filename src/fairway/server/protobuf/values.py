@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from fairway.apis.machinery.documents import from_json
-from fairway.server.protobuf.messages import Field, Form, Message, Shown
+from fairway.server.protobuf.messages import Field, Form, Message, Presence
 from fairway.server.protobuf.wire import Malformed
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,7 +71,7 @@ def _managed_fields(fields: Mapping[int, Any]) -> Any:
 
 
 def _message(*types: str) -> Message:
-    return {number: Field("", kind, Form.ONE, Shown.SENT) for number, kind in enumerate(types, 1)}
+    return {number: Field("", kind, Form.ONE, Presence.SENT) for number, kind in enumerate(types, 1)}
 
 
 _TIMESTAMP: Final = _message("int64", "int32")
