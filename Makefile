@@ -56,6 +56,7 @@ lint: $(DEV_READY)   ## style, types, the direction of imports, names
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/names/check.py
+	$(BIN)/python tools/words/check.py
 
 format: $(DEV_READY) ## put the sources into shape
 	$(BIN)/ruff check --fix src tests bench examples tools

@@ -58,7 +58,7 @@ def main() -> None:
     file = given.resume_from / "model.json"
     model = load(file)
     if model.step:
-        print(f"attempt {os.environ.get('FAIRWAY_ATTEMPT', '?')} goes on after step {model.step}", flush=True)
+        print(f"attempt {os.environ.get('FAIRWAY_ATTEMPT', '?')} resumes after step {model.step}", flush=True)
     while model.step < given.steps:
         time.sleep(given.seconds)
         loss = model.improve(points)

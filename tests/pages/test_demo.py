@@ -53,7 +53,7 @@ def test_the_demo_plays_to_its_end_and_cleans_up(tmp_path: Path) -> None:
         output, _ = playing.communicate(timeout=_SECONDS)
 
     assert playing.returncode == 0, output
-    assert "attempt 2, restarted because it was preempted: going on after step" in output
+    assert "attempt 2, restarted because it was preempted: resuming after step" in output
     assert "To try next" in output
     assert left_by(tmp_path) == []
 

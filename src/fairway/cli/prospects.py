@@ -18,7 +18,7 @@ _LOOK_AGAIN_SECONDS: Final = 2
 _LONGEST_PAUSE_SECONDS: Final = 16
 
 LOOKS_TO_BE_SURE: Final = 2
-"""How often in a row a job must be found unable to run: one with several candidates goes on to the next."""
+"""How often in a row a job must be found unable to run: one with several candidates moves to the next."""
 
 
 class CannotRun(FairwayError):

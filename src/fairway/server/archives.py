@@ -167,7 +167,7 @@ class Archives:
         if free - more < limits.spare_bytes:
             raise NoRoom(
                 f"there is no room for the archive: the server's disk has {free} bytes left, of which it keeps "
-                f"{limits.spare_bytes} for itself. Delete jobs that nobody needs any more, or make room on the disk"
+                f"{limits.spare_bytes} for itself. Delete ended jobs, or make room on the disk"
             )
 
     def _check_speed(self, size: int, seconds: float) -> None:

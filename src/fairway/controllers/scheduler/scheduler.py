@@ -44,9 +44,9 @@ class Scheduler:
         self._arrivals = count()
         self._bindings: dict[Key, tuple[str, str]] = {}
         """Which pod, by its UID, goes to which node: what is decided and not written yet."""
-        self._unborn: dict[tuple[str, str], list[str]] = {}
+        self._reserved: dict[tuple[str, str], list[str]] = {}
         """By the UID of an owner and a node, the places that are kept there for pods that it is making."""
-        self._born: set[str] = set()
+        self._claimed: set[str] = set()
         """The UIDs of pods that have taken such a place and whose maker has not said so yet."""
         self._stirred = asyncio.Event()
         self._worker: Worker[Key] = Worker("scheduling", cluster.clock, self._carry_out, parallel=_WRITES_AT_ONCE)
@@ -73,9 +73,9 @@ class Scheduler:
         demand = demand_of_new(pod["spec"])
         node = best_node(self._ledger.rooms(), demand)
         if node is not None:
-            place = f"unborn-{next(self._arrivals)}"
+            place = f"reserved-{next(self._arrivals)}"
             self._ledger.place(place, node, demand)
-            self._unborn.setdefault((owner, node), []).append(place)
+            self._reserved.setdefault((owner, node), []).append(place)
         return node
 
     def settle(self, owner: str, node: str, pod: Manifest | None) -> None:
@@ -83,30 +83,30 @@ class Scheduler:
         if pod is not None:
             uid = pod["metadata"]["uid"]
             self._recorder.normal(pod, "Scheduled", f"Successfully assigned {namespaced_name(pod)} to {node}")
-            if uid in self._born:
-                self._born.discard(uid)
+            if uid in self._claimed:
+                self._claimed.discard(uid)
                 return
         if self._ledger.release(self._taken_place(owner, node)):
             self._there_is_more_room()
 
     def _taken_place(self, owner: str, node: str) -> str:
         """One of the places that are kept, kept no more; empty if there is none."""
-        places = self._unborn.get((owner, node))
+        places = self._reserved.get((owner, node))
         if not places:
             return ""
         place = places.pop()
         if not places:
-            del self._unborn[owner, node]
+            del self._reserved[owner, node]
         return place
 
-    def _hear_of_birth(self, pod: Manifest) -> None:
+    def _on_pod_created(self, pod: Manifest) -> None:
         """A pod that comes with a node has the place that was kept for it, if one was."""
-        if self._unborn and pod["spec"].get("nodeName"):
+        if self._reserved and pod["spec"].get("nodeName"):
             owner = controller_of(pod)
             place = "" if owner is None else self._taken_place(owner["uid"], pod["spec"]["nodeName"])
             if place:
                 self._ledger.rename(place, pod["metadata"]["uid"])
-                self._born.add(pod["metadata"]["uid"])
+                self._claimed.add(pod["metadata"]["uid"])
 
     def _hear_node(self, old: Manifest | None, new: Manifest | None) -> None:
         name = (new or old or {})["metadata"]["name"]
@@ -117,7 +117,7 @@ class Scheduler:
         pod = new or old or {}
         uid = pod["metadata"]["uid"]
         if old is None and new is not None:
-            self._hear_of_birth(new)
+            self._on_pod_created(new)
         if self._ledger.release(uid) if new is None else self._ledger.hear(new):
             self._there_is_more_room()
         if new is None or not _waits(new):

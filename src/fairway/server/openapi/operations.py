@@ -60,7 +60,7 @@ FIELD_MANAGER: Final = Parameter("fieldManager", "string", "Who makes the change
 FIELD_VALIDATION: Final = Parameter(
     "fieldValidation", "string", "What happens to unknown or repeated fields: `Strict`, `Warn` or `Ignore`."
 )
-FORCE: Final = Parameter("force", "boolean", "Take over fields that somebody else applied.")
+FORCE: Final = Parameter("force", "boolean", "Take over fields that other managers own.")
 PRETTY: Final = Parameter("pretty", "string", "`true`: indent the answer.")
 
 _WRITING: Final = (DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION)
@@ -70,7 +70,7 @@ _CHOOSING: Final = (
     Parameter("labelSelector", "string", "Only objects whose labels match."),
     Parameter("limit", "integer", "At most so many objects in one answer."),
     Parameter("resourceVersion", "string", "Which revision the answer may come from."),
-    Parameter("resourceVersionMatch", "string", "How `resourceVersion` is meant: `Exact` or `NotOlderThan`."),
+    Parameter("resourceVersionMatch", "string", "How `resourceVersion` is matched: `Exact` or `NotOlderThan`."),
 )
 _WATCHING: Final = (
     Parameter("allowWatchBookmarks", "boolean", "Send bookmarks, which tell how far the watch has come."),
