@@ -67,6 +67,8 @@ def _unenforced(spec: Part, path: str) -> Iterator[str]:
 
 def _of_context(context: Any, path: str) -> list[str]:
     context = _as_object(context)
+    if not context:
+        return []
     found = [f"{path}.{name}" for name in _CONTEXT if _is_set(context.get(name))]
     if context.get("allowPrivilegeEscalation") is False:
         found.append(f"{path}.allowPrivilegeEscalation")

@@ -39,9 +39,11 @@ def from_json(data: bytes) -> Any:
         raise BadRequest(f"the JSON is nested deeper than {DEEPEST} levels") from None
     except (msgspec.MsgspecError, ValueError) as error:
         raise BadRequest(f"the body is not valid JSON: {error}") from None
-    if data.count(b"{") + data.count(b"[") > DEEPEST:
+    nested = data.count(b"{") + data.count(b"[")
+    if nested > DEEPEST:
         _check_depth(value)
-    if len(data) > 2 * MOST_NESTED and isinstance(value, dict | list):  # fewer bytes cannot be so many values
+    # There are at most as many values as there are commas and objects and lists: most bodies need no closer look.
+    if isinstance(value, dict | list) and (nested > MOST_NESTED or nested + data.count(b",") >= MOST_VALUES):
         check_values(value)
     return value
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import yaml
 
+from fairway.apis.machinery.yaml_values import copied
 from fairway.apis.machinery.yaml_values import plain as _plain
 from fairway.errors import BadRequest
 from fairway.managedjobs.tasks.errors import TaskError
@@ -165,7 +166,7 @@ class _Builder:
             self._take_key(value, event)
             return
         self._source.values[self._path()] = _mark(event.start_mark)
-        self._put(_copied(value), height, event)
+        self._put(copied(value), height, event)
 
     def _take_key(self, value: Any, event: yaml.Event) -> None:
         part = self._open[-1]
@@ -255,9 +256,3 @@ class _Builder:
 
 def _mark(mark: Any) -> Mark:
     return Mark(mark.line + 1, mark.column + 1)
-
-
-def _copied(value: Any) -> Any:
-    if type(value) is dict:
-        return {key: _copied(one) for key, one in value.items()}
-    return [_copied(one) for one in value] if type(value) is list else value

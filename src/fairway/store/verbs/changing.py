@@ -1,12 +1,12 @@
 """Updates: whole objects, their status, and patches of every type."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from fairway.apis.machinery.admission import ALLOWED, AdmissionRequest, AdmissionResponse
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.machinery.schemas.walk import inspect
+from fairway.apis.machinery.yaml_values import copied
 from fairway.errors import BadRequest, FieldError, UnsupportedMediaType, ValidationError
 from fairway.store.entries import Entry
 from fairway.store.patching.apply import apply
@@ -307,7 +307,7 @@ def _to_apply(kind: Kind, version: str, applied: Manifest, subresource: str) -> 
     """The part of an applied configuration that counts, in the stored version, without defaults."""
     if applied["metadata"].get("managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
-    findings = inspect(kind.schemas[version](), copy.deepcopy(applied))
+    findings = inspect(kind.schemas[version](), copied(applied))
     if findings.unknown:
         shown = ", ".join(f".{path}: field not declared in schema" for path in findings.unknown[:20])
         raise BadRequest(f"failed to create typed patch object ({name_of(applied)}; {kind.kind}): {shown}")
