@@ -22,8 +22,7 @@ from fairway.controllers.decider.stored import StoredDecider, StoredExplainer
 from fairway.controllers.jobframework.controller import FrameworkController
 from fairway.controllers.kit.configuration import ConfigurationSource, CurrentConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
-from fairway.controllers.managedjob.ids import Ids
-from fairway.controllers.managedjob.plugin import ManagedJobAdmission
+from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission
 from fairway.controllers.metrics import QueueMetrics
 from fairway.controllers.notrun import NotRunController
 from fairway.controllers.placement import WaitingForNode

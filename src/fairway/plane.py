@@ -18,7 +18,7 @@ from fairway.client.explainer import NAMESPACE, SECRET, RemoteExplainer
 from fairway.client.local import LocalClient
 from fairway.contexts import runner_configuration
 from fairway.controllers.defaults import Defaults
-from fairway.controllers.managedjob.ids import Ids
+from fairway.controllers.managedjob.plugin import Ids
 from fairway.controllers.webhooks.installing import InstallManifest
 from fairway.managedjobs.configured import RunnerConfig
 from fairway.manager import SERVER_CONFIG_MAP, ControllerManager, admission_plugins

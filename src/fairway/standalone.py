@@ -23,7 +23,7 @@ from fairway.client.election import LeaderElection, LostLeaseError
 from fairway.client.explainer import NAMESPACE, secret_of
 from fairway.client.http.client import HttpClient
 from fairway.client.http.transport import Transport, open_transport
-from fairway.controllers.managedjob.ids import Ids
+from fairway.controllers.managedjob.plugin import Ids
 from fairway.controllers.metrics import QueueMetrics
 from fairway.errors import NotFound
 from fairway.manager import SERVER_CONFIG_MAP, ControllerManager, admission_plugins, admission_resources

@@ -14,8 +14,7 @@ from fairway.controllers.admission.controller import QueueingController
 from fairway.controllers.admission.waiting import WaitingWorkloads
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
-from fairway.controllers.managedjob.ids import Ids
-from fairway.controllers.managedjob.plugin import ManagedJobAdmission
+from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
 from fairway.managedjobs.pods import HostDirectories

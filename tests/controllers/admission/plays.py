@@ -19,7 +19,7 @@ from fairway.client.local import LocalClient
 from fairway.client.protocol import Client, Staged
 from fairway.client.recorder import Recorder
 from fairway.controllers.admission import QueueingController
-from fairway.controllers.admission.pacing import Pace
+from fairway.controllers.admission.controller import Pace
 from fairway.controllers.admission.waiting import WaitingWorkloads
 from fairway.controllers.decider import StoredDecider
 from fairway.controllers.kit.configuration import FixedConfiguration

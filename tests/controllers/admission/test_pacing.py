@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from fairway.apis.kueue.objects import Workload
-from fairway.controllers.admission.pacing import LONGEST_SECONDS, Pace
+from fairway.controllers.admission.controller import LONGEST_SECONDS, Pace
 from fairway.testing.builders import cluster_queue, flavor, local_queue, workload
 
 from .plays import play

@@ -17,7 +17,7 @@ from fairway.apis.kueue.configuration import (
     WaitForPodsReady,
 )
 from fairway.apis.machinery.quantities import Quantity
-from fairway.controllers.admission.settings import engine_config
+from fairway.controllers.admission.controller import engine_config
 from fairway.testing.builders import cluster_queue, flavor, local_queue, workload
 
 from .plays import play

@@ -20,9 +20,8 @@ from fairway.controllers.admission import QueueingController
 from fairway.controllers.jobframework.controller import FrameworkController
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
-from fairway.controllers.managedjob.ids import Ids
 from fairway.controllers.managedjob.observe import Remotes
-from fairway.controllers.managedjob.plugin import ManagedJobAdmission
+from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission
 from fairway.controllers.pods.controller import PodController
 from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle

@@ -7,7 +7,7 @@ import pytest
 from controllers.manifests import local_queue
 from fairway.apis.kueue.configuration import WaitForPodsReady
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.managedjob.ids import CONFIG_MAP, HIGHEST, NAMESPACE
+from fairway.controllers.managedjob.plugin import CONFIG_MAP, HIGHEST, NAMESPACE
 from fairway.errors import ValidationError
 from fairway.integrations import conditions
 from fairway.integrations.workloads import owner_reference

@@ -14,9 +14,8 @@ from controllers.manifests import admission, condition, workload
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.metrics import QueueMetrics, transitions
-from fairway.controllers.metrics.places import QueuePlace, QueueTallies
 from fairway.controllers.metrics.series import Histogram, Tally
-from fairway.controllers.metrics.transitions import WorkloadView
+from fairway.controllers.metrics.transitions import QueuePlace, QueueTallies, WorkloadView
 from fairway.testing.clusters import cluster_on, local_cluster
 
 SINCE = "2026-01-01T00:00:00Z"

@@ -29,8 +29,7 @@ from fairway.apis.registry import default_registry
 from fairway.client.cluster import Cluster
 from fairway.client.http import HttpClient, open_transport
 from fairway.controllers.kit.configuration import FixedConfiguration
-from fairway.controllers.managedjob.ids import Ids
-from fairway.controllers.managedjob.plugin import ManagedJobAdmission
+from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission
 from fairway.controllers.webhooks.commitment import CommitmentWarnings
 from fairway.controllers.webhooks.installing import InstallManifest
 from fairway.controllers.webhooks.priority_ranges import PriorityAdmission

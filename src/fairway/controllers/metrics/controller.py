@@ -10,9 +10,8 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.metrics import gauges, transitions
-from fairway.controllers.metrics.places import QueuePlace, QueueTallies
 from fairway.controllers.metrics.series import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, ROLE, Labels, Tally
-from fairway.controllers.metrics.transitions import WorkloadView
+from fairway.controllers.metrics.transitions import QueuePlace, QueueTallies, WorkloadView
 from fairway.integrations.workloads import namespaced_name
 
 _CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
