@@ -10,6 +10,7 @@ import pytest
 
 from fairway.server.http import connection, http2
 from fairway.server.http.connection import Backlog, OpenConnections
+from fairway.server.http.exchange import Exchange
 from fairway.server.http.http2 import PREFACE, ErrorCode, Http2Connection
 from fairway.server.limits import Limits
 from fairway.store.memory import MemoryLog
@@ -96,6 +97,41 @@ def test_a_write_waits_for_the_disk_while_others_on_the_connection_are_answered(
             assert (await client.answer(1)).code == 201
 
         play(world, story)
+
+
+@pytest.mark.parametrize(("seconds", "turns"), [(-1.0, 6), (60.0, 1)], ids=["at the end of a turn", "within a turn"])
+def test_requests_that_come_together_leave_others_a_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch, seconds: float, turns: int
+) -> None:
+    monkeypatch.setattr(http2, "TURN_SECONDS", seconds)
+    turn = 0
+    handled: list[int] = []
+    handle = world.api.handle
+
+    def tick() -> None:
+        nonlocal turn
+        turn += 1
+        if len(handled) < 6:
+            asyncio.get_running_loop().call_soon(tick)
+
+    def counted(exchange: Exchange) -> None:
+        handled.append(turn)
+        handle(exchange)
+
+    monkeypatch.setattr(world.api, "handle", counted)
+
+    async def story(client: Client) -> None:
+        asyncio.get_running_loop().call_soon(tick)
+        numbers = range(1, 13, 2)
+        frames = []
+        for number in numbers:
+            frames.append(frame(HEADERS, END_HEADERS, number, client.head("POST", MAPS)))
+            frames.append(frame(DATA, END_STREAM, number, created(f"a{number}")))
+        client.send(b"".join(frames))
+        assert [(await client.answer(number)).code for number in numbers] == [201] * 6
+        assert len(set(handled)) == turns
+
+    play(world, story)
 
 
 def test_a_body_in_many_frames_and_headers_in_many_frames(world: World) -> None:

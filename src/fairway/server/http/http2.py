@@ -7,6 +7,7 @@ without being part of a request (resets, pings, settings, priorities, empty data
 
 import asyncio
 import struct
+import time
 from collections import deque
 from enum import IntEnum
 from typing import Final
@@ -31,6 +32,10 @@ CONNECTION_WINDOW: Final = 1 << 20
 PING_SECONDS: Final = 30.0
 """A client that has sent nothing for so long, with requests open, is asked whether it is there; one that is silent for
 as long again is disconnected."""
+
+TURN_SECONDS: Final = 0.02
+"""How long the requests of one connection are handled before everything else gets a turn: a client may have thousands
+of them on their way, and watches must not wait for all of these."""
 
 BUDGET: Final = 1000
 BUDGET_PER_SECOND: Final = 50
@@ -249,6 +254,9 @@ class Http2Connection(HttpConnection):
         self._credit = 0
         self._decoder = HpackDecoder()
         self._rest = b""
+        self._yielding = False
+        """Whether the rest is handled in the next turn; nothing is read until then."""
+
         self._has_preface = False
         self._has_settings = False
         self._block: tuple[int, int, list[bytes]] | None = None
@@ -298,8 +306,13 @@ class Http2Connection(HttpConnection):
         self._heard = True
         if self.transport.is_closing():
             return
+        self._rest = self._rest + data if self._rest else data
+        if not self._yielding:
+            self._handle_frames()
+
+    def _handle_frames(self) -> None:
         try:
-            self._read_frames(self._rest + data if self._rest else data)
+            self._read_frames(self._rest)
         except Http2Error as error:
             self._break_off(error)
         except HpackError as error:
@@ -309,6 +322,20 @@ class Http2Connection(HttpConnection):
         fresh, self._fresh = self._fresh, []
         for stream in fresh:
             self._pass_on(stream)  # the rest of its body is still to come
+
+    def _yield(self) -> None:
+        """Handle the frames that are left in the next turn of the event loop."""
+        self._yielding = True
+        self.transport.pause_reading()
+        self._loop.call_soon(self._continue)
+
+    def _continue(self) -> None:
+        self._yielding = False
+        if self.transport.is_closing():
+            return
+        self._handle_frames()
+        if not self._yielding and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _read_frames(self, data: bytes) -> None:
         at, end = 0, len(data)
@@ -320,6 +347,7 @@ class Http2Connection(HttpConnection):
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "what was sent is not HTTP/2")
             self._has_preface = True
             at = len(PREFACE)
+        turn_ends = time.monotonic() + TURN_SECONDS
         while end - at >= 9:
             length_and_kind, flags, number = _HEAD.unpack_from(data, at)
             length = length_and_kind >> 8
@@ -330,6 +358,9 @@ class Http2Connection(HttpConnection):
                 break
             self._on_frame(length_and_kind & 0xFF, flags, number & _MAX_WINDOW, data[at + 9 : after])
             at = after
+            if at < end and not self._fresh and time.monotonic() > turn_ends and not self.transport.is_closing():
+                self._yield()
+                break
         self._rest = data[at:]
 
     # HttpConnection
