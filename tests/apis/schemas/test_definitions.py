@@ -178,7 +178,7 @@ def test_the_data_is_small_and_holds_no_sentences() -> None:
     files = resources.files("fairway.apis.machinery.schemas").joinpath("data").iterdir()
     texts = [file.read_text(encoding="utf-8") for file in files if file.name.endswith(".json")]
 
-    assert len(texts) == 6
+    assert len(texts) >= 5
     assert sum(map(len, texts)) < 300_000
     assert [text for text in texts if re.search(r"\w \w", text)] == []
 

@@ -211,7 +211,7 @@ def _wrong_failure_policy(spec: Part) -> list[FieldError]:
             errors.append(problems.too_many(f"{where}.onPodConditions", len(conditions), _MOST_RULES))
         for place, pattern in enumerate(conditions):
             there = f"{where}.onPodConditions[{place}]"
-            errors += checks.wrong_key(pattern.get("type") or "", f"{there}.type")
+            errors += names.wrong_key(pattern.get("type") or "", f"{there}.type")
             errors += checks.wrong_choice(pattern.get("status"), f"{there}.status", _CONDITION_STATUSES)
         if (codes is None) == (not conditions):
             rule_text = "specifying exactly one of onExitCodes and onPodConditions is required"

@@ -32,11 +32,6 @@ def wrong_subdomain(name: str, path: str) -> list[FieldError]:
     return [problems.invalid(path, name, fault) for fault in names.subdomain_faults(name)]
 
 
-def wrong_key(key: str, path: str) -> list[FieldError]:
-    """A qualified name, such as the key of a label or the type of a condition."""
-    return names.wrong_key(key, path)
-
-
 def wrong_choice(value: str | None, path: str, choices: Collection[str]) -> list[FieldError]:
     """What is wrong with a field that must hold one of a few words."""
     if value in choices:
@@ -163,7 +158,7 @@ def wrong_label_selector(selector: Part | None, path: str) -> list[FieldError]:
                 errors.append(problems.forbidden(f"{where}.values", values, rule))
         else:
             errors.append(problems.invalid(f"{where}.operator", operator, "not a valid selector operator"))
-        errors += wrong_key(expression.get("key") or "", f"{where}.key")
+        errors += names.wrong_key(expression.get("key") or "", f"{where}.key")
         for place, value in enumerate(values):
             faults = names.value_faults(value)
             errors += [problems.invalid(f"{where}.values[{place}]", value, fault) for fault in faults]

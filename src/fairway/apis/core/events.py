@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from fairway.apis.core import checks
 from fairway.apis.core.selectables import string_at
-from fairway.apis.machinery import problems
+from fairway.apis.machinery import names, problems
 from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules
 from fairway.apis.machinery.printing import since, text_at
 from fairway.apis.machinery.schemas.definitions import definition
@@ -45,7 +45,7 @@ def _wrong_new_style(manifest: Manifest) -> list[FieldError]:
         for field in ("reportingComponent", "reportingInstance", "action", "reason")
         if not manifest.get(field)
     ]
-    errors += checks.wrong_key(manifest.get("reportingComponent") or "", "reportingComponent")
+    errors += names.wrong_key(manifest.get("reportingComponent") or "", "reportingComponent")
     errors += [
         problems.invalid(field, "", f"can have at most {most} characters")
         for field, most in _MOST_CHARACTERS.items()

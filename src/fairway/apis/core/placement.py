@@ -7,7 +7,7 @@ from fairway.apis.core.checks import Part
 from fairway.apis.machinery import names, problems
 from fairway.errors import FieldError
 
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
@@ -38,7 +38,7 @@ def wrong_tolerations(tolerations: list[Part], path: str) -> list[FieldError]:
         key, operator = toleration.get("key") or "", toleration.get("operator") or ""
         value, effect = toleration.get("value") or "", toleration.get("effect") or ""
         if key:
-            errors += checks.wrong_key(key, f"{where}.key")
+            errors += names.wrong_key(key, f"{where}.key")
         elif operator != "Exists":
             rule = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             errors.append(problems.invalid(f"{where}.operator", operator, rule))
@@ -54,21 +54,23 @@ def wrong_tolerations(tolerations: list[Part], path: str) -> list[FieldError]:
                 errors.append(problems.invalid(f"{where}.operator", value, rule))
         else:
             errors.append(problems.not_supported(f"{where}.operator", operator, ("Equal", "Exists")))
-        if effect and effect not in _EFFECTS:
-            errors.append(problems.not_supported(f"{where}.effect", effect, _EFFECTS))
+        if effect and effect not in EFFECTS:
+            errors.append(problems.not_supported(f"{where}.effect", effect, EFFECTS))
     return errors
 
 
-def wrong_taints(taints: list[Part], path: str) -> list[FieldError]:
+def wrong_taints(taints: list[Part], path: str, *, effects: bool = True) -> list[FieldError]:
+    """Errors in taints; without `effects` where their effects have been checked."""
     errors: list[FieldError] = []
     seen = set()
     for position, taint in enumerate(taints):
         where = problems.index(path, position)
         key, value, effect = taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""
-        errors += checks.wrong_key(key, f"{where}.key")
+        errors += names.wrong_key(key, f"{where}.key")
         if faults := names.value_faults(value):
             errors.append(problems.invalid(f"{where}.value", value, ";".join(faults)))
-        errors += checks.wrong_choice(effect, f"{where}.effect", _EFFECTS)
+        if effects:
+            errors += checks.wrong_choice(effect, f"{where}.effect", EFFECTS)
         if (key, effect) in seen:
             errors.append(problems.duplicate(where, taint, "taints must be unique by key and effect pair"))
         seen.add((key, effect))
@@ -158,7 +160,7 @@ def _wrong_expression(expression: Part, path: str, *, values: bool) -> list[Fiel
             errors.append(problems.required(f"{path}.values", rule))
     else:
         errors.append(problems.invalid(f"{path}.operator", operator, _OPERATOR_RULE))
-    errors += checks.wrong_key(expression.get("key") or "", f"{path}.key")
+    errors += names.wrong_key(expression.get("key") or "", f"{path}.key")
     for place, value in enumerate(chosen if values else ()):
         errors += [problems.invalid(f"{path}.values[{place}]", value, fault) for fault in names.value_faults(value)]
     return errors
@@ -180,7 +182,7 @@ def _wrong_pod_term(term: Part, path: str) -> list[FieldError]:
     key = term.get("topologyKey") or ""
     if not key:
         errors.append(problems.required(f"{path}.topologyKey", "can not be empty"))
-    return errors + checks.wrong_key(key, f"{path}.topologyKey")
+    return errors + names.wrong_key(key, f"{path}.topologyKey")
 
 
 def _wrong_label_keys(term: Part, path: str) -> list[FieldError]:
@@ -195,7 +197,7 @@ def _wrong_label_keys(term: Part, path: str) -> list[FieldError]:
             errors.append(problems.forbidden(f"{path}.{field}", keys, rule))
             continue
         for position, key in enumerate(keys):
-            errors += checks.wrong_key(key, f"{path}.{field}[{position}]")
+            errors += names.wrong_key(key, f"{path}.{field}[{position}]")
     both = set(term.get("matchLabelKeys") or ()) & set(term.get("mismatchLabelKeys") or ())
     errors += [
         problems.invalid(

@@ -135,11 +135,11 @@ def _wrong_names(spec: Part, path: str) -> list[FieldError]:
         if spec.get(field):
             errors += checks.wrong_label(spec[field], f"{path}.{field}")
     for position, gate in enumerate(spec.get("readinessGates") or ()):
-        errors += checks.wrong_key(gate.get("conditionType") or "", f"{path}.readinessGates[{position}].conditionType")
+        errors += names.wrong_key(gate.get("conditionType") or "", f"{path}.readinessGates[{position}].conditionType")
     seen = set()
     for position, gate in enumerate(spec.get("schedulingGates") or ()):
         name, where = gate.get("name") or "", f"{path}.schedulingGates[{position}]"
-        errors += checks.wrong_key(name, where)
+        errors += names.wrong_key(name, where)
         if name in seen:
             errors.append(problems.duplicate(where, name))
         seen.add(name)

@@ -7,7 +7,7 @@ from fairway.apis.core import checks, placement
 from fairway.apis.core.checks import Part
 from fairway.apis.core.pod_specs import wrong_pod
 from fairway.apis.machinery import metadata_rules as metadata
-from fairway.apis.machinery import problems
+from fairway.apis.machinery import names, problems
 from fairway.apis.machinery.immutability import changed, same
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import FieldError
@@ -169,7 +169,7 @@ def _wrong_status_update(old: Manifest, new: Manifest) -> list[FieldError]:
         where = f"status.conditions[{position}]"
         errors += checks.negatives(condition, where, ("observedGeneration",))
         if condition.get("type") not in _SYSTEM_CONDITIONS:
-            errors += checks.wrong_key(condition.get("type") or "", f"{where}.Type")
+            errors += names.wrong_key(condition.get("type") or "", f"{where}.Type")
     nominated = after.get("nominatedNodeName")
     if nominated and nominated != before.get("nominatedNodeName"):
         errors += checks.wrong_subdomain(nominated, "status.nominatedNodeName")

@@ -6,7 +6,7 @@ from typing import Final
 from fairway.apis.core import checks
 from fairway.apis.core.checks import Part
 from fairway.apis.core.startable import wrong_string
-from fairway.apis.machinery import problems
+from fairway.apis.machinery import names, problems
 from fairway.errors import FieldError
 
 _POD_FIELDS: Final = frozenset(
@@ -114,7 +114,7 @@ def _wrong_field(reference: Part, path: str, fields: Collection[str]) -> list[Fi
             rule = f"error converting fieldPath: field label does not support subscript: {named}"
             return [problems.invalid(f"{path}.fieldPath", named, rule)]
         key = rest[:-2]
-        return checks.wrong_key(key.lower() if base == "metadata.annotations" else key, path)
+        return names.wrong_key(key.lower() if base == "metadata.annotations" else key, path)
     if named not in _POD_FIELDS:
         rule = f"error converting fieldPath: field label not supported: {named}"
         return [problems.invalid(f"{path}.fieldPath", named, rule)]

@@ -14,16 +14,13 @@ DOES_NOT_EXIST: Final = "DoesNotExist"
 GREATER_THAN: Final = "Gt"
 LESS_THAN: Final = "Lt"
 
-SELECTOR_OPERATORS: Final = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
-AFFINITY_OPERATORS: Final = (*SELECTOR_OPERATORS, GREATER_THAN, LESS_THAN)
-
 
 class LabelSelectorRequirement(Value, frozen=True, kw_only=True):
     """One condition on one label."""
 
     key: str
     operator: str
-    """One of `SELECTOR_OPERATORS`; kept as written, so that a wrong one is reported by validation."""
+    """As written: a wrong one matches nothing."""
     values: tuple[str, ...] = ()
 
 

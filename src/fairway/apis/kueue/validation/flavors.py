@@ -3,6 +3,7 @@
 from typing import Final
 
 from fairway.apis.core.checks import Part
+from fairway.apis.core.placement import EFFECTS, wrong_taints
 from fairway.apis.machinery import names, problems
 from fairway.apis.machinery.immutability import changed
 from fairway.apis.machinery.kind import Manifest
@@ -10,7 +11,6 @@ from fairway.errors import FieldError
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _LEVELS: Final = "spec.levels"
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _EFFECT_RULE: Final = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
 
 
@@ -68,23 +68,15 @@ def _broken_rules(toleration: Part) -> list[str]:
         rules.append("supported toleration values: 'Equal'(default), 'Exists'")
     if operator == "Exists" and toleration.get("value"):
         rules.append("a value must be empty when 'operator' is 'Exists'")
-    if effect and effect not in _EFFECTS:
+    if effect and effect not in EFFECTS:
         rules.append(_EFFECT_RULE)
     return rules
 
 
 def _wrong_taints(taints: list[Part], path: str) -> list[FieldError]:
-    errors = []
-    seen = set()
-    for position, taint in enumerate(taints):
-        where = problems.index(path, position)
-        key, value, effect = taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""
-        if effect not in _EFFECTS:
-            errors.append(problems.invalid(f"{where}.effect", effect, _EFFECT_RULE))
-        errors += names.wrong_key(key, f"{where}.key")
-        if faults := names.value_faults(value):
-            errors.append(problems.invalid(f"{where}.value", value, ";".join(faults)))
-        if (key, effect) in seen:
-            errors.append(problems.duplicate(where, taint, "taints must be unique by key and effect pair"))
-        seen.add((key, effect))
-    return errors
+    errors = [
+        problems.invalid(f"{path}[{position}].effect", taint.get("effect") or "", _EFFECT_RULE)
+        for position, taint in enumerate(taints)
+        if taint.get("effect") not in EFFECTS
+    ]
+    return errors + wrong_taints(taints, path, effects=False)
