@@ -21,7 +21,15 @@ NOTHING: Final[frozenset[str]] = frozenset()
 WRONG: Final = "fw_" + "x" * 43
 
 # docs/operate/access.md, "The roles": what viewer and editor may do with which resource.
-JOBS: Final = {"pods", "podtemplates", "configmaps", "serviceaccounts", "jobs", "rayjobs", "rayclusters", "managedjobs"}
+JOBS: Final = {
+    *("pods", "podtemplates", "configmaps", "serviceaccounts"),
+    *("jobs", "jobsets", "managedjobs", "pytorchjobs", "rayclusters", "rayjobs"),
+}
+READ_ONLY: Final = {
+    *("services", "endpoints", "endpointslices", "ingresses", "ingressclasses", "networkpolicies"),
+    *("persistentvolumeclaims", "persistentvolumes", "storageclasses", "poddisruptionbudgets"),
+    *("deployments", "replicasets", "statefulsets", "daemonsets", "cronjobs", "horizontalpodautoscalers"),
+}
 QUEUES: Final = {"workloads", "localqueues", "provisioningrequests", "leases"}
 SHARED: Final = {
     "clusterqueues",
@@ -86,8 +94,8 @@ def _everywhere(role: Role, resource: str, part: str) -> frozenset[str]:
     if part == "status":
         return READ
     if part:
-        return READ if part in {"log", "files"} else NOTHING
-    if resource in QUEUES | SHARED | PLACES | {"events"}:
+        return READ if part in {"log", "files", "scale"} else NOTHING
+    if resource in QUEUES | SHARED | PLACES | READ_ONLY | {"events"}:
         return READ
     if resource in JOBS:
         return READ | WRITE if role is not Role.VIEWER else READ

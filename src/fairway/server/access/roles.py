@@ -92,13 +92,17 @@ class Grants:
 
 _KUEUE, _VISIBILITY = "kueue.x-k8s.io", "visibility.kueue.x-k8s.io"
 _OTHER_GROUPS = (
-    "apiextensions.k8s.io", "autoscaling.x-k8s.io", "batch", "coordination.k8s.io", "events.k8s.io",
-    "fairway.dev", _KUEUE, "ray.io", "scheduling.k8s.io", _VISIBILITY,
+    "apiextensions.k8s.io", "apps", "autoscaling", "autoscaling.x-k8s.io", "batch", "coordination.k8s.io",
+    "discovery.k8s.io", "events.k8s.io", "fairway.dev", "jobset.x-k8s.io", "kubeflow.org", _KUEUE, "networking.k8s.io",
+    "policy", "ray.io", "scheduling.k8s.io", "storage.k8s.io", _VISIBILITY,
 )  # fmt: skip
 
-_OPEN = ("configmaps", "events", "pods", "pods/log", "podtemplates", "serviceaccounts", "*/status")
+_OPEN = (
+    "configmaps", "endpoints", "events", "persistentvolumeclaims", "pods", "pods/log", "podtemplates",
+    "serviceaccounts", "services", "*/status",
+)  # fmt: skip
 _READ_OBJECTS = (
-    Rule(READ, ("",), ("namespaces", "nodes", *_OPEN)),
+    Rule(READ, ("",), ("namespaces", "nodes", "persistentvolumes", *_OPEN)),
     Rule(READ, _OTHER_GROUPS, EVERYTHING),
 )
 _READ_NAMESPACE = (
@@ -123,6 +127,8 @@ _WRITE_JOBS = (
     Rule(WRITE, ("fairway.dev",), ("managedjobs",)),
     Rule(("create",), ("fairway.dev",), ("archives", "transactions")),
     Rule(WRITE, ("ray.io",), ("rayclusters", "rayjobs")),
+    Rule(WRITE, ("jobset.x-k8s.io",), ("jobsets",)),
+    Rule(WRITE, ("kubeflow.org",), ("pytorchjobs",)),
 )
 _WRITE_NAMESPACE = (
     Rule(WRITE, ("", "events.k8s.io"), ("events",)),
