@@ -35,6 +35,11 @@ class Command(NamedTuple):
         told = _EXIT_CODE.search(self.text)
         return int(told[1]) if told else 0
 
+    @property
+    def in_foreground(self) -> bool:
+        """Whether it runs until it is interrupted, as a comment behind it says: `# until Ctrl-C`."""
+        return self.text.endswith("# until Ctrl-C")
+
 
 class File(NamedTuple):
     """A file that a page shows and the commands below it use."""

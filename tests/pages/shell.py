@@ -4,6 +4,7 @@ The home is new, so `fairway` uses a state directory of its own there; it listen
 `fairway`, `kubectl` and the Python that runs the tests, the programs of the system, and a copy of `examples/`.
 """
 
+import contextlib
 import getpass
 import os
 import platform
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -49,6 +51,7 @@ class Shell:
         self.work = self.home / "fairway"
         self._scripts = directory / "scripts"
         self._number = 0
+        self._foreground: list[tuple[str, int, Path]] = []
         for one in (self.home, self._scripts, directory / "bin"):
             one.mkdir(parents=True)
         shutil.copytree(ROOT / "examples", self.work / "examples")
@@ -96,6 +99,21 @@ class Shell:
             signal.alarm(0)
         return Printed(int(code or -1), self._anonymous((file.parent / f"{file.name}.out").read_text()).splitlines())
 
+    def start(self, script: str) -> None:
+        """Run a command that stays in the foreground beside the next ones; returns once it has printed something."""
+        out = self._scripts / f"{self._number + 1}.foreground"
+        started = self.run(f"set -m; {{ {script}\n}} >{out} 2>&1 </dev/null & echo $!; set +m")
+        self._foreground.append((script, int(started.lines[-1]), out))
+        waiting = self.run(f"until [ -s {out} ] || ! kill -0 {started.lines[-1]}; do sleep 0.1; done")
+        assert waiting.exit_code == 0
+
+    def interrupt(self) -> Iterator[tuple[str, Printed]]:
+        """Press Ctrl-C in the commands that were started, the last one first; how each ended."""
+        while self._foreground:
+            script, pid, out = self._foreground.pop()
+            ended = self.run(f"kill -INT -- -{pid}; wait {pid}")
+            yield script, Printed(ended.exit_code, self._anonymous(out.read_text()).splitlines())
+
     def write(self, name: str, text: str) -> None:
         """Make a file in the working directory, as a reader would with an editor."""
         path = self.work / name
@@ -116,6 +134,9 @@ class Shell:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End the shell, its servers and all their jobs."""
+        for _, pid, _ in self._foreground:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
         if self._bash.poll() is None:
             os.killpg(self._bash.pid, signal.SIGKILL)
         self._bash.communicate()
