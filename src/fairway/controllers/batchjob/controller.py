@@ -29,6 +29,7 @@ from fairway.controllers.batchjob.decide import MOST_AT_ONCE, NewPod, Plan, deci
 from fairway.controllers.batchjob.ledgers import NOTHING_YET, Ledger, opened
 from fairway.controllers.batchjob.observe import JobSpec, is_ours, ttl_seconds
 from fairway.controllers.kit.owners import OwnerIndex, have_same_owners
+from fairway.controllers.kit.status import differs
 from fairway.errors import ApiError, Conflict, FairwayError, ValidationError
 from fairway.integrations import conditions
 from fairway.integrations.workloads import owner_reference
@@ -105,7 +106,7 @@ class JobController:
             self._choosing[key_of(new)] = new["metadata"]["uid"]
         elif old is None and is_at_rest(new) and new["metadata"]["uid"] not in self._owned:
             return  # as nearly every job that is queued comes to be
-        if old is None or _asks_for_something_else(old, new):
+        if old is None or differs(old, new):
             self._worker.add(key_of(new))
 
     def _heard_of_pod(self, old: Manifest | None, new: Manifest | None) -> None:
@@ -306,14 +307,6 @@ async def _all_of(writes: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseExce
 
 def _selector(job: Manifest) -> LabelSelector:
     return msgspec.convert(job["spec"]["selector"], LabelSelector)
-
-
-def _asks_for_something_else(old: Manifest, new: Manifest) -> bool:
-    return bool(
-        old["metadata"].get("generation") != new["metadata"].get("generation")
-        or old.get("status") != new.get("status")
-        or ("deletionTimestamp" in old["metadata"]) != ("deletionTimestamp" in new["metadata"])
-    )
 
 
 def _says_something_else(old: Manifest, new: Manifest) -> bool:

@@ -21,6 +21,7 @@ from fairway.client.informer import Informer
 from fairway.controllers.decider.figures import StoredFigures
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.status import WorkloadStatusChange
+from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.controllers.kit.writes import commit
 from fairway.integrations import checks, conditions
 from fairway.integrations.workloads import controller_of, queue_order
@@ -31,7 +32,6 @@ WAITS_FOR_NODE: Final = "WaitingForNode"
 WAITS_FOR_CHECKS: Final = "WaitingForChecks"
 """The outcome of one that has its quota and whose admission checks are not all ready."""
 
-_WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 _NO_FLAVOR: Final = "couldn't assign flavors to pod set"
 _IN_USE_BY_OTHERS: Final = "insufficient unused quota"
 _ROOM_ON_A_NODE: Final = (
@@ -51,7 +51,7 @@ class StoredDecider:
     def __init__(self, cluster: Cluster, configuration: ConfigurationSource) -> None:
         self._clock = cluster.clock
         self._configuration = configuration
-        self._workloads = cluster.cache(_WORKLOADS)
+        self._workloads = cluster.cache(WORKLOADS)
         self._writer = cluster.writer("fairway-lifecycle")
         self.figures = StoredFigures(cluster)
 
@@ -78,7 +78,7 @@ class StoredDecider:
         reason = EvictionReason(request.reason)
         message = wording.eviction(Evict(at=request.at, key=request.key, reason=reason, message=request.message))
         change.evict(reason, message, str(request.cause), requeue_at=requeue_at)
-        await commit(self._writer, _WORKLOADS, change)
+        await commit(self._writer, WORKLOADS, change)
 
     async def _deactivate(self, workload: Manifest, cause: str, message: str = "") -> None:
         """First why, then `spec.active`: a decider that sees the second knows the first."""
@@ -86,15 +86,15 @@ class StoredDecider:
             text = wording.deactivation(Deactivate(at=0.0, key="", cause=cause, message=message))
             change = WorkloadStatusChange(workload, self._clock.now())
             change.mark_for_deactivation(cause, text)
-            workload = await commit(self._writer, _WORKLOADS, change)
-        await self._writer.patch(_WORKLOADS, workload, {"spec": {"active": False}}, locked=True)
+            workload = await commit(self._writer, WORKLOADS, change)
+        await self._writer.patch(WORKLOADS, workload, {"spec": {"active": False}}, locked=True)
 
 
 class StoredExplainer:
     """Keeps the contract of `WaitingExplainer` on the caches of a cluster."""
 
     def __init__(self, cluster: Cluster, figures: StoredFigures | None = None) -> None:
-        self._workloads = cluster.cache(_WORKLOADS)
+        self._workloads = cluster.cache(WORKLOADS)
         self._local_queues = cluster.cache("localqueues.kueue.x-k8s.io")
         self._cluster_queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
         self._checks = cluster.cache("admissionchecks.kueue.x-k8s.io")

@@ -22,6 +22,15 @@ _REQUEUED_AT_ONCE: Final = frozenset({EvictionReason.PREEMPTED, EvictionReason.N
 _PLACED_ELSEWHERE: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
 
 
+def differs(old: Manifest, new: Manifest) -> bool:
+    """Whether a change of an object is of its spec, its status, or that it is deleted."""
+    return bool(
+        old["metadata"].get("generation") != new["metadata"].get("generation")
+        or old.get("status") != new.get("status")
+        or ("deletionTimestamp" in old["metadata"]) != ("deletionTimestamp" in new["metadata"])
+    )
+
+
 class StatusChange:
     """Changes of one object's status; nothing is written here."""
 

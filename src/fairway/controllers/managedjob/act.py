@@ -10,13 +10,13 @@ from fairway.admission.records import EARNED_PRIORITY
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.status import WorkloadStatusChange
+from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.controllers.kit.writes import add_finalizer, all_done, commit, remove_finalizer
 from fairway.controllers.managedjob.observe import (
     JOBS,
     ORIGIN_NAME,
     ORIGIN_NAMESPACE,
     ORIGIN_UID,
-    WORKLOADS,
     ManagedJobObservation,
     Remotes,
 )

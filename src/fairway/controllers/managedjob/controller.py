@@ -19,13 +19,14 @@ from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.readiness import Settling
+from fairway.controllers.kit.status import differs
+from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.controllers.managedjob.act import ELSEWHERE, ManagedJobWriter, Refused
 from fairway.controllers.managedjob.observe import (
     JOBS,
     LOCAL_QUEUES,
     PRIORITY_CLASSES,
     WORKLOAD_CLASSES,
-    WORKLOADS,
     ManagedJobObservation,
     Observer,
     Remotes,
@@ -113,7 +114,7 @@ class ManagedJobController:
             return
         if new is None:
             self._refused.pop(job["metadata"]["uid"], None)
-        if old is None or new is None or _asks_for_something_else(old, new):
+        if old is None or new is None or differs(old, new):
             self._worker.add(key_of(job))
 
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
@@ -291,14 +292,6 @@ def _is_forsaken(pod: Manifest) -> bool:
 
 def _is_live(job: Manifest) -> bool:
     return (job.get("status") or {}).get("phase") not in FINAL
-
-
-def _asks_for_something_else(old: Manifest, new: Manifest) -> bool:
-    return bool(
-        old["metadata"].get("generation") != new["metadata"].get("generation")
-        or old.get("status") != new.get("status")
-        or ("deletionTimestamp" in old["metadata"]) != ("deletionTimestamp" in new["metadata"])
-    )
 
 
 def _says(workload: Manifest) -> tuple[object, bool]:

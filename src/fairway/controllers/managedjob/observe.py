@@ -14,6 +14,7 @@ from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
 from fairway.client.sighting import ORIGIN_NAME, ORIGIN_NAMESPACE, ORIGIN_UID, Sighting
 from fairway.controllers.kit.owners import OwnerIndex, controller_uid
+from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.integrations import conditions
 from fairway.integrations.workloads import controller_of, namespaced_name
 from fairway.managedjobs import asking, observing, status
@@ -35,7 +36,6 @@ Handler = Callable[[str, str], None]
 told of everything (again): any job that was handed to it may have changed or be gone."""
 
 JOBS = "managedjobs.fairway.dev"
-WORKLOADS = "workloads.kueue.x-k8s.io"
 LOCAL_QUEUES = "localqueues.kueue.x-k8s.io"
 WORKLOAD_CLASSES = "workloadpriorityclasses.kueue.x-k8s.io"
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"

@@ -9,6 +9,7 @@ from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.controllers.metrics import gauges, transitions
 from fairway.controllers.metrics.series import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, ROLE, Labels, Tally
 from fairway.controllers.metrics.transitions import QueuePlace, QueueTallies, WorkloadView
@@ -16,7 +17,6 @@ from fairway.integrations.workloads import namespaced_name
 
 _CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
 _LOCAL_QUEUES: Final = "localqueues.kueue.x-k8s.io"
-_WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 
 _NOTHING: Final[dict[str, Any]] = {}
 _AT_ONCE: Final = ("QuotaReserved", "Admitted")
@@ -47,7 +47,7 @@ class QueueMetrics:
         self._local_queues = cluster.cache(_LOCAL_QUEUES)
         self._cluster_queues.on_change(self._cluster_queue_changed)
         self._local_queues.on_change(self._local_queue_changed)
-        cluster.cache(_WORKLOADS).on_change(self._workload_changed)
+        cluster.cache(WORKLOADS).on_change(self._workload_changed)
 
     # Counting
 

@@ -7,6 +7,7 @@ from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.status import StatusChange
+from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.controllers.kit.writes import commit
 from fairway.integrations import conditions
 from fairway.integrations.conditions import WAITING_FOR_NODE
@@ -19,7 +20,6 @@ UNSCHEDULABLE: Final = "Unschedulable"
 PARTLY: Final = "PartlyUnschedulable"
 PLACED: Final = "Placed"
 
-_WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 _SETTLE_SECONDS: Final = 1.0
 """How long pods must wait before that is written: most get a node when the next one ends."""
 
@@ -33,7 +33,7 @@ class WaitingForNode:
         self._clock = cluster.clock
         self._writer = cluster.writer("fairway-placement")
         self._pods = cluster.cache("pods")
-        self._workloads = cluster.cache(_WORKLOADS)
+        self._workloads = cluster.cache(WORKLOADS)
         self._waiting: dict[str, dict[str, Key]] = {}
         """By the uid of an owner (or of the pod itself), its pods that fit nowhere, by their uid."""
         self._owned: dict[str, Key] = {}
@@ -112,7 +112,7 @@ class WaitingForNode:
         if held is not None and held["reason"] != reason:
             change.remove(WAITING_FOR_NODE)  # since when nothing of it runs is what counts
         change.set(WAITING_FOR_NODE, status, reason, message)
-        await commit(self._writer, _WORKLOADS, change)
+        await commit(self._writer, WORKLOADS, change)
 
     def _wanted(self, workload: Manifest) -> tuple[str, str, str]:
         """The condition as it should be."""

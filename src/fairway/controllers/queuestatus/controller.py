@@ -14,12 +14,12 @@ from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.controllers.queuestatus import decide
 from fairway.controllers.queuestatus.finalizers import (
     CHECKS,
     CLUSTER_QUEUES,
     FLAVORS,
-    WORKLOADS,
     InUseFinalizers,
     checks_of,
     flavors_of,

@@ -12,6 +12,7 @@ from fairway.admission.port import Decider
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.metadata import IN_USE_FINALIZER
 from fairway.client.cluster import Cluster
+from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.controllers.kit.writes import add_finalizer, remove_finalizer
 from fairway.integrations import conditions
 from fairway.runtime.worker import Worker
@@ -20,7 +21,6 @@ CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
 FLAVORS: Final = "resourceflavors.kueue.x-k8s.io"
 CHECKS: Final = "admissionchecks.kueue.x-k8s.io"
 TOPOLOGIES: Final = "topologies.kueue.x-k8s.io"
-WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 
 _USERS: Final = {FLAVORS: CLUSTER_QUEUES, CHECKS: CLUSTER_QUEUES, TOPOLOGIES: FLAVORS}
 """Whose objects keep an object, where it is not workloads."""

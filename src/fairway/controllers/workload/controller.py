@@ -12,6 +12,7 @@ from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.status import WorkloadStatusChange
+from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.controllers.kit.writes import commit, remove_finalizer
 from fairway.controllers.workload.decide import (
     NOTHING,
@@ -31,7 +32,6 @@ from fairway.integrations.workloads import controller_of, namespaced_name
 from fairway.runtime.worker import Worker
 
 CLASSES: Final = "workloadpriorityclasses.kueue.x-k8s.io"
-WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 _TOGETHER: Final = 64
 
 _UNTIL_EVICTED_SECONDS: Final = 5.0
