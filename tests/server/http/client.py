@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from fairway.server.http.connection import OpenConnections
+from fairway.server.http.frames import PREFACE
 from fairway.server.http.hpack import HpackDecoder
-from fairway.server.http.http2 import PREFACE, Http2Connection
+from fairway.server.http.http2 import Http2Connection
 from fuzz.network import Streams, connected, listening
 from fuzz.world import World
 

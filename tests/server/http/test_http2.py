@@ -11,7 +11,9 @@ import pytest
 from fairway.server.http import connection, http2
 from fairway.server.http.connection import Backlog, OpenConnections
 from fairway.server.http.exchange import Exchange
-from fairway.server.http.http2 import PREFACE, ErrorCode, Http2Connection
+from fairway.server.http.frames import PREFACE, ErrorCode
+from fairway.server.http.http2 import Http2Connection
+from fairway.server.http.stream import STREAM_WINDOW
 from fairway.server.limits import Limits
 from fairway.store.memory import MemoryLog
 from fuzz.network import connected, listening
@@ -140,7 +142,7 @@ def test_a_body_in_many_frames_and_headers_in_many_frames(world: World) -> None:
         body, head = created("a", 300_000), client.head("POST", MAPS, (b"x-long", b"y" * 20_000))
         client.send(frame(HEADERS, 0, 1, head[:100]), frame(CONTINUATION, 0, 1, head[100:16_000]))
         client.send(frame(CONTINUATION, END_HEADERS, 1, head[16_000:]))
-        window = http2.STREAM_WINDOW
+        window = STREAM_WINDOW
         for at in range(0, len(body), 16_000):
             piece = body[at : at + 16_000]
             while window < len(piece):

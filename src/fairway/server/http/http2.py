@@ -1,30 +1,55 @@
 """HTTP/2 (RFC 9113): many requests at a time on one connection.
 
-Frames are parsed and written here; headers are in `hpack`. A stream is an `Exchange`. Everything a client can make the
-server keep or do for nothing is bounded: header blocks, streams, windows, and by a budget the frames that ask for work
-without being part of a request (resets, pings, settings, priorities, empty data).
+Frames (`frames`) are parsed and written here; headers are in `hpack`. A `stream` is an `Exchange`. Everything a client
+can make the server keep or do for nothing is bounded: header blocks, streams, windows, and by a budget the frames that
+ask for work without being part of a request (resets, pings, settings, priorities, empty data).
 """
 
 import asyncio
 import struct
 import time
 from collections import deque
-from enum import IntEnum
 from typing import Final
 
 from fairway.server.http.connection import HEADER_BYTES, STALL_SECONDS, HttpConnection, OpenConnections, refusal
-from fairway.server.http.exchange import Exchange, Headers
-from fairway.server.http.hpack import HpackDecoder, HpackError, encode
-from fairway.server.responses import Response
-
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+from fairway.server.http.frames import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    DEFAULT_WINDOW,
+    ENABLE_PUSH,
+    END_HEADERS,
+    END_STREAM,
+    FRAME_BYTES,
+    FRAME_HEAD,
+    GOAWAY,
+    HEADERS,
+    INITIAL_WINDOW_SIZE,
+    MAX_CONCURRENT_STREAMS,
+    MAX_FRAME_SIZE,
+    MAX_HEADER_LIST_SIZE,
+    MAX_WINDOW,
+    NUMBER,
+    PADDED,
+    PING,
+    PREFACE,
+    PRIORITIZED,
+    RST_STREAM,
+    SETTING,
+    SETTINGS,
+    WINDOW_UPDATE,
+    ErrorCode,
+    Http2Error,
+    StreamError,
+    request_of,
+    unpadded,
+)
+from fairway.server.http.hpack import HpackDecoder, HpackError
+from fairway.server.http.stream import STREAM_WINDOW, Http2Stream
 
 MAX_STREAMS: Final = 5000
 """Requests at a time on one connection, watches counted: as many as `Limits.requests`. A client in Go that needs more
 opens a connection for each request over the limit, and their handshakes cost more than the requests."""
-
-STREAM_WINDOW: Final = 256 << 10
-"""How much of a body a client may send before it is read."""
 
 CONNECTION_WINDOW: Final = 1 << 20
 """The same for all bodies on a connection."""
@@ -41,204 +66,9 @@ BUDGET: Final = 1000
 BUDGET_PER_SECOND: Final = 50
 """How many frames without a use a client may send at once, and in the long run."""
 
-_FRAME_BYTES: Final = 16 << 10
-_DEFAULT_WINDOW: Final = 65_535
-_MAX_WINDOW: Final = (1 << 31) - 1
 _FLUSH_BYTES: Final = 64 << 10
 _MAX_RESET: Final = 200
 """How many streams that were reset here are remembered: frames for them may still be on their way."""
-
-_HEAD: Final = struct.Struct(">IBI")
-_NUMBER: Final = struct.Struct(">I")
-_SETTING: Final = struct.Struct(">HI")
-
-_DATA, _HEADERS, _PRIORITY, _RST_STREAM, _SETTINGS, _PUSH, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = range(10)
-_END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITIZED = 0x1, 0x1, 0x4, 0x8, 0x20
-_TABLE_SIZE, _ENABLE_PUSH, _STREAMS, _INITIAL_WINDOW, _MAX_FRAME, _HEADER_LIST = range(1, 7)
-
-_FORBIDDEN: Final = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"})
-_PSEUDO: Final = frozenset({b":method", b":scheme", b":authority", b":path"})
-
-
-class ErrorCode(IntEnum):
-    """Why a stream or a connection ends."""
-
-    NO_ERROR = 0
-    PROTOCOL_ERROR = 1
-    INTERNAL_ERROR = 2
-    FLOW_CONTROL_ERROR = 3
-    STREAM_CLOSED = 5
-    FRAME_SIZE_ERROR = 6
-    REFUSED_STREAM = 7
-    CANCEL = 8
-    COMPRESSION_ERROR = 9
-    ENHANCE_YOUR_CALM = 11
-
-
-class Http2Error(Exception):
-    """The client broke the protocol: the connection ends."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class StreamError(Exception):
-    """The client broke the protocol within one stream, which ends."""
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code = code
-
-
-class Http2Stream(Exchange):
-    """A request on an HTTP/2 connection."""
-
-    __slots__ = (
-        "_connection", "_credit", "_ending", "_length", "_pending", "id", "received_window", "stalled", "unsent",
-        "window",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        connection: "Http2Connection",
-        number: int,
-        head: tuple[str, bytes, bytes],
-        headers: list[tuple[bytes, bytes]],
-    ) -> None:
-        super().__init__(*head, headers, connection.client)
-        self._connection = connection
-        self.id = number
-        self.window = connection.initial_window
-        """How much the client takes of the response."""
-
-        self.received_window = STREAM_WINDOW
-        """How much the client may send of the body."""
-
-        self.unsent = 0
-        """How much of the response waits for the client to take it."""
-
-        self.stalled = False
-        """Whether nothing of that was taken since somebody looked."""
-
-        self._pending: deque[memoryview] = deque()
-        self._ending = False
-        self._credit = 0
-        length = next((value for name, value in headers if name == b"content-length"), None)
-        if length is not None and not length.isdigit():
-            raise StreamError(ErrorCode.PROTOCOL_ERROR)
-        self._length = None if length is None else int(length[:20])
-
-    # The request
-
-    def receive(self, data: bytes) -> None:
-        if self._length is not None:
-            self._length -= len(data)
-        self.feed(data)
-
-    def receive_end(self) -> None:
-        if self._length:
-            raise StreamError(ErrorCode.PROTOCOL_ERROR)  # the body has another length than its header says
-        self.feed_end()
-
-    def _consumed(self, size: int) -> None:
-        self._connection.credit(size)
-        self._credit += size
-        if self._credit >= STREAM_WINDOW // 4 and not (self.complete or self.finished or self.gone):
-            self._connection.credit_stream(self, self._credit)
-            self._credit = 0
-
-    # The response
-
-    @property
-    def writable(self) -> bool:
-        return not self.unsent and not self._connection.paused
-
-    def respond(self, response: Response) -> None:
-        if self.finished or self.gone:
-            return
-        headers: Headers = ((b"content-type", response.content_type), *response.headers)
-        if response.code != 204:
-            headers = (*headers, (b"content-length", b"%d" % len(response.body)))
-        block = encode(response.code, headers)
-        body = b"" if self.method == "HEAD" else response.body
-        self._connection.send_head(self, block, last=not body)
-        if body:
-            self._ending = True
-            self._send(body)
-        else:
-            self._finish()
-
-    def start(self, code: int, content_type: bytes, headers: Headers = ()) -> None:
-        if not self.gone:
-            self._connection.send_head(self, encode(code, ((b"content-type", content_type), *headers)), last=False)
-
-    def write(self, data: bytes) -> None:
-        if data and not self.finished and not self.gone and self.method != "HEAD":
-            self._send(data)
-
-    def end(self) -> None:
-        if self.finished or self.gone or self._ending:
-            return
-        self._ending = True
-        if not self.unsent:
-            self._connection.send_data(self, b"", last=True)
-            self._finish()
-
-    def abort(self) -> None:
-        """End the stream so that the client sees that the response is not complete."""
-        if not self.finished and not self.gone:
-            self._connection.reset(self.id, ErrorCode.INTERNAL_ERROR)
-            self.lose()
-
-    def _send(self, data: bytes) -> None:
-        connection = self._connection
-        size = len(data)
-        if self.writable and size <= _FRAME_BYTES and size <= self.window and size <= connection.window:
-            self.window -= size
-            connection.window -= size
-            connection.send_data(self, data, last=self._ending)
-            if self._ending:
-                self._finish()
-            return
-        self._pending.append(memoryview(data))
-        self.unsent += size
-        connection.block(self)
-
-    def send_frame(self) -> bool:
-        """Send as much as one frame holds of what waits; false if the client takes nothing more for now."""
-        connection = self._connection
-        size = min(len(self._pending[0]), self.window, connection.window, _FRAME_BYTES)
-        if size <= 0:
-            return False
-        data = self._pending[0][:size]
-        if size == len(self._pending[0]):
-            self._pending.popleft()
-        else:
-            self._pending[0] = self._pending[0][size:]
-        self.window -= size
-        connection.window -= size
-        self.unsent -= size
-        self.stalled = False
-        last = self._ending and not self.unsent
-        connection.send_data(self, data, last=last)
-        if last:
-            self._finish()
-        return True
-
-    def lose(self) -> None:
-        self._pending.clear()
-        self.unsent = 0
-        super().lose()
-        self._take()
-        self._connection.forget(self)
-
-    def _finish(self) -> None:
-        self._take()
-        self._pending.clear()
-        self.unsent = 0
-        self.finished = True
-        self._connection.finish(self)
 
 
 class Http2Connection(HttpConnection):
@@ -246,10 +76,10 @@ class Http2Connection(HttpConnection):
 
     def __init__(self, connections: OpenConnections) -> None:
         super().__init__(connections)
-        self.window = _DEFAULT_WINDOW
+        self.window = DEFAULT_WINDOW
         """How much the client takes of all responses together."""
 
-        self.initial_window = _DEFAULT_WINDOW
+        self.initial_window = DEFAULT_WINDOW
         self._received_window = CONNECTION_WINDOW
         self._credit = 0
         self._decoder = HpackDecoder()
@@ -289,9 +119,13 @@ class Http2Connection(HttpConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        settings = ((_STREAMS, MAX_STREAMS), (_INITIAL_WINDOW, STREAM_WINDOW), (_HEADER_LIST, HEADER_BYTES))
-        self._send_frame(_SETTINGS, 0, 0, b"".join(_SETTING.pack(*setting) for setting in settings))
-        self._send_frame(_WINDOW_UPDATE, 0, 0, _NUMBER.pack(CONNECTION_WINDOW - _DEFAULT_WINDOW))
+        settings = (
+            (MAX_CONCURRENT_STREAMS, MAX_STREAMS),
+            (INITIAL_WINDOW_SIZE, STREAM_WINDOW),
+            (MAX_HEADER_LIST_SIZE, HEADER_BYTES),
+        )
+        self._send_frame(SETTINGS, 0, 0, b"".join(SETTING.pack(*setting) for setting in settings))
+        self._send_frame(WINDOW_UPDATE, 0, 0, NUMBER.pack(CONNECTION_WINDOW - DEFAULT_WINDOW))
         self._alive_check = self._loop.call_later(PING_SECONDS, self._check_alive)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -349,14 +183,14 @@ class Http2Connection(HttpConnection):
             at = len(PREFACE)
         turn_ends = time.monotonic() + TURN_SECONDS
         while end - at >= 9:
-            length_and_kind, flags, number = _HEAD.unpack_from(data, at)
+            length_and_kind, flags, number = FRAME_HEAD.unpack_from(data, at)
             length = length_and_kind >> 8
-            if length > _FRAME_BYTES:
+            if length > FRAME_BYTES:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
             after = at + 9 + length
             if after > end:
                 break
-            self._on_frame(length_and_kind & 0xFF, flags, number & _MAX_WINDOW, data[at + 9 : after])
+            self._on_frame(length_and_kind & 0xFF, flags, number & MAX_WINDOW, data[at + 9 : after])
             at = after
             if at < end and not self._fresh and time.monotonic() > turn_ends and not self.transport.is_closing():
                 self._yield()
@@ -368,7 +202,7 @@ class Http2Connection(HttpConnection):
     def shutdown(self) -> None:
         if not self._ending:
             self._ending = True
-            self._send_frame(_GOAWAY, 0, 0, struct.pack(">II", self._last, ErrorCode.NO_ERROR))
+            self._send_frame(GOAWAY, 0, 0, struct.pack(">II", self._last, ErrorCode.NO_ERROR))
         if not self._streams:
             self._close()
 
@@ -390,7 +224,7 @@ class Http2Connection(HttpConnection):
         self._rest, self._block = b"", None
         body = struct.pack(">II", self._last, error.code) + str(error).encode()[:200]
         self._ending = True
-        self._send_frame(_GOAWAY, 0, 0, body)
+        self._send_frame(GOAWAY, 0, 0, body)
         self._close()
 
     def _check_alive(self) -> None:
@@ -401,7 +235,7 @@ class Http2Connection(HttpConnection):
             self.abort()
         else:
             self._pinged = True
-            self._send_frame(_PING, 0, 0, bytes(8))
+            self._send_frame(PING, 0, 0, bytes(8))
 
     def _spend(self) -> None:
         """The client sent something that is of no use to it, and costs the server work."""
@@ -416,9 +250,9 @@ class Http2Connection(HttpConnection):
     # Frames that come in
 
     def _on_frame(self, kind: int, flags: int, number: int, payload: bytes) -> None:
-        if self._block is not None and (kind != _CONTINUATION or number != self._block[0]):
+        if self._block is not None and (kind != CONTINUATION or number != self._block[0]):
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a frame in the middle of a header block")
-        if not self._has_settings and kind != _SETTINGS:
+        if not self._has_settings and kind != SETTINGS:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
         if kind >= len(self._frames):
             self._spend()  # a kind of a later version, which is to be ignored
@@ -444,16 +278,16 @@ class Http2Connection(HttpConnection):
         stream.received_window -= size
         if stream.received_window < 0:
             raise StreamError(ErrorCode.FLOW_CONTROL_ERROR)
-        if flags & _PADDED:
-            payload = _unpadded(payload)
+        if flags & PADDED:
+            payload = unpadded(payload)
             if padding := size - len(payload):
                 self.credit(padding)
                 self.credit_stream(stream, padding)
         if payload:
             stream.receive(payload)
-        elif not flags & _END_STREAM:
+        elif not flags & END_STREAM:
             self._spend()
-        if flags & _END_STREAM:
+        if flags & END_STREAM:
             stream.receive_end()
             if stream in self._fresh:
                 self._fresh.remove(stream)
@@ -469,13 +303,13 @@ class Http2Connection(HttpConnection):
     def _on_headers(self, flags: int, number: int, payload: bytes) -> None:
         if number % 2 == 0:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a request on a stream that is not a client's")
-        if flags & _PADDED:
-            payload = _unpadded(payload)
-        if flags & _PRIORITIZED:
-            if len(payload) < 5 or _NUMBER.unpack_from(payload)[0] & _MAX_WINDOW == number:
+        if flags & PADDED:
+            payload = unpadded(payload)
+        if flags & PRIORITIZED:
+            if len(payload) < 5 or NUMBER.unpack_from(payload)[0] & MAX_WINDOW == number:
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
             payload = payload[5:]
-        if flags & _END_HEADERS:
+        if flags & END_HEADERS:
             self._on_block(number, flags, payload)
         else:
             self._block = (number, flags, [payload])
@@ -489,7 +323,7 @@ class Http2Connection(HttpConnection):
             raise Http2Error(
                 ErrorCode.ENHANCE_YOUR_CALM, f"the headers of a request are larger than {HEADER_BYTES} bytes"
             )
-        if flags & _END_HEADERS:
+        if flags & END_HEADERS:
             self._block = None
             self._on_block(number, first, b"".join(parts))
 
@@ -501,7 +335,7 @@ class Http2Connection(HttpConnection):
         if stream is not None:
             if stream.complete:
                 raise StreamError(ErrorCode.STREAM_CLOSED)
-            if not flags & _END_STREAM or any(name[:1] == b":" for name, _ in headers or ()):
+            if not flags & END_STREAM or any(name[:1] == b":" for name, _ in headers or ()):
                 raise StreamError(ErrorCode.PROTOCOL_ERROR)
             stream.receive_end()
             return
@@ -515,9 +349,9 @@ class Http2Connection(HttpConnection):
         if headers is None:
             stream = Http2Stream(self, number, ("GET", b"", b""), [])
         else:
-            stream = Http2Stream(self, number, *_request(headers))
+            stream = Http2Stream(self, number, *request_of(headers))
         self._streams[number] = stream
-        if flags & _END_STREAM:
+        if flags & END_STREAM:
             stream.receive_end()
         if headers is None:
             stream.respond(refusal(431, f"the headers of the request are larger than {HEADER_BYTES} bytes"))
@@ -535,7 +369,7 @@ class Http2Connection(HttpConnection):
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PRIORITY of the connection")
         if len(payload) != 5:
             raise StreamError(ErrorCode.FRAME_SIZE_ERROR)
-        if _NUMBER.unpack_from(payload)[0] & _MAX_WINDOW == number:
+        if NUMBER.unpack_from(payload)[0] & MAX_WINDOW == number:
             raise StreamError(ErrorCode.PROTOCOL_ERROR)
         self._spend()
 
@@ -553,26 +387,26 @@ class Http2Connection(HttpConnection):
     def _on_settings(self, flags: int, number: int, payload: bytes) -> None:
         if number:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "SETTINGS of a stream")
-        if len(payload) % 6 or (flags & _ACK and payload):
+        if len(payload) % 6 or (flags & ACK and payload):
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS of a wrong size")
         self._has_settings = True
         self._spend()
-        if flags & _ACK:
+        if flags & ACK:
             return
-        for name, value in _SETTING.iter_unpack(payload):
-            if name == _INITIAL_WINDOW:
+        for name, value in SETTING.iter_unpack(payload):
+            if name == INITIAL_WINDOW_SIZE:
                 self._set_initial_window(value)
-            elif (name == _MAX_FRAME and not _FRAME_BYTES <= value < 1 << 24) or (name == _ENABLE_PUSH and value > 1):
+            elif (name == MAX_FRAME_SIZE and not FRAME_BYTES <= value < 1 << 24) or (name == ENABLE_PUSH and value > 1):
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, f"setting {name} to {value}")
-        self._send_frame(_SETTINGS, _ACK, 0, b"")
+        self._send_frame(SETTINGS, ACK, 0, b"")
 
     def _set_initial_window(self, value: int) -> None:
-        if value > _MAX_WINDOW:
+        if value > MAX_WINDOW:
             raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "a window that is too large")
         more, self.initial_window = value - self.initial_window, value
         for stream in self._streams.values():
             stream.window += more
-            if stream.window > _MAX_WINDOW:
+            if stream.window > MAX_WINDOW:
                 raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "a window that is too large")
         if more > 0:
             self._send_blocked()
@@ -586,8 +420,8 @@ class Http2Connection(HttpConnection):
         if len(payload) != 8:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PING of a wrong size")
         self._spend()
-        if not flags & _ACK:
-            self._send_frame(_PING, _ACK, 0, payload)
+        if not flags & ACK:
+            self._send_frame(PING, ACK, 0, payload)
 
     def _on_goaway(self, _: int, number: int, __: bytes) -> None:
         if number:
@@ -597,10 +431,10 @@ class Http2Connection(HttpConnection):
     def _on_window_update(self, _: int, number: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE of a wrong size")
-        more = _NUMBER.unpack(payload)[0] & _MAX_WINDOW
+        more = NUMBER.unpack(payload)[0] & MAX_WINDOW
         if number == 0:
             self.window += more
-            if not more or self.window > _MAX_WINDOW:
+            if not more or self.window > MAX_WINDOW:
                 code = ErrorCode.FLOW_CONTROL_ERROR if more else ErrorCode.PROTOCOL_ERROR
                 raise Http2Error(code, f"WINDOW_UPDATE by {more}")
             self._send_blocked()
@@ -611,7 +445,7 @@ class Http2Connection(HttpConnection):
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE on a stream that was never opened")
             return
         stream.window += more
-        if not more or stream.window > _MAX_WINDOW:
+        if not more or stream.window > MAX_WINDOW:
             raise StreamError(ErrorCode.FLOW_CONTROL_ERROR if more else ErrorCode.PROTOCOL_ERROR)
         if number in self._blocked:
             self._send_blocked()
@@ -620,18 +454,18 @@ class Http2Connection(HttpConnection):
 
     def send_head(self, stream: Http2Stream, block: bytes, *, last: bool) -> None:
         """Send the head of a response."""
-        flags = _END_HEADERS | _END_STREAM if last else _END_HEADERS
-        if len(block) <= _FRAME_BYTES:
-            self._send_frame(_HEADERS, flags, stream.id, block)
+        flags = END_HEADERS | END_STREAM if last else END_HEADERS
+        if len(block) <= FRAME_BYTES:
+            self._send_frame(HEADERS, flags, stream.id, block)
             return
-        self._send_frame(_HEADERS, flags & ~_END_HEADERS, stream.id, block[:_FRAME_BYTES])
-        for at in range(_FRAME_BYTES, len(block), _FRAME_BYTES):
-            end = _END_HEADERS if at + _FRAME_BYTES >= len(block) else 0
-            self._send_frame(_CONTINUATION, end, stream.id, block[at : at + _FRAME_BYTES])
+        self._send_frame(HEADERS, flags & ~END_HEADERS, stream.id, block[:FRAME_BYTES])
+        for at in range(FRAME_BYTES, len(block), FRAME_BYTES):
+            end = END_HEADERS if at + FRAME_BYTES >= len(block) else 0
+            self._send_frame(CONTINUATION, end, stream.id, block[at : at + FRAME_BYTES])
 
     def send_data(self, stream: Http2Stream, data: bytes | memoryview, *, last: bool) -> None:
         """Send a part of a response that fits in a frame and in the windows."""
-        self._send_frame(_DATA, _END_STREAM if last else 0, stream.id, data)
+        self._send_frame(DATA, END_STREAM if last else 0, stream.id, data)
 
     def block(self, stream: Http2Stream) -> None:
         """Something of a response waits: send it in turn with others as soon as the client takes it."""
@@ -667,7 +501,7 @@ class Http2Connection(HttpConnection):
     def reset(self, number: int, code: ErrorCode) -> None:
         """End a stream at once."""
         self._resets.append(number)
-        self._send_frame(_RST_STREAM, 0, number, _NUMBER.pack(code))
+        self._send_frame(RST_STREAM, 0, number, NUMBER.pack(code))
 
     def finish(self, stream: Http2Stream) -> None:
         """A response is complete, or was given up."""
@@ -690,18 +524,18 @@ class Http2Connection(HttpConnection):
         self._credit += size
         if self._credit >= CONNECTION_WINDOW // 4:
             self._received_window += self._credit
-            self._send_frame(_WINDOW_UPDATE, 0, 0, _NUMBER.pack(self._credit))
+            self._send_frame(WINDOW_UPDATE, 0, 0, NUMBER.pack(self._credit))
             self._credit = 0
 
     def credit_stream(self, stream: Http2Stream, size: int) -> None:
         """The same for one body."""
         stream.received_window += size
-        self._send_frame(_WINDOW_UPDATE, 0, stream.id, _NUMBER.pack(size))
+        self._send_frame(WINDOW_UPDATE, 0, stream.id, NUMBER.pack(size))
 
     # Frames that go out: together, once in a turn of the event loop
 
     def _send_frame(self, kind: int, flags: int, number: int, payload: bytes | memoryview) -> None:
-        self._out.append(_HEAD.pack(len(payload) << 8 | kind, flags, number))
+        self._out.append(FRAME_HEAD.pack(len(payload) << 8 | kind, flags, number))
         self._out.append(payload)
         self._out_bytes += 9 + len(payload)
         if self._out_bytes > _FLUSH_BYTES:
@@ -718,33 +552,3 @@ class Http2Connection(HttpConnection):
         if self._out and not self.transport.is_closing():
             out, self._out, self._out_bytes = self._out, [], 0
             self.transport.write(b"".join(out))
-
-
-def _unpadded(payload: bytes) -> bytes:
-    if not payload or payload[0] >= len(payload):
-        raise Http2Error(ErrorCode.PROTOCOL_ERROR, "more padding than frame")
-    return payload[1 : len(payload) - payload[0]]
-
-
-def _request(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, bytes, bytes], list[tuple[bytes, bytes]]]:
-    """Method, path and query of a request, and its headers; `StreamError` if it is malformed."""
-    pseudo: dict[bytes, bytes] = {}
-    at = 0
-    for name, value in headers:
-        if name[:1] != b":":
-            break
-        if name not in _PSEUDO or name in pseudo:
-            raise StreamError(ErrorCode.PROTOCOL_ERROR)
-        pseudo[name] = value
-        at += 1
-    rest = headers[at:]
-    for name, value in rest:
-        if name[:1] == b":" or name in _FORBIDDEN or (name == b"te" and value != b"trailers"):
-            raise StreamError(ErrorCode.PROTOCOL_ERROR)
-    method, path = pseudo.get(b":method"), pseudo.get(b":path")
-    if not method or not path or b":scheme" not in pseudo:
-        raise StreamError(ErrorCode.PROTOCOL_ERROR)
-    if authority := pseudo.get(b":authority"):
-        rest.append((b"host", authority))
-    path, _, query = path.partition(b"?")
-    return (method.decode("latin-1"), path, query), rest
