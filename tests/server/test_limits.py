@@ -531,3 +531,33 @@ def test_long_lists_take_time_in_proportion(worlds: Worlds, plural: str, path: s
     world.ask("PATCH", f"{objects}/long", patch, content_type="application/json-patch+json")
 
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "turns"),
+    [pytest.param(100, 2_000, 0, id="many small events"), pytest.param(3, 300_000, 3, id="large ones")],
+)
+def test_a_watch_that_is_behind_takes_a_turn_for_large_objects_only(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch, count: int, size: int, turns: int
+) -> None:
+    world = worlds()
+    taken = 0
+
+    async def turn() -> None:
+        nonlocal taken
+        taken += 1
+        await asyncio.sleep(0)
+
+    async def story() -> None:
+        since = world.store.revision
+        for number in range(count):
+            await put(world, f"m{number}", v="x" * size)
+        slices = world.api.objects.slices
+        monkeypatch.setattr(slices, "seconds", 1e6)
+        monkeypatch.setattr(slices, "turn", turn)
+        async with watching(world, f"&resourceVersion={since}") as behind:
+            while behind.sent.count(b'"type":"ADDED"') < count:  # noqa: ASYNC110 - nothing says so
+                await asyncio.sleep(0)
+        assert taken == turns
+
+    world.run(story())

@@ -27,6 +27,7 @@ from fairway.store.verbs.listing import EVERYTHING, check_not_too_new
 from fairway.store.verbs.watching import Events
 
 _FLUSH_BYTES = 32 << 10
+_LARGE_BYTES = 256 << 10
 
 
 class _Watcher:
@@ -151,8 +152,9 @@ async def _tell(watcher: _Watcher, changes: Iterable[tuple[str, Entry]], exchang
         size += len(lines[-1])
         if size > _FLUSH_BYTES:
             await _send(watcher, exchange, b"".join(lines))
+            if size > _LARGE_BYTES or work.is_over:
+                await work.pause()  # a thousand watchers of one large object do not all copy it at the same time
             lines, size = [], 0
-            await work.pause()  # a thousand watchers of one large object do not all copy it at the same time
             await exchange.drain(watcher.limits.send_seconds)
         elif work.is_over:
             await work.pause()

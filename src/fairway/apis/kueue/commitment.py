@@ -1,6 +1,7 @@
 """Quotas beside what the nodes have: what is promised in all, and a warning where that is more than there is."""
 
 from collections.abc import Mapping
+from heapq import nlargest
 from typing import Any, Final
 
 from fairway.apis.machinery.amounts import is_binary, readable
@@ -50,12 +51,12 @@ def warnings(queues: Mapping[str, Amounts], nodes: Mapping[str, Amounts]) -> lis
             resource not in _ALWAYS_COMPARED and resource not in there
         ):
             continue
-        parts = sorted(((part.get(resource, 0), name) for name, part in queues.items()), reverse=True)
-        shown = [f"{name} {readable(resource, part)}" for part, name in parts if part]
-        rest = len(shown) - _MOST_NAMED
-        listed = ", ".join(shown[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+        parts = [(part[resource], name) for name, part in queues.items() if part.get(resource)]
+        largest = nlargest(_MOST_NAMED, parts)
+        listed = ", ".join(f"{name} {readable(resource, part)}" for part, name in largest)
+        listed += f" and {len(parts) - _MOST_NAMED} more" if len(parts) > _MOST_NAMED else ""
         promise = f"all ClusterQueues together have a quota of {readable(resource, amount)} {resource} ({listed})"
-        if len(shown) == 1:
+        if len(parts) == 1:
             promise = f"ClusterQueue {parts[0][1]} has a quota of {readable(resource, amount)} {resource}"
         found.append(f"{promise}, and the nodes have {readable(resource, has)}: what is admitted beyond that waits")
     return found
