@@ -28,7 +28,7 @@ LASTING: Final = frozenset(
         ("deployments.apps", (NAMESPACE, DEPLOYMENT)),
     }
 )
-"""Resource and key of objects that outlast `kubectl delete -f manifests.yaml`: they belong to what goes on running."""
+"""Resource and key of objects that outlast `kubectl delete -f manifests.yaml`: they belong to built-in components."""
 
 STAYS: Final = (
     "what is built into Fairway stays: its namespace, its Deployment and its definitions are not deleted, "

@@ -101,7 +101,7 @@ class Registry:
         return found if found is not None and version in found.versions else None
 
     def by_name(self, name: str) -> Kind | None:
-        """The kind that somebody types: `pods`, `pod`, `po`, `Pod`, `jobs.batch`; the first on the list if several."""
+        """The kind with this name: `pods`, `pod`, `po`, `Pod`, `jobs.batch`; the first on the list if several."""
         plain, _, group = name.lower().partition(".")
         for kind in self.kinds:
             if group and group != kind.group:

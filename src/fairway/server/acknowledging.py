@@ -128,7 +128,7 @@ def _not_listed(route: Route, name: str) -> Written:
 
 
 def _create(objects: Objects, request: Request, route: Route, body: Any, *, apply: bool = False) -> Written:
-    # Nobody owns fields of what no write can change.
+    # Fields that no write can change have no owner.
     options = replace(bodies.write_options(request, apply=apply), tracked=False)
     manifest = identified(route.kind, route.version, body)
     check_place(route.kind, manifest, route.namespace, route.name)

@@ -56,7 +56,7 @@ _MOST_KNOWN: Final = 1024
 _GOODBYE_SECONDS: Final = 0.3
 
 
-def _told(method: str) -> str:
+def _label(method: str) -> str:
     """What metrics call a request that was not understood: not what clients make up."""
     method = method.lower()
     return method if method in _METHODS else "other"
@@ -126,7 +126,7 @@ class Api:
 
         self._plain = Plain(objects.registry, self.metrics, lambda: self.not_ready, objects.store.check_writable)
         self._resources: frozenset[str] = frozenset()
-        """What metrics are told by: not by whatever clients make up."""
+        """The label of metrics: bounded, not chosen by clients."""
 
         self._known: dict[tuple[User, str, tuple[str, ...], str, bool], Route] = {}
         """What was allowed before, by whom, how and where it was asked for. With other roles a user is another one."""
@@ -201,7 +201,7 @@ class Api:
     async def _run(self, call: _Call, request: Request, asked: Route | None) -> None:
         """Answer a request that takes longer: lists, streams, and whatever is not stored."""
         try:
-            response = await self._answered(request, asked, call)
+            response = await self._handle(request, asked, call)
         except asyncio.CancelledError:
             if not self._streams.ending:
                 raise
@@ -241,9 +241,9 @@ class Api:
             virtual.close()
         self._logs.close()
 
-    async def _answered(self, request: Request, asked: Route | None, call: _Call) -> Response | reading.Streamed | None:
+    async def _handle(self, request: Request, asked: Route | None, call: _Call) -> Response | reading.Streamed | None:
         if asked is not None:
-            return await self._carried_out(request, asked, call)
+            return await self._execute(request, asked, call)
         where = call.route
         self._identify(request)
         if where is None:
@@ -282,7 +282,7 @@ class Api:
             raise Forbidden("impersonation is not supported; use a token of that user (`fairway users token NAME`)")
 
     def _admitted(self, request: Request, where: ResourcePath, call: _Call) -> Route:
-        """What a request for stored objects asks for, if whoever sends it may."""
+        """Authorise a request for stored objects."""
         self._identify(request)
         asked = self._routed(request, where, call)
         if asked.verb == "patch" and not where.subresource and self._would_create(request, asked):
@@ -324,7 +324,7 @@ class Api:
             name=where.name,
         )
 
-    async def _carried_out(self, request: Request, asked: Route, call: _Call) -> Response | reading.Streamed | None:
+    async def _execute(self, request: Request, asked: Route, call: _Call) -> Response | reading.Streamed | None:
         if asked.verb == "watch" or asked.subresource in STREAMED:
             return await self._streamed(request, asked, call)
         self._check_room()
@@ -420,7 +420,7 @@ class Api:
         seconds = time.perf_counter() - call.started
         where, verb = call.route, call.verb
         resource = where.resource if where is not None and verb and where.resource in self._resources else ""
-        self.metrics.count(verb or _told(call.method), resource, call.code, seconds)
+        self.metrics.count(verb or _label(call.method), resource, call.code, seconds)
         request = call.request
         if where is None or request is None or where.group in _REVIEWS:
             return

@@ -5,7 +5,7 @@
 
 They are kept as `archives/<namespace>/<sha256>.tar.gz` in the state directory, for their owner alone. A body goes to a
 file of another name first, and gets its own when every byte is on the disk and the digest is right: what is there under
-a digest is whole, whoever else uploads it at the same time. Whatever else becomes of an upload, nothing of it stays.
+a digest is complete, even with concurrent uploads. A failed upload leaves nothing.
 
 To send one, or to ask for one that is here, counts as a use: for an hour from then it stays even if no job refers to
 it. When archives go is not decided here.
@@ -50,7 +50,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Archives:
-    """The archives of one state directory. Made before anybody can upload: what was left unfinished goes then."""
+    """The archives of one state directory. Created before the first upload: unfinished uploads are removed then."""
 
     def __init__(self, objects: Objects, state: Path, limits: Limits) -> None:
         self._objects = objects
@@ -89,7 +89,7 @@ class Archives:
         return ok(_described(where, await self._received(request, path, where.name)), 201)
 
     def close(self) -> None:
-        """End the uploads that are under way; whoever sends will have to do so again."""
+        """Abort the uploads in progress; clients must repeat them."""
         self._closing = True
         for task in self._uploads:
             task.cancel()

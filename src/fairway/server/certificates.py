@@ -1,4 +1,4 @@
-"""The server's own certificate, for a machine where nobody brings one; `given` is about those that are brought.
+"""The server's own certificate, for servers without a user's certificate; `given` is about those.
 
 kubectl and every other client on Kubernetes' Go library send a token only over TLS, so a server without a certificate
 would have no users. The authority that signs it exists for one signature: its key is thrown away, its certificate goes

@@ -201,7 +201,7 @@ def _resources(kinds: Sequence[Kind], virtual: Sequence[Virtual]) -> dict[tuple[
     for group, versions in _groups(kinds, virtual).items():
         for version in versions:
             stored = [_stored(kind) for kind in kinds if kind.group == group and version in kind.versions]
-            answered = [_answered(one) for one in virtual if one.group == group and version in one.versions]
+            answered = [_resource_of(one) for one in virtual if one.group == group and version in one.versions]
             found[group, version] = sorted(stored + answered, key=lambda resource: resource.plural)
     return found
 
@@ -230,7 +230,7 @@ def _stored(kind: Kind) -> _Resource:
     )
 
 
-def _answered(virtual: Virtual) -> _Resource:
+def _resource_of(virtual: Virtual) -> _Resource:
     if virtual.subresource:
         # The parent has no kind here, or clients would take it for the queue itself.
         sub = _Sub(verbs=virtual.verbs, kind=virtual.kind)

@@ -1,9 +1,9 @@
 """The HTTPS endpoint of a process that serves no API: health, metrics, and the decider's answers for the API server.
 
-    GET  /healthz /livez /readyz        for anybody
+    GET  /healthz /livez /readyz        without authentication
     GET  /metrics                       with the token of this endpoint, as all that follow
     POST /explainer/pending|all|one     `fairway.admission.port.WaitingExplainer`
-    POST /mutate /validate              admission webhooks, for anybody (`fairway.server.admissionreview`)
+    POST /mutate /validate              admission webhooks, without authentication (`fairway.server.admissionreview`)
 
 One request a connection, small bodies, bounded in number and time: it has one client, and a few probes.
 """

@@ -1,4 +1,4 @@
-"""A certificate that somebody brought: whether it can be used, until when, and for which names."""
+"""Checks of a user's certificate: key, dates and names."""
 
 import ssl
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ def check_given(certificate: Path, key: Path, now: datetime) -> GivenCertificate
     except (ValueError, IndexError) as error:
         raise UnusableCertificateError(f"--tls-cert {certificate} is not a certificate in PEM: {error}") from error
     try:
-        # An empty password, so that nobody is asked for one: there may be no terminal.
+        # An empty password, so that OpenSSL does not prompt: there may be no terminal.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, OSError) as error:
         raise UnusableCertificateError(

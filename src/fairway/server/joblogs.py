@@ -21,7 +21,7 @@ from fairway.server.http import Exchange
 from fairway.server.limits import Limits
 from fairway.server.logs.reading import log_path
 from fairway.server.logs.requests import LogOptions, parse_options
-from fairway.server.podlogs import Logs, Source, answer, has_ended, nothing, pod_until, tell
+from fairway.server.podlogs import Logs, Source, answer, has_ended, nothing, pod_until, send_log
 from fairway.server.requests import Request
 from fairway.server.responses import Response
 from fairway.server.routes import Route
@@ -72,7 +72,7 @@ async def job_log(
         found = pod or await _awaited(objects, route, entry.meta.uid, wanted, limits)
         if found is not None and found.uid:
             source = _source(logs.state, route.namespace, found, wanted)
-            await _tell(objects, source, options, logs, limits, request.exchange)
+            await _stream_log(objects, source, options, logs, limits, request.exchange)
 
     await answer(request.exchange, start, telling())
     return None
@@ -92,7 +92,7 @@ def _wanted(request: Request, options: LogOptions) -> Wanted:
 
 
 def chosen(objects: Objects, job: Manifest, wanted: Wanted) -> AttemptPod | None:
-    """The pod that is meant; `None` if it may still come, `BadRequest` if it will not."""
+    """The requested pod; `None` if it may still be created, `BadRequest` if it will not."""
     status = job.get("status") or {}
     task = (status.get("task") or 0) if wanted.task is None else wanted.task
     _check_place(job, task, wanted.rank)
@@ -156,13 +156,13 @@ def _belongs_to(pod: Manifest, uid: str) -> bool:
 
 
 def _is_over(job: Manifest) -> bool:
-    """Whether the job has ended, and nobody has asked for it to begin again."""
+    """Whether the job has ended and is not being retried."""
     status = job.get("status") or {}
     return status.get("phase") in FINAL and job["spec"].get("retry", 0) <= status.get("observedRetry", 0)
 
 
 async def _awaited(objects: Objects, route: Route, uid: str, wanted: Wanted, limits: Limits) -> AttemptPod | None:
-    """The pod that is meant, once it is there; `None` if the job has ended or is gone, or it took too long."""
+    """The requested pod, once it exists; `None` if the job has ended or is deleted, or after a timeout."""
     selection = Selection(route.kind, route.namespace, fields=f"metadata.name={route.name}")
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(limits.watch_seconds * random.uniform(1, 2)):  # noqa: S311 - not all at once
@@ -174,7 +174,7 @@ async def _awaited(objects: Objects, route: Route, uid: str, wanted: Wanted, lim
                 job = readable(entry)
                 try:
                     pod = chosen(objects, job, wanted)
-                except BadRequest:  # too late to refuse, and nothing to be told
+                except BadRequest:  # too late to refuse
                     return None
                 if pod is not None or _is_over(job):
                     return pod
@@ -185,18 +185,18 @@ async def _awaited(objects: Objects, route: Route, uid: str, wanted: Wanted, lim
 
 
 def _source(state: Path, namespace: str, pod: AttemptPod, wanted: Wanted) -> Source:
-    """The last start of the container; there are more than one only where somebody configured pods to be restarted."""
+    """The last start of the container; there are several only if the pod's restart policy was configured."""
     directory = log_path(state, namespace, pod.uid, wanted.container, 0).parent
     restart = max((int(path.stem) for path in directory.glob("*.log") if path.stem.isdecimal()), default=0)
     return Source(namespace, pod.name, pod.uid, wanted.container, restart)
 
 
-async def _tell(
+async def _stream_log(
     objects: Objects, source: Source, options: LogOptions, logs: Logs, limits: Limits, exchange: Exchange
 ) -> None:
     if options.follow:
         await pod_until(objects, source, lambda pod: _has_begun(pod, source))
-    await tell(objects, source, options, logs, limits, exchange)
+    await send_log(objects, source, options, logs, limits, exchange)
 
 
 def _has_begun(pod: Manifest, source: Source) -> bool:

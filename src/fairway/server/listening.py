@@ -28,7 +28,7 @@ class CannotListenError(FairwayError):
 
 @contextmanager
 def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket bound to an address, so that its port is known before anybody is served."""
+    """A socket bound to an address, so that its port is known before the first request."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -59,7 +59,7 @@ class _Negotiation(asyncio.Protocol):
 
 
 class Listener:
-    """Serves an API until the process is told to end (SIGINT or SIGTERM)."""
+    """Serves an API until SIGINT or SIGTERM."""
 
     def __init__(self, api: Api, listening: socket.socket, certificate: Certificate | None) -> None:
         """Without a certificate it speaks plain HTTP."""
@@ -89,7 +89,7 @@ class Listener:
             server.close()
             self._api.end_streams()
             connections.shutdown()
-            with suppress(TimeoutError, ApiError):  # clients that wait for the disk are told of its failure
+            with suppress(TimeoutError, ApiError):  # clients that wait for the disk get its failure
                 async with asyncio.timeout(_GRACE_SECONDS):
                     await self._api.finished()
             # Responses leave; then the connections are cut: a client that does nothing does not say goodbye over TLS.

@@ -1,6 +1,6 @@
 """What `/metrics` tells: requests by verb, resource and code, objects, watches, revisions, and what others add.
 
-Counting is a few additions on plain numbers; the exposition format is written only when somebody asks.
+Counting is a few additions on plain numbers; the exposition format is written for each request.
 """
 
 from bisect import bisect_left
@@ -13,7 +13,7 @@ _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 
 
 class Collector(Protocol):
-    """Somebody else with something to tell, as `prometheus_client` asks for it."""
+    """A further collector of metrics, as in `prometheus_client`."""
 
     def collect(self) -> Iterable[object]: ...
 

@@ -71,7 +71,7 @@ async def pod_log(
         return nothing()  # it is on no node yet, so nothing was written
     source = Source(route.namespace, route.name, entry.meta.uid, container, restart)
     exchange = request.exchange
-    await answer(exchange, start, tell(objects, source, options, logs, limits, exchange))
+    await answer(exchange, start, send_log(objects, source, options, logs, limits, exchange))
     return None
 
 
@@ -88,7 +88,7 @@ async def answer(exchange: Exchange, start: Callable[[], None], telling: Corouti
     await stream(exchange, telling)
 
 
-async def tell(
+async def send_log(
     objects: Objects, source: Source, options: LogOptions, logs: Logs, limits: Limits, exchange: Exchange
 ) -> None:
     """Send the log of a container; followed until it has ended or its pod is gone."""

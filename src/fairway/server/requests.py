@@ -71,7 +71,7 @@ class Request:
 
 
 def _only_one_user(pairs: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """The headers by name. Two that say who asks are refused: a proxy may have read the other one."""
+    """The headers by name. Two Authorization headers are refused: a proxy may have read the other one."""
     headers = dict(pairs)
     if len(headers) < len(pairs) and sum(name == b"authorization" for name, _ in pairs) > 1:
         raise BadRequest("the request has more than one Authorization header; send one")

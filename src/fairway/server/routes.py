@@ -87,7 +87,7 @@ def route(registry: Registry, request: Request, where: ResourcePath) -> Route:
 
 
 def attempted(method: str, where: ResourcePath) -> str:
-    """The write that a request was meant to be that was refused before it was understood; empty if it was none."""
+    """The verb of a request that was refused before it was parsed; empty if it is no write."""
     if method == "DELETE":
         return "delete" if where.name else "deletecollection"
     return _ATTEMPTS.get(method, "")

@@ -3,7 +3,7 @@
 A request is authorized once, when it arrives; a stream may outlive the token it was opened with. So open streams are
 authorized again whenever the users change or a token expires, and end within a second where that is refused. None
 lasts for ever (`Limits.watch_seconds`, `Limits.log_seconds`). A watch then ends as after its timeout: the client
-watches again, and is told if it no longer may. A followed log is cut off instead, because its regular end would mean
+watches again, and is refused if it no longer may. A followed log is cut off instead, because its regular end would mean
 that the container has ended.
 """
 

@@ -126,14 +126,14 @@ class Transactions:
             raise TooManyRequests(f"{self._limits.transactions} transactions are in progress; try again in a second")
         self._under_way += 1
         try:
-            return await self._carried_out(request, where)
+            return await self._execute(request, where)
         finally:
             self._under_way -= 1
 
     def close(self) -> None:
         """None takes long."""
 
-    async def _carried_out(self, request: Request, where: ResourcePath) -> Streamed:
+    async def _execute(self, request: Request, where: ResourcePath) -> Streamed:
         started, work = time.perf_counter(), self._objects.slices.begin()
         options = bodies.write_options(request)
         body = bodies.some(await request.body(self._limits.transaction_bytes))

@@ -24,7 +24,7 @@ class VirtualResource(Protocol):
         ...
 
     async def answer(self, request: Request, where: ResourcePath) -> Response | Streamed:
-        """The answer to whoever may do this."""
+        """The response to an authorised request."""
         ...
 
     def close(self) -> None:

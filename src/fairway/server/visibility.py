@@ -92,7 +92,7 @@ def _shown(
 
 
 def _item(objects: Objects, ranked: _Ranked) -> Manifest | None:
-    """What is told of one; nothing if it was deleted a moment ago."""
+    """The item of one workload; nothing if it was deleted a moment ago."""
     one = ranked.waiting
     entry = objects.store.get(_WORKLOADS, (one.namespace, one.name))
     if entry is None:
@@ -131,7 +131,7 @@ def _stored(objects: Objects, cluster_queue: str) -> list[_Stored]:
 
 
 def _cluster_queue_of(local_queue: Manifest) -> str:
-    """Where a LocalQueue leads; it may be stored before anybody has said."""
+    """The ClusterQueue of a LocalQueue; empty if not set."""
     return str((local_queue.get("spec") or {}).get("clusterQueue") or "")
 
 

@@ -49,7 +49,7 @@ class WaitingJobs:
     """Keeps the contract of `VirtualResource`."""
 
     def __init__(self, objects: Objects, explainer: Callable[[], WaitingExplainer | None]) -> None:
-        """`explainer` gives the decider to ask now; without one, nobody waits."""
+        """`explainer` gives the decider to ask now; without one, the list is empty."""
         self._objects = objects
         self._explainer = explainer
 

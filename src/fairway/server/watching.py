@@ -1,7 +1,7 @@
 """Watches over HTTP: a line of JSON for every change, for as long as the client listens.
 
 Nothing is buffered for a watcher but its place in the feed. One that takes nothing for too long, or falls so far behind
-that its next change is forgotten, is let go; it lists again and goes on from there.
+that its next change was dropped, is disconnected; it lists again and continues from there.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ async def watch(objects: Objects, request: Request, route: Route, limits: Limits
 
 
 async def _run(watcher: _Watcher, present: list[Entry], events: Events, exchange: Exchange) -> None:
-    await _tell_initial(watcher, present, exchange)
+    await _send_initial(watcher, present, exchange)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + watcher.seconds
     while True:
@@ -118,7 +118,7 @@ async def _run(watcher: _Watcher, present: list[Entry], events: Events, exchange
                 seen = await events.next()
         except TimeoutError:
             if events.is_behind:
-                continue  # something came at the last moment; a bookmark must not promise that it was told
+                continue  # a change came at the last moment; a bookmark must not skip it
             if watcher.bookmarks:
                 watcher.since = max(watcher.since, watcher.objects.store.revision)
                 await _send(watcher, exchange, watcher.bookmark())
@@ -129,20 +129,20 @@ async def _run(watcher: _Watcher, present: list[Entry], events: Events, exchange
             await _send(watcher, exchange, _error_line(watcher, error))
             return
         if seen:
-            await _tell(watcher, ((event.type, event.entry) for event in seen), exchange)
+            await _send_changes(watcher, ((event.type, event.entry) for event in seen), exchange)
             watcher.since = seen[-1].entry.revision
         if events.is_behind:
             await watcher.objects.slices.turn()
 
 
-async def _tell_initial(watcher: _Watcher, present: list[Entry], exchange: Exchange) -> None:
-    await _tell(watcher, ((ADDED, entry) for entry in present), exchange)
+async def _send_initial(watcher: _Watcher, present: list[Entry], exchange: Exchange) -> None:
+    await _send_changes(watcher, ((ADDED, entry) for entry in present), exchange)
     # Even an empty piece makes the headers leave at once, so that the client knows that it is watching.
     initial_end = watcher.initial_end and watcher.bookmarks
     await _send(watcher, exchange, watcher.bookmark(initial_end=True) if initial_end else b"")
 
 
-async def _tell(watcher: _Watcher, changes: Iterable[tuple[str, Entry]], exchange: Exchange) -> None:
+async def _send_changes(watcher: _Watcher, changes: Iterable[tuple[str, Entry]], exchange: Exchange) -> None:
     """Send changes in pieces of bounded size, so that a slow client is noticed before much is waiting for it."""
     lines: list[bytes] = []
     size, work = 0, watcher.objects.slices.begin()

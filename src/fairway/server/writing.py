@@ -73,7 +73,7 @@ def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Writ
 
 
 def answer(objects: Objects, request: Request, route: Route, written: Written) -> Response:
-    """What whoever wrote hears when it is durable."""
+    """The response to a write, once it is durable."""
     if route.subresource == "binding":
         return ok({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
     if route.subresource == "scale":

@@ -1,4 +1,4 @@
-"""Rules about changes of a job: what is fixed once it exists, and how its status may go on."""
+"""Rules about changes of a job: immutable fields, and legal transitions of its status."""
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise

@@ -10,7 +10,7 @@ LABEL: Final = "skypilot.co/accelerator"
 GPU: Final = "nvidia.com/gpu"
 MODELS: Final = "gpu.fairway.dev/"
 """Prefix of the labels of a node with several models: `gpu.fairway.dev/t4: "2"`. It has no label `LABEL` then, for that
-can name only one; whoever asks for one of them by `LABEL` is served all the same.
+can name only one; requests for any of them by `LABEL` match all the same.
 """
 
 _DECLARED: Final = re.compile(r"(?:(?P<model>[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?):)?(?P<count>[0-9]{1,6})")

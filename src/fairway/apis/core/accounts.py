@@ -1,4 +1,4 @@
-"""Service accounts: whom pods act for. Here they are names to refer to; nobody hands out tokens for them."""
+"""Service accounts. Here they are only names to refer to; there are no tokens for them."""
 
 from typing import Final
 

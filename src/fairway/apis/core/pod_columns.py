@@ -94,7 +94,7 @@ def _overview(manifest: Manifest) -> tuple[_Tally, str]:
     tally, initializing = _initialized(spec, status)
     if initializing and not is_true_in(status, "Initialized"):
         return tally, initializing
-    # Restarts of plain init containers no longer matter once the pod's own work goes on.
+    # Restarts of plain init containers no longer matter once the containers run.
     settled = _Tally(ready=tally.ready)
     sidecars = set(_sidecars(spec))
     for container in status.get("initContainerStatuses") or ():

@@ -52,7 +52,7 @@ def default_pod(manifest: Manifest) -> None:
 
 
 def admit_pod(manifest: Manifest) -> None:
-    """What admission adds to a pod; nobody owns it, for nobody wrote it."""
+    """What admission adds to a pod; these fields have no owner."""
     spec = manifest.setdefault("spec", {})
     _default_priority(spec)
     _tolerate_ill_nodes(spec)

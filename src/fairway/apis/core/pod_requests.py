@@ -150,7 +150,7 @@ def _requests(pod: PodSpec) -> dict[str, Quantity]:
 
 
 def _starting(init_containers: tuple[Container, ...], running: dict[str, Quantity]) -> dict[str, Quantity]:
-    """The most that is in use at once while the pod starts; adds to `running` the sidecars, which go on running."""
+    """The most that is in use at once while the pod starts; adds to `running` the sidecars, which keep running."""
     peak: dict[str, Quantity] = {}
     sidecars: dict[str, Quantity] = {}
     for container in init_containers:

@@ -191,7 +191,7 @@ def _wrong_status_update(old: Manifest, new: Manifest) -> list[FieldError]:
 def _wrong_restarts(
     before: list[Part], after: list[Part], spec: Part, statuses: str, containers: str
 ) -> list[FieldError]:
-    """A container that ended may only be running again where somebody restarts it."""
+    """A container that ended may only run again if the restart policy allows it."""
     errors: list[FieldError] = []
     by_name = {container.get("name"): container for container in spec.get(containers) or ()}
     now = {status.get("name"): status for status in after}

@@ -1,4 +1,4 @@
-"""Pod templates as objects of their own, for whoever wants to keep one."""
+"""PodTemplate objects."""
 
 from datetime import datetime
 from typing import Final

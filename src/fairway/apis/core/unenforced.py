@@ -1,6 +1,6 @@
 """Settings of a pod that shield it or others and that are not applied where pods are processes.
 
-They are accepted, since every hardened manifest has some, and answered with a warning each, so that nobody relies on
+They are accepted, since every hardened manifest has some, and answered with a warning each: users must not rely on
 them. What would run with more rights than it asks for is refused by the runner when it starts.
 """
 
@@ -79,5 +79,5 @@ def _of_context(context: Any, path: str) -> list[str]:
 
 
 def _is_set(value: Any) -> bool:
-    """Whether something is asked for; user 0 is somebody."""
+    """Whether a value is set; user 0 is a value."""
     return value is not None and value is not False and value not in ([], {})

@@ -3,7 +3,7 @@
 The schema has been applied before, so a manifest here is plain JSON of the right shape and within its limits.
 
 Kueue's webhook also adds a finalizer to queues and flavors. Here the controllers that remove it add it, so that an API
-without them deletes what it is told to delete.
+without them deletes objects at once.
 """
 
 from collections.abc import Callable
@@ -100,7 +100,7 @@ def _with_spec(manifest: Manifest) -> Manifest:
 
 @lru_cache(maxsize=512)
 def _decoded(data: bytes) -> Any:
-    """Most workloads have the spec of another one. Nobody may change what is returned."""
+    """Most workloads have the spec of another one. The result must not be modified."""
     return msgspec.json.decode(data)
 
 

@@ -1,6 +1,6 @@
 """Values that came before, found again by what they say: jobs come in sweeps, and most pods have the spec of another.
 
-Whoever finds something out about a value that holds for every value that is the same in JSON keeps it here, and need
+Results that are valid for every value with the same JSON are kept here, and need
 not find it out again. What counts as the same is exact: `1`, `1.0` and `true` are three values, and so are the keys `1`
 and `"1"`. How much is kept is bounded.
 """

@@ -198,7 +198,7 @@ def _exponent(suffix: str) -> int:
 
 
 def _scaled(digits: int, exponent: int) -> int:
-    """`digits` times ten to the `exponent`, rounded up: who asks for very little gets a little, not nothing."""
+    """`digits` times ten to the `exponent`, rounded up: a very small request is not rounded to zero."""
     if exponent >= 0:
         factor: int = 10**exponent
         return digits * factor

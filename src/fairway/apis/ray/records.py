@@ -1,7 +1,7 @@
 """RayJob and RayCluster, as KubeRay 1.6 defines them.
 
 Asked here is what KubeRay's definitions and its webhook refuse. What its operator reports later, in `status`, is the
-business of whoever runs these objects.
+business of their operator.
 """
 
 import re

@@ -26,9 +26,9 @@ class Authentication:
         self._looked_at = -1.0
 
     def user(self, header: bytes) -> User:
-        """The user with the bearer token in this header; without one, somebody unknown.
+        """The user with the bearer token in this header; without one, the anonymous user.
 
-        A token that is wrong, revoked or expired is refused even where nobody needs one: whoever sends it wants to
+        A token that is wrong, revoked or expired is refused even where none is needed: its sender wants to
         know.
         """
         generation = self.generation()

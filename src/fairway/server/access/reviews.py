@@ -1,7 +1,7 @@
 """Answers to "who am I?" and "may I?", as `kubectl auth whoami` and `kubectl auth can-i` ask them.
 
-A review is a question in the shape of an object that is created: a function here takes its manifest and the user who
-asks, and returns the manifest with the answer. Nothing is stored. Whether the user may ask at all is checked by the
+A review is a question in the shape of an object that is created: a function here takes its manifest and the user
+of the request, and returns the manifest with the answer. Nothing is stored. The authorisation is checked by the
 caller, as for any other object (only an admin may ask about others).
 """
 
@@ -64,7 +64,7 @@ def self_subject_review(body: Manifest, user: User, now: datetime) -> Manifest:
 
 
 def self_subject_access_review(body: Manifest, user: User) -> Manifest:
-    """Whether the user who asks may do this."""
+    """SelfSubjectAccessReview: whether the user of the request may do this."""
     kind = _kind(body, AUTHORIZATION, "SelfSubjectAccessReview")
     spec = _spec(body, kind, _AccessSpec)
     asked = _AccessSpec(spec.resourceAttributes, spec.nonResourceAttributes)
@@ -73,7 +73,7 @@ def self_subject_access_review(body: Manifest, user: User) -> Manifest:
 
 
 def subject_access_review(body: Manifest, users: Users) -> Manifest:
-    """Whether somebody else may do this; they have the roles of their name and of the groups in the question."""
+    """SubjectAccessReview: whether a user with this name and these groups may do this."""
     kind = _kind(body, AUTHORIZATION, "SubjectAccessReview")
     spec = _spec(body, kind, _AccessSpec)
     _validate_access(spec, *_subject_problems(spec))
@@ -84,7 +84,7 @@ def subject_access_review(body: Manifest, users: Users) -> Manifest:
 
 
 def self_subject_rules_review(body: Manifest, user: User) -> Manifest:
-    """Everything that the user who asks may do in one namespace."""
+    """SelfSubjectRulesReview: the permissions of the user of the request in one namespace."""
     kind = _kind(body, AUTHORIZATION, "SelfSubjectRulesReview")
     spec = _spec(body, kind, _RulesSpec)
     if not spec.namespace:

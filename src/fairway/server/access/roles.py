@@ -27,7 +27,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A role that somebody has."""
+    """A role of a user or group, with its scope."""
 
     role: Role
     namespace: str | None = None
@@ -36,7 +36,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whoever makes a request."""
+    """The user of a request."""
 
     name: str
     uid: str = ""

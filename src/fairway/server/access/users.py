@@ -3,7 +3,7 @@
 A user has the roles of their own and those of every group they are in.
 
 The file holds hashes of tokens, never tokens: a token is shown once, when it is made. It is replaced as a whole, so a
-reader sees the old or the new one and a crash leaves one of them; whoever changes it holds a lock, so changes by
+reader sees the old or the new one and a crash leaves one of them; writers hold a lock, so changes by
 several processes are not lost. A running server notices a change by itself, within milliseconds.
 """
 
@@ -45,7 +45,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class UsersFileBroken(FairwayError):
-    """The users file is not one that this version of Fairway can read; somebody has to look at it."""
+    """This version of Fairway cannot read the users file."""
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -115,7 +115,7 @@ class Users:
         self._take(self._read())
 
     def find(self, token: str) -> User | None:
-        """Whose token this is; `None` if it is nobody's, revoked or expired."""
+        """The user of a token; `None` if it is unknown, revoked or expired."""
         self.refresh()
         found = self.kept(token)
         return found[0] if found is not None else None
@@ -157,7 +157,7 @@ class Users:
         groups: tuple[str, ...] = (),
         expires: datetime | None = None,
     ) -> str:
-        """Adds somebody and returns their first token, which is kept nowhere."""
+        """Adds a user and returns their first token, which is not stored."""
         _validate(name, bindings, groups)
         token, kept = self._new_token(expires)
         with self._changing() as (accounts, _):
@@ -167,7 +167,7 @@ class Users:
         return token
 
     def remove(self, name: str) -> None:
-        """Removes somebody; their tokens stop working at once."""
+        """Removes a user; their tokens stop working at once."""
         with self._changing() as (accounts, _):
             _known(accounts, name)
             del accounts[name]
@@ -175,7 +175,7 @@ class Users:
     def change(
         self, name: str, *, bindings: tuple[Binding, ...] | None = None, groups: tuple[str, ...] | None = None
     ) -> None:
-        """Replaces the roles or the groups of somebody; what is `None` stays."""
+        """Replaces the roles or the groups of a user; what is `None` stays."""
         _validate(name, bindings or (), groups or ())
         with self._changing() as (accounts, _):
             account = _known(accounts, name)
@@ -204,7 +204,7 @@ class Users:
             del groups[_known_group(groups, name).name]
 
     def add_token(self, name: str, *, expires: datetime | None = None) -> str:
-        """One more token for somebody; those they have keep working."""
+        """Creates another token for a user; the others keep working."""
         token, kept = self._new_token(expires)
         with self._changing() as (accounts, _):
             account = _known(accounts, name)
@@ -212,7 +212,7 @@ class Users:
         return token
 
     def revoke(self, name: str, token_id: str) -> None:
-        """Ends one token of somebody, by the id that `fairway users list` shows."""
+        """Revokes one token of a user, by the id that `fairway users list` shows."""
         with self._changing() as (accounts, _):
             account = _known(accounts, name)
             remaining = tuple(token for token in account.tokens if token.id != token_id)
@@ -287,7 +287,7 @@ class Users:
             os.close(lock)
 
     def _write(self, content: _File) -> None:
-        temporary = self._path.with_suffix(".new")  # one name is enough: whoever writes holds the lock
+        temporary = self._path.with_suffix(".new")  # one name is enough: the writer holds the lock
         temporary.unlink(missing_ok=True)
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "wb") as stream:

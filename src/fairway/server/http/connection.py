@@ -1,6 +1,6 @@
 """What connections of all versions of HTTP share: bounds on slow clients, and their end when the server goes down.
 
-A client may be anybody: before the head of a request is complete, nobody has been authenticated. So heads are bounded
+Clients are not authenticated before the head of a request is complete. So heads are bounded
 in time and size, and so is everything that waits for a client which does not read.
 """
 

@@ -225,7 +225,7 @@ class Exchange:
         """So much of the body was read: the client may send more."""
 
     def _invite_body(self) -> None:
-        """The handler waits for the body: a client that asked whether to send it is told to."""
+        """The handler waits for the body: a client with `Expect: 100-continue` gets its answer."""
 
 
 Handler = Callable[[Exchange], None]

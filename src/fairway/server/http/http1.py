@@ -107,7 +107,7 @@ class Http1Exchange(Exchange):
 
     def _headers(self, code: int, content_type: bytes, headers: Headers) -> bytes:
         if not self.complete and self._expects:
-            self.keep_alive = False  # the client may send the body or not: what comes next cannot be told
+            self.keep_alive = False  # the client may send the body or not: the next bytes are ambiguous
         head = b"%b%b\r\n" % (_STATUS_LINES[code], content_type)
         for name, value in headers:
             head += b"%b: %b\r\n" % (name, value)

@@ -17,7 +17,7 @@ HEAD_LENGTH = len("2026-11-16T08:30:00.123456789Z stdout F ")
 
 
 def append(path: Path, nanoseconds: int, stream: Stream, text: bytes, *, partial: bool = False) -> None:
-    """Adds one entry to a file, which is made if it is not there; whoever writes many keeps the file open instead."""
+    """Adds one entry to a file, which is created if missing; to write many, keep the file open instead."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -40,7 +40,7 @@ def is_partial(entry: bytes) -> bool:
 class Lines:
     """From entries to the lines that a person reads; fed with the bytes of a file in order, cut anywhere.
 
-    What is no entry, as after a power failure, is passed on as it is: it may be what somebody is looking for.
+    Lines that are no entries, as after a power failure, are passed on unchanged.
     """
 
     def __init__(self, *, since: bytes | None = None, timestamps: bool = False, stream: Stream | None = None) -> None:

@@ -74,7 +74,7 @@ def parse_options(query: Mapping[str, str], pod: str) -> LogOptions:
 
 
 def choose_container(pod: Manifest, container: str | None) -> str:
-    """The container that is meant: the one named, or the only one."""
+    """The requested container: the one named, or the only one."""
     name = _name(pod)
     if container:
         if container not in _container_names(pod, "initContainers", "containers", "ephemeralContainers"):
@@ -90,7 +90,7 @@ def choose_container(pod: Manifest, container: str | None) -> str:
 
 
 def choose_restart(pod: Manifest, container: str, *, previous: bool) -> int | None:
-    """Which start of the container is meant, by its `restartCount`; `None` if the pod is not on a node yet.
+    """The requested start of the container, by its `restartCount`; `None` if the pod has no node yet.
 
     Raises `BadRequest` if there is no log because the container has not run, or not before.
     """

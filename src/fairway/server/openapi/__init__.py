@@ -1,6 +1,6 @@
 """What the API says about itself in OpenAPI, versions 3 and 2, made from the records of the kinds that are served.
 
-Documents are made once and kept by whoever serves them; nothing here reads requests or the store.
+Documents are built once and kept by the handler; nothing here reads requests or the store.
 """
 
 from fairway.server.openapi.documents import encoded, v2_document, v2_protobuf, v3_document, v3_index

@@ -7,7 +7,7 @@ import yaml
 
 
 def description(path: str) -> str:
-    """What a definition or a field in it is: `PodSpec`, `PodSpec.containers`; empty if nobody wrote it down."""
+    """What a definition or a field in it is: `PodSpec`, `PodSpec.containers`; empty if there is none."""
     return _all().get(path, "")
 
 

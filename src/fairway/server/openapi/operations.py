@@ -111,7 +111,7 @@ _REVIEWS: Final = (
 
 
 _WORKED_OUT: Final = (("fairway.dev/v1alpha1", "WaitingJob", "waitingjobs"),)
-"""What is worked out when somebody asks, in a namespace or in all of them; nothing is kept of these either."""
+"""Computed for each request, in a namespace or in all of them; not stored either."""
 
 
 def group_versions(kinds: Sequence[Kind]) -> list[str]:

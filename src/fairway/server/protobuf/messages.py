@@ -35,7 +35,7 @@ class Form(StrEnum):
 class Presence(StrEnum):
     """When a field is part of the JSON, and as what.
 
-    On the wire most zero values are sent although nobody has set them, so that only this tells what was meant.
+    On the wire most zero values are sent although they were not set, so that only this shows which were.
     """
 
     ALWAYS = "always"

@@ -1,7 +1,7 @@
 """The named schemas that Fairway knows, by the names that an API server publishes them under.
 
 `definition("io.k8s.api.core.v1.Pod")` answers a resolved tree: a reference is the referred `Schema` itself, so that
-everybody who walks or remembers schemas meets each definition once. Nobody may change what is answered here.
+walkers and caches of schemas meet each definition once. The results must not be modified.
 
 The data (`data/*.json`) is structure alone. `kubernetes`, `operators`, `kueue`, `ray` and `autoscaling` are written by
 `tools/schemas/generate.py` and never by hand; `fairway` is our own kind. A node is one of

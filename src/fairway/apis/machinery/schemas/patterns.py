@@ -314,7 +314,7 @@ def _complement(ranges: _Ranges) -> list[tuple[int, int]]:
 
 
 class _Program:
-    """The automaton as instructions: a `_Set`, an edge, a tuple of places to go on at, or `None` for the end."""
+    """The automaton as instructions: a `_Set`, an edge, a tuple of places to continue at, or `None` for the end."""
 
     def __init__(self, node: _Node) -> None:
         self.code: list[Any] = []

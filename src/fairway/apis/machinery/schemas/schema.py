@@ -1,6 +1,6 @@
 """One node of a kind's schema: what may stand at one place of a manifest, and how it merges with what is there.
 
-Facts only, no behaviour: whoever checks, prunes, defaults, patches or publishes reads the same nodes.
+Facts only, no behaviour: validation, pruning, defaulting, patches and OpenAPI read the same nodes.
 """
 
 from dataclasses import dataclass, field
