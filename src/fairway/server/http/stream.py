@@ -43,7 +43,7 @@ class Http2Stream(Exchange):
         """How much of the response waits for the client to take it."""
 
         self.stalled = False
-        """Whether nothing of that was taken since somebody looked."""
+        """Whether nothing of that was taken since the last check."""
 
         self._pending: deque[memoryview] = deque()
         self._ending = False
