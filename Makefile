@@ -6,9 +6,11 @@ READY  := $(VENV)/.ready
 DEV_READY := $(VENV)/.ready-dev
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
+SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py tests/crash/test_managed_jobs_survive.py $(addprefix tests/guides/test_,checks_that_wait.py \
+	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test operators pages fresh explore lint format bench bench-quick conformance clean
+.PHONY: help setup dev demo kubectl test split operators pages fresh explore lint format bench bench-quick conformance clean
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -37,6 +39,9 @@ test: $(DEV_READY)   ## all tests; gets or builds kubectl where there is none
 
 operators: $(DEV_READY) ## operators that others wrote on the embedded API; builds them with Go, once
 	KUBECTL="$$(tools/kubectl/get)" timeout 900 $(BIN)/python -m pytest tests/operators
+
+split: $(DEV_READY)  ## guides, managed jobs and crashes with controllers in a process of their own
+	KUBECTL="$$(tools/kubectl/get)" FAIRWAY_TEST_ARRANGEMENT=split FAIRWAY_JOBS=150 FAIRWAY_MANAGED_JOBS=100 FAIRWAY_KILLS=3 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(SPLIT)
 
 pages: $(DEV_READY)  ## run every command of README, docs and help texts as it is written
 	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/pages

@@ -152,6 +152,7 @@ def test_no_job_is_lost_and_none_runs_twice_whenever_the_server_dies(tmp_path: P
                 time.sleep(chance.random() * 0.5)  # the moment of death: any will do
                 server.kill()
                 server.start()
+                server.restart_killed_controller()
         wait_until(lambda: len(ended_jobs(server)) == JOBS, "all jobs end")
         assert Counter(ended_jobs(server).values()) == {"Complete": JOBS}
     finally:
@@ -179,6 +180,7 @@ def test_running_processes_are_found_again(tmp_path: Path) -> None:
         for _ in range(3):
             server.kill()
             server.start()
+            server.restart_killed_controller()
         wait_until(lambda: len(ended_jobs(server)) == 4, "all end")
         assert set(ended_jobs(server).values()) == {"Complete"}
         assert Counter(what for what, *_ in notes_of(notes)) == {"began": 4, "ended": 4}

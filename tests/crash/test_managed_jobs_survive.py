@@ -123,6 +123,7 @@ def test_every_managed_job_ends_as_it_should_whenever_the_server_dies(tmp_path: 
             server.kill()
             server.start()
             cancel_all_endless(server)
+            server.restart_killed_controller()
             time.sleep(chance.random() * 0.2)  # the same in the middle of what was just asked for
             server.kill()
             server.start()

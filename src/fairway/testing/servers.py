@@ -161,6 +161,12 @@ class Server:
             self.controller.kill()
             self.controller.wait(_SECONDS_TO_END)
 
+    def restart_killed_controller(self) -> None:
+        """Kill the process of the controllers and start it again, where they have one."""
+        if self.controller is not None:
+            self.kill_controller()
+            self.start_controller()
+
     def end_jobs(self) -> None:
         """End all processes of jobs, and the one that holds them, as `fairway shutdown --jobs` does."""
         if self._jobs and self.state.is_dir():

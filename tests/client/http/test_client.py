@@ -1,9 +1,10 @@
 """The protocol of controllers over HTTP: against a real server, it does what the client in the same process does."""
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,10 +13,13 @@ from client.rest.scripted import Scripted, answer, chunked
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import default_registry
 from fairway.client.http import HttpClient, open_transport
+from fairway.client.http.transport import Transport
 from fairway.client.informer import Informer
 from fairway.client.protocol import Scope
+from fairway.client.rest.errors import Unreachable
 from fairway.errors import AlreadyExists, ApiError, BadRequest, Conflict, Expired, NotFound
 from fairway.runtime.clock import SystemClock
+from fairway.testing.clock import VirtualClock
 from fairway.testing.servers import Server
 
 SECONDS = 30.0
@@ -203,3 +207,57 @@ def test_a_watch_that_breaks_again_and_again_is_the_callers_to_judge() -> None:
     with Scripted(*[[answer(b"{}", "403 Forbidden")]] * 6) as scripted, pytest.raises(ApiError):
         asyncio.run(story(scripted.port))
     assert len(scripted.requests) == 6
+
+
+class _Losing:
+    """A transport that loses answers: what was asked for is done all the same."""
+
+    def __init__(self, *answers: str) -> None:
+        self._answers = list(answers)
+        self.stored: dict[str, Manifest] = {}
+
+    async def json(self, method: str, path: str, _query: Any = None, body: Any = None, *_: Any) -> Any:
+        if method == "GET":
+            return self.stored[path.rpartition("/")[2]]
+        name = body["metadata"]["name"]
+        fate = self._answers.pop(0) if self._answers else ""
+        if fate == "refused connection":
+            raise Unreachable("connection refused")
+        if name in self.stored or fate == "taken":
+            raise AlreadyExists(f"{name} already exists")
+        self.stored[name] = {**body, "metadata": {**body["metadata"], "uid": f"uid-of-{name}"}}
+        if fate == "lost answer":
+            raise Unreachable("connection lost")
+        return self.stored[name]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param((), id="at once"),
+        pytest.param(("lost answer",), id="a lost answer"),
+        pytest.param(("lost answer", "refused connection", "refused connection"), id="the server restarts"),
+        pytest.param(("refused connection",), id="it never arrived"),
+        pytest.param(("taken",), id="the name is taken"),
+    ],
+)
+def test_a_create_whose_answer_is_lost_makes_one_object(answers: tuple[str, ...]) -> None:
+    async def story() -> None:
+        transport, clock = _Losing(*answers), VirtualClock()
+        client = HttpClient(cast("Transport", transport), clock, "test")
+        creating = asyncio.create_task(client.create(kind("pods"), {"metadata": {"generateName": "job-1-"}}))
+        await clock.run_for(10)
+        created = await creating
+        assert list(transport.stored.values()) == [created]
+        assert re.fullmatch("job-1-[a-z0-9]{5}", created["metadata"]["name"])
+
+    asyncio.run(story())
+
+
+def test_a_name_that_was_given_is_the_callers_to_judge() -> None:
+    async def story() -> None:
+        client = HttpClient(cast("Transport", _Losing("lost answer")), VirtualClock(), "test")
+        with pytest.raises(Unreachable):
+            await client.create(kind("pods"), {"metadata": {"name": "mine"}})
+
+    asyncio.run(story())

@@ -1,6 +1,7 @@
 """The protocol of controllers (`fairway.client.protocol.Client`) over HTTP, on any Kubernetes API server."""
 
 import logging
+import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
@@ -12,7 +13,7 @@ from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
 from fairway.client.rest import paths
 from fairway.client.rest.errors import Unreachable
 from fairway.client.rest.wire import JSON, PATCHES, Query
-from fairway.errors import ApiError, BadRequest, Expired, NotFound
+from fairway.errors import AlreadyExists, ApiError, BadRequest, Expired, NotFound
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock
 
@@ -22,6 +23,12 @@ _WATCH_SECONDS: Final = 300
 """How long one watch request lasts; the next continues from the last bookmark."""
 
 _BACKOFF: Final = Backoff(first=0.25, cap=5.0)
+_MOST_CREATES: Final = 20
+"""Times that a create is sent again before its error is raised: about a minute and a half."""
+
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX: Final = 5
+_LONGEST_NAME: Final = 63
 _MOST_FAILURES: Final = 5
 """Watches that break in a row without an event before the caller gets the error."""
 
@@ -86,8 +93,27 @@ class HttpClient:
                     await self._clock.sleep(_BACKOFF.first)  # a server that ends watches at once is not asked in a loop
 
     async def create(self, kind: Kind, manifest: Manifest, *, trusted: bool = False) -> Manifest:  # noqa: ARG002
-        namespace = (manifest.get("metadata") or {}).get("namespace", "")
-        return _manifest(await self._transport.json("POST", _path(kind, namespace), self._write(), manifest))
+        """The name after `generateName` is chosen here, so that a create whose answer is lost is sent again and never
+        makes two objects: a controller that cannot see the first yet would start a pod twice.
+        """
+        metadata = manifest.get("metadata") or {}
+        namespace, prefix = metadata.get("namespace", ""), metadata.get("generateName")
+        path = _path(kind, namespace)
+        if not prefix or metadata.get("name"):
+            return _manifest(await self._transport.json("POST", path, self._write(), manifest))
+        named, failures = _named(manifest, prefix), 0
+        while True:
+            try:
+                return _manifest(await self._transport.json("POST", path, self._write(), named))
+            except AlreadyExists:
+                if failures:
+                    return await self.get(kind, namespace, named["metadata"]["name"])
+                named = _named(manifest, prefix)
+            except Unreachable:
+                if failures >= _MOST_CREATES:
+                    raise
+                await self._clock.sleep(_BACKOFF.delay(failures))
+                failures += 1
 
     async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
         path = _path(kind, *key_of(manifest), subresource)
@@ -154,6 +180,13 @@ class HttpClient:
 
     def _write(self) -> dict[str, Query]:
         return {"fieldManager": self._manager}
+
+
+def _named(manifest: Manifest, prefix: str) -> Manifest:
+    """With a name as the API server would generate it."""
+    suffix = "".join(secrets.choice(_LETTERS) for _ in range(_SUFFIX))
+    name = f"{prefix[: _LONGEST_NAME - _SUFFIX]}{suffix}"
+    return {**manifest, "metadata": {**manifest["metadata"], "name": name}}
 
 
 def _path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
