@@ -80,6 +80,21 @@ def test_an_object_is_the_same_in_every_version() -> None:
     play(script)
 
 
+def test_an_object_is_held_against_the_version_that_it_is_written_in() -> None:
+    """Without conversion, kube-apiserver asks the schema of the request's version alone."""
+    strict = {"type": "object", "properties": {"spec": {"type": "object"}}, "required": ["spec"]}
+    lenient = {"type": "object", "properties": {"spec": {"type": "object"}}}
+
+    async def script(api: LocalApi) -> None:
+        await established(api, crontabs(version("v1", strict), version("v1beta1", lenient, storage=False)))
+        kind = api.kind("ct")
+        await api.objects.create(kind, "v1beta1", "default", {"metadata": {"name": "old"}})
+        with pytest.raises(ValidationError):
+            await api.objects.create(kind, "v1", "default", {"metadata": {"name": "new"}})
+
+    play(script)
+
+
 def test_names_that_another_kind_has_are_not_accepted_until_they_are_free() -> None:
     other = crontabs()
     other["metadata"]["name"] = "others.stable.example.com"

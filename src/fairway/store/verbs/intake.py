@@ -80,7 +80,7 @@ def checked(
     if version != kind.stored:
         manifest = kind.rules.convert(manifest, kind.stored)
         again = inspect(kind.schemas[kind.stored](), manifest)
-        if again.errors:
+        if again.errors and not kind.defined:  # without conversion, only the version of the request is asked
             raise refused(kind, version, manifest, again.errors)
     return Checked(manifest, warnings, errors)
 
