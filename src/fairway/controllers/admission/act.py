@@ -181,7 +181,7 @@ class Writes:
         return list(unwritten)
 
     async def stop(self) -> None:
-        """Let go of everything; what was not written is decided again by whoever comes next."""
+        """Drop everything; what was not written is decided again after the next start."""
         self.serve(Engine())
         under_way = list(self._busy.values())
         self._busy.clear()
@@ -190,7 +190,7 @@ class Writes:
         await asyncio.gather(*under_way, return_exceptions=True)
 
     def outcomes(self) -> list[events.Event]:
-        """What the engine has to hear of how writes ended, before anything else."""
+        """The results of writes that the engine must get before anything else."""
         happened, self._outcomes = self._outcomes, []
         return happened
 
@@ -212,7 +212,7 @@ class Writes:
                     self._freeing.add(key)
 
     def look_at(self, keys: Iterable[str]) -> None:
-        """The engine has heard of the newest state of these: go on with them, and see to what they ask for."""
+        """The engine has the newest state of these: continue with them and their chores."""
         engine = self._engine
         for key in keys:
             desk = self._desks.get(key)
@@ -288,8 +288,8 @@ class Writes:
         for one in desk.todo:
             undone = isinstance(one, Evict) and one not in kept and not (seen.evicted and seen.reserved)
             if undone and record.active and record.evicted is not None:
-                # It was deactivated and activated again before anybody could see it.
-                self._tell(events.WriteFailed(at=self._now(), key=record.key))
+                # It was deactivated and activated again before the write.
+                self._pass_on(events.WriteFailed(at=self._now(), key=record.key))
         desk.todo = kept
 
     def _ended(
@@ -300,10 +300,10 @@ class Writes:
         try:
             written = result()
         except NotFound:
-            self._tell(*self._intake.gone(key, self._now()))
+            self._pass_on(*self._intake.gone(key, self._now()))
             desk.todo.clear()
         except Conflict:
-            self._try_later(key, desk)  # at the latest; sooner when the engine has heard of the newer state
+            self._try_later(key, desk)  # at the latest; sooner when the engine has the newer state
         except FairwayError as error:
             if _is_refusal(error):
                 self._refused(key, desk, error)
@@ -342,9 +342,9 @@ class Writes:
         if seen is not None and not seen.counts:
             self._freed(key)
         if not step.subresource and case.record.active:
-            self._tell(events.ActiveChanged(at=self._now(), key=key, active=False))
+            self._pass_on(events.ActiveChanged(at=self._now(), key=key, active=False))
         if step.read_again:
-            self._tell(*self._intake.gone(key, self._now()))
+            self._pass_on(*self._intake.gone(key, self._now()))
             self._intake.read_again([key])
         for reason, message, warning, about in step.notices:
             subject = self._intake.manifest(about) if about else written
@@ -372,7 +372,7 @@ class Writes:
         seconds = _REFUSED.delay(refusals - 1)
         _log.error("workload %s: %s; retrying in %d seconds", key, error, seconds)
         if any(isinstance(one, Admit) for one in desk.todo):
-            self._tell(*self._intake.gone(key, self._now()))
+            self._pass_on(*self._intake.gone(key, self._now()))
             desk.todo.clear()
             self._clock.call_later(seconds, lambda: self._intake.read_again([key]))
         else:
@@ -391,7 +391,7 @@ class Writes:
             self._held.clear()
             self._wake()
 
-    def _tell(self, *happened: events.Event) -> None:
+    def _pass_on(self, *happened: events.Event) -> None:
         if happened:
             self._outcomes += happened
             self._wake()
@@ -401,7 +401,7 @@ class Writes:
 
 
 def _was_asked_for(said: Evict) -> bool:
-    """Whether an eviction was somebody else's wish, which the engine would not come to by itself."""
+    """Whether an eviction was requested from outside, which the engine would not decide by itself."""
     if said.reason is EvictionReason.DEACTIVATED:
         return bool(said.cause)
     return said.reason in (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.NODE_FAILURES)

@@ -221,7 +221,7 @@ class QueueingController:
         self._wind()
 
     def _begin(self) -> None:
-        """Start with an engine that has heard of everything that is stored before it decides anything."""
+        """Start with an engine that gets everything that is stored before it decides."""
         self._outdated = False
         self._writes.resting = False
         self.engine = Engine(self._config())

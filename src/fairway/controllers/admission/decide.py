@@ -90,7 +90,7 @@ class Draft(WorkloadStatusChange):
         if state is not None and (state.get("requeueAt") or self._now_text) < self._now_text:
             self.end_backoff()
         self.list_checks(checks)
-        self._tell(
+        self._emit(
             QUOTA_RESERVED,
             f"Quota reserved in ClusterQueue {said.cluster_queue}, wait time since queued was {waited:.0f}s",
         )
@@ -107,7 +107,7 @@ class Draft(WorkloadStatusChange):
         if self.is_true(ADMITTED):  # before it lost its quota: begin anew
             self.remove(ADMITTED)
         self.set(ADMITTED, "True", ADMITTED, _IS_ADMITTED)
-        self._tell(ADMITTED, f"Admitted by ClusterQueue {cluster_queue}, wait time since reservation was {waited:.0f}s")
+        self._emit(ADMITTED, f"Admitted by ClusterQueue {cluster_queue}, wait time since reservation was {waited:.0f}s")
 
     def list_checks(self, required: Iterable[str]) -> None:
         """Bring the list of checks in line with those that are needed; new ones are pending."""
@@ -128,10 +128,10 @@ class Draft(WorkloadStatusChange):
         reason = self.evict(str(said.reason), message, cause, requeue_at=requeue_at, preempted=preempted)
         if self.get("admission") is None:
             return
-        self._tell(f"{EVICTED}DueTo{reason}", message)
+        self._emit(f"{EVICTED}DueTo{reason}", message)
         if said.preemption is not None:
             ranks = f"preemptor effective {_rank(preemptor)}; preemptee effective {_rank(victim)}"
-            self._tell(PREEMPTED, f"{message}; {ranks}")
+            self._emit(PREEMPTED, f"{message}; {ranks}")
             what = f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {victim.cluster_queue}"
             self.notices.append(StatusEvent("PreemptedWorkload", f"{what}; {ranks}", about=said.preemption.preemptor))
 
@@ -143,7 +143,7 @@ class Draft(WorkloadStatusChange):
         message = wording.deactivation(said)
         self.mark_for_deactivation(said.cause, message)
         if said.cause == DeactivationCause.ADMISSION_CHECK:
-            self._tell("AdmissionCheckRejected", f"Deactivated due to {message}", warning=True)
+            self._emit("AdmissionCheckRejected", f"Deactivated due to {message}", warning=True)
 
     # Waiting
 
@@ -172,17 +172,17 @@ class Draft(WorkloadStatusChange):
         ]
         self.put("resourceRequests", requests or None)
         if not same:
-            self._tell(PENDING, message, warning=True)
+            self._emit(PENDING, message, warning=True)
 
     def show_gate(self, gate: str) -> None:
         self.unreserve(GATED, f"Admission is gated by: {gate}")
-        self._tell(GATED, f"Workload admission is gated by: {gate}")
+        self._emit(GATED, f"Workload admission is gated by: {gate}")
 
     def show_no_gate(self) -> None:
         self.unreserve(PENDING, "AdmissionGatedBy cleared, waiting for quota reservation")
-        self._tell("AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
+        self._emit("AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
 
-    def _tell(self, reason: str, message: str, *, warning: bool = False) -> None:
+    def _emit(self, reason: str, message: str, *, warning: bool = False) -> None:
         self.notices.append(StatusEvent(reason, message, warning))
 
 
@@ -239,7 +239,7 @@ def _quantity(resource: str, amount: int) -> str:
 
 
 class WorkloadCase(NamedTuple):
-    """One Workload: stored, heard of, decided on. `required` are the checks that it needs, if that is known."""
+    """One Workload: stored, observed, decided on. `required` are the checks that it needs, if known."""
 
     manifest: Manifest
     seen: StoredWorkload
@@ -364,7 +364,7 @@ def _apply(draft: Draft, decision: Instruction, case: WorkloadCase) -> None:
 
 
 def _tidy(draft: Draft, case: WorkloadCase, done: list[Instruction]) -> bool:
-    """Carry out the chores; whether one of them was an eviction that nobody had decided."""
+    """Do the chores; returns whether one of them was an eviction that was not decided by the engine."""
     seen, record = case.seen, case.record
     evicting = any(isinstance(one, Evict) for one in done)
     if not seen.active and not seen.evicted and not evicting:

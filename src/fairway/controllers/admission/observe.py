@@ -26,7 +26,7 @@ _HOLDING_BACK: Final = ("QuotaReserved", "WaitingForReplacementPods")
 
 
 class StoredWorkload(msgspec.Struct, frozen=True, gc=False):
-    """A Workload as the engine has heard of it."""
+    """A Workload as the engine has it."""
 
     uid: str
     version: str
@@ -96,7 +96,7 @@ def arrival(manifest: Manifest, at: float) -> list[events.Event]:
     workload = _read(manifest, manifest["spec"], _moved_verdicts(manifest.get("status") or {}, at))
     told: list[events.Event] = [events.WorkloadAdded(at=at, workload=workload)]
     if now.counts and not now.evicted and (now.checks or not now.admitted):
-        # Its checks may have come to a verdict while nobody looked, or there are none.
+        # Its checks may be ready already, or there are none.
         told.append(
             events.WorkloadChanged(at=at, workload=_without_decisions(manifest, workload.spec, at, checks=True))
         )
@@ -106,7 +106,7 @@ def arrival(manifest: Manifest, at: float) -> list[events.Event]:
 def difference(
     before: StoredWorkload, after: StoredWorkload, manifest: Manifest, record: Record, at: float
 ) -> list[events.Event]:
-    """What somebody else changed."""
+    """The changes of other writers."""
     key = record.key
     if after.finished and before.uid == after.uid:
         return [] if before.finished else [events.WorkloadFinished(at=at, key=key)]
@@ -135,7 +135,7 @@ def difference(
 
 
 def _is_another_state(before: StoredWorkload, after: StoredWorkload) -> bool:
-    """Whether it is another object, or somebody else decided on it: admitted it, evicted it, took that back."""
+    """Whether it is another object, or another writer admitted it, evicted it, or undid that."""
     return (
         before.uid != after.uid
         or before.finished

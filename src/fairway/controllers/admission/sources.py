@@ -36,7 +36,7 @@ class WorkloadSource:
         self._seen: dict[str, StoredWorkload] = {}
         self._dirty: dict[str, None] = {}
         self.busy: Container[str] = ()
-        """The Workloads that are being written; whoever writes asks for a turn when that has ended."""
+        """The Workloads that are being written; the writer requests a turn at the end."""
         self._cache.on_change(self._note)
 
     async def synced(self) -> None:
@@ -48,11 +48,11 @@ class WorkloadSource:
         return self._cache.get(namespace, name)
 
     def seen(self, key: str) -> StoredWorkload | None:
-        """A Workload as the engine has heard of it."""
+        """A Workload as the engine has it."""
         return self._seen.get(key)
 
     def is_behind(self, key: str) -> bool:
-        """Whether the engine has yet to hear of a change."""
+        """Whether the engine does not have a change yet."""
         return key in self._dirty
 
     def everything(self, at: float) -> list[events.Event]:
@@ -79,7 +79,7 @@ class WorkloadSource:
         return told, changed
 
     def wrote(self, key: str, manifest: Manifest) -> None:
-        """Take in what came of a write of our own, which is no news to the engine."""
+        """Store the result of our own write, which the engine already assumes."""
         self._seen[key] = seen(manifest)
         cached = self.manifest(key)
         if cached is not None and cached["metadata"]["resourceVersion"] == manifest["metadata"]["resourceVersion"]:
@@ -192,11 +192,11 @@ TOPICS: Final = (
         lambda key, at: events.LocalQueueDeleted(at=at, namespace=key[0], name=key[1]),
     ),
 )
-"""In the order in which an engine wants to hear of them: what others refer to comes first."""
+"""In the order for the engine: referenced kinds come first."""
 
 
 class _Watched:
-    """One kind, and how it was told last."""
+    """One kind, and its last event."""
 
     __slots__ = ("cache", "dirty", "told", "topic")
 
@@ -264,7 +264,7 @@ class ClusterSources:
     """The caches of these kinds, and what of them the engine has not heard yet."""
 
     def __init__(self, cluster: Cluster, wake: Callable[[], None], schedulers: frozenset[str] | None = None) -> None:
-        """`schedulers` place pods on nodes that are all known here; without them the engine hears of no node."""
+        """`schedulers` place pods on nodes that are all known here; without them the engine gets no nodes."""
         self._wake = wake
         self._nodes = None if schedulers is None else _Nodes(cluster.cache("nodes"), schedulers, wake)
         self._watched = [_Watched(topic, cluster.cache(topic.resource)) for topic in TOPICS]

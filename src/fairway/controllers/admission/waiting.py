@@ -20,7 +20,7 @@ from fairway.integrations import checks, conditions, priority_ranges
 from fairway.integrations.workloads import namespaced_name
 
 MayRead = Callable[[str], bool]
-"""Whether whoever asks may see the workloads of a namespace."""
+"""Whether the reader may see the workloads of a namespace."""
 
 _SOMEBODY: Final = "a job of another team"
 _CALLED: Final = {"ManagedJob": "job", "Job": "Job", "Pod": "pod"}
@@ -140,7 +140,7 @@ class WaitingWorkloads:
             "requested": format_amount(resource, _requested(why, shortage)),
             "holders": [
                 {
-                    **self._somebody(holder.workload, may_read),
+                    **self._other_workload(holder.workload, may_read),
                     "clusterQueue": holder.cluster_queue,
                     "priority": holder.priority,
                     "amount": format_amount(resource, holder.amount),
@@ -152,10 +152,10 @@ class WaitingWorkloads:
 
     def _ahead(self, key: str, may_read: MayRead) -> Manifest:
         record = self._queueing.engine.record(key)
-        return {**self._somebody(key, may_read), "priority": record.priority if record is not None else 0}
+        return {**self._other_workload(key, may_read), "priority": record.priority if record is not None else 0}
 
-    def _somebody(self, key: str, may_read: MayRead) -> Manifest:
-        """Another workload; one that is none of the reader's business is told of without its name."""
+    def _other_workload(self, key: str, may_read: MayRead) -> Manifest:
+        """Another workload; without its name if the reader may not see it."""
         namespace, _, name = key.partition("/")
         if not may_read(namespace):
             return {"workload": None, "owner": None, "shown": _SOMEBODY}

@@ -5,7 +5,7 @@ controller of Kubernetes has it: what a write answers is in the cache before the
 sees it, and after a restart all pods are listed before the first decision is made. A pod that was stored is therefore
 never made again, whenever the process ends.
 
-A pod is made with its node where whoever places pods has one for it at once (`PodPlacer`), else without.
+A pod is created with its node if the scheduler has one for it at once (`PodPlacer`), else without.
 
 A status that only says how far a job has come waits a moment for more to come, so that a job that ends within that
 moment is written once. One that others act on does not wait.
@@ -36,7 +36,7 @@ from fairway.integrations.workloads import owner_reference
 from fairway.runtime.worker import Worker
 
 STATUS_WAITS_SECONDS: Final = 0.1
-"""How long a status that nobody acts on may wait."""
+"""How long a status with progress only may be delayed."""
 
 _SOONEST_SECONDS: Final = 0.001
 """No timer is set for less: a clock may not be able to tell such a moment from now."""
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class PodPlacer(Protocol):
-    """Whoever gives nodes to pods."""
+    """Reserves nodes for pods."""
 
     def reserve(self, owner: str, pod: Manifest) -> str | None:
         """The node for a pod that is about to be made for this owner, if it would get one at once."""
@@ -83,8 +83,8 @@ class JobController:
         self._choosing: dict[Key, str] = {}
         """Jobs that choose their pods by a selector of their own, and their UIDs."""
 
-        self._jobs.on_change(self._heard_of_job)
-        self._pods.on_change(self._heard_of_pod)
+        self._jobs.on_change(self._on_job_change)
+        self._pods.on_change(self._on_pod_change)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -92,7 +92,7 @@ class JobController:
         await self._pods.synced.wait()
         await self._worker.run()
 
-    def _heard_of_job(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_job_change(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is None:
             if old is not None:
                 self._forget(old)
@@ -109,7 +109,7 @@ class JobController:
         if old is None or differs(old, new):
             self._worker.add(key_of(new))
 
-    def _heard_of_pod(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_pod_change(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is None and old is not None:
             self._note_departure(old)
         self._owned.note(old, new)
@@ -173,10 +173,10 @@ class JobController:
             return None
         if key in self._choosing:
             await self._adopt(job)
-        again = await self._brought_in_line(job)
+        again = await self._converge(job)
         return None if again is None else max(again, _SOONEST_SECONDS)
 
-    async def _brought_in_line(self, job: Manifest) -> float | None:
+    async def _converge(self, job: Manifest) -> float | None:
         key, uid = key_of(job), job["metadata"]["uid"]
         current: Manifest | None = job
         while current is not None and current["metadata"]["uid"] == uid:
@@ -187,7 +187,7 @@ class JobController:
                 # Nothing is left to be done, and the status, which says less than there is now, is in no hurry.
                 self._waiting_since.setdefault(uid, self._clock.monotonic())
                 return STATUS_WAITS_SECONDS
-            again = await self._tell(current, plan)
+            again = await self._write_plan_status(current, plan)
             await self._delete(current, plan)
             if plan.is_last:
                 return again
@@ -252,7 +252,7 @@ class JobController:
         if failure is not None:
             raise failure
 
-    async def _tell(self, job: Manifest, plan: Plan) -> float | None:
+    async def _write_plan_status(self, job: Manifest, plan: Plan) -> float | None:
         """Write the status, unless it may wait; when to look again."""
         uid = job["metadata"]["uid"]
         if plan.status is None or plan.settlement is None:
@@ -274,7 +274,7 @@ class JobController:
         return plan.again_seconds
 
     async def _adopt(self, job: Manifest) -> None:
-        """Take in pods that nobody controls and that the job's own selector finds."""
+        """Adopt pods without a controller that match the job's selector."""
         metadata, selector = job["metadata"], _selector(job)
         if "deletionTimestamp" in metadata:
             return
@@ -301,7 +301,7 @@ async def _all_of(writes: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseExce
         return await asyncio.gather(*writes, return_exceptions=True)
     try:
         return [await write for write in writes]
-    except Exception as error:  # noqa: BLE001 - handed to whoever asked, as `gather` does
+    except Exception as error:  # noqa: BLE001 - returned to the caller, as `gather` does
         return [error]
 
 

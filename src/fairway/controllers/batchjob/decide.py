@@ -50,7 +50,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The whole status, if it differs from the one that is stored."""
 
     settlement: Settlement | None = None
-    """What the ledger is told once the status is written."""
+    """The update of the ledger once the status is written."""
 
     notices: tuple[BatchJobEvent, ...] = ()
     """What to tell once the status is written."""
@@ -144,7 +144,7 @@ def _reported(status: Mapping[str, Any], report: statuses.Report, count: Count, 
 
 
 def _is_stopped(spec: JobSpec, status: Mapping[str, Any]) -> bool:
-    """Whether a job that ran is suspended now: whoever suspended it waits to see that it stands still."""
+    """Whether a job that ran is suspended now: its queue waits until it has stopped."""
     return spec.suspended and bool(status.get("active") or status.get("startTime"))
 
 
@@ -182,7 +182,7 @@ def _wanted_active(spec: JobSpec, count: Count) -> int:
 
 
 def _surplus(spec: JobSpec, count: Count, excess: int) -> list[Manifest]:
-    """Active pods that have to go: those without an index of their own, then whoever has come least far."""
+    """Active pods that have to go: those without an index of their own, then those that have come least far."""
     if not spec.indexed:
         return sorted(count.active, key=facts.removal_order)[:excess] if excess > 0 else []
     valid = {index for index in map(facts.index, count.active) if index is not None and spec.has_index(index)}
@@ -202,7 +202,7 @@ def _surplus(spec: JobSpec, count: Count, excess: int) -> list[Manifest]:
 
 
 def _open_indexes(spec: JobSpec, count: Count, most: int) -> list[int]:
-    """The first indexes that nobody works on and that are not settled."""
+    """The first indexes without a pod and without a result."""
     busy = [facts.index(pod) for pod in (*count.active, *_awaited(spec, count))]
     settled = count.done.joined(count.given_up).with_indexes(index for index in busy if index is not None)
     return list(islice(settled.missing(spec.completions or 0), most))

@@ -140,7 +140,7 @@ class Streak(Struct, frozen=True):
     last: datetime | None = None
 
     def grown(self, successes: Collection[Manifest], failures: Collection[Failure]) -> "Streak":
-        """With pods that ended meanwhile. What the machine took is nobody's failure."""
+        """With pods that ended meanwhile. Pods lost with the machine are not failures."""
         ends = sorted(facts.finished_at(one.pod) for one in failures if one.weight is not Weight.FORGIVEN)
         if not ends:
             return Streak() if successes else self
@@ -233,7 +233,7 @@ def _by_end(pod: Manifest) -> tuple[datetime, str]:
 
 
 def _was_stopped(pod: Manifest) -> bool:
-    """Whether it was told to go before it ended by itself."""
+    """Whether it was stopped before it ended."""
     told = facts.told_to_go_at(pod)
     if facts.is_done(pod):
         return False
@@ -241,7 +241,7 @@ def _was_stopped(pod: Manifest) -> bool:
 
 
 def _worth_keeping(departed: Iterable[Manifest]) -> tuple[Manifest, ...]:
-    """The last failure of each index: the next pod of that index goes on counting from it."""
+    """The last failure of each index: the next pod of that index continues its count."""
     last: dict[int, Manifest] = {}
     for pod in departed:
         index = facts.index(pod)
@@ -287,7 +287,7 @@ class Count(Struct, frozen=True, kw_only=True):
     """Whether a pod that is not in the status yet is gone or about to go."""
 
     def settlement(self) -> Settlement:
-        """What the ledger is told once a status with this count is written."""
+        """The update of the ledger once a status with this count is written."""
         uids = [facts.uid(pod) for pod in self.successes] + [facts.uid(one.pod) for one in self.failures]
         forgiven = sum(one.weight is Weight.FORGIVEN for one in self.failures)
         return Settlement(counted=frozenset(uids), forgiven=forgiven, streak=self.streak)
@@ -308,7 +308,7 @@ class Count(Struct, frozen=True, kw_only=True):
 def counted(
     spec: JobSpec, status: Mapping[str, Any], pods: Iterable[Manifest], ledger: Ledger, *, failing: bool
 ) -> Count:
-    """Count. While the job is failing, whoever was told to go has failed with it."""
+    """Count. While the job is failing, stopped pods have failed with it."""
     active: list[Manifest] = []
     terminating: list[Manifest] = []
     successes: list[Manifest] = []

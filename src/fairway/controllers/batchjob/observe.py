@@ -36,7 +36,7 @@ LOST: Final = "TerminationByKubelet"
 """The reason of a pod's `DisruptionTarget` condition when the machine, or the supervisor of its processes, died."""
 
 STOPPED: Final = "Stopped"
-"""The reason of a pod that was told to end before it had, and then ended well."""
+"""The reason of a pod that was stopped before it ended, and exited with 0."""
 
 _MOST_FAILURES: Final = 2**31 - 1
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -121,7 +121,7 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """Failed containers are started again in their pod, and their restarts count as failures."""
 
     replaces_only_failed: bool
-    """A pod that was told to go is replaced once it has ended, not before."""
+    """A stopped pod is replaced once it has ended, not before."""
 
     failure_rules: tuple[dict[str, Any], ...]
     success_rules: tuple[dict[str, Any], ...]
@@ -154,7 +154,7 @@ class JobSpec(Struct, frozen=True, kw_only=True):
 
 
 def is_ours(job: Manifest) -> bool:
-    """Whether its pods are made here, and by nobody else."""
+    """Whether this controller creates its pods."""
     return job["spec"].get("managedBy") in (None, OURS)
 
 
@@ -177,7 +177,7 @@ def is_ended(pod: Manifest) -> bool:
 
 
 def is_deleted(pod: Manifest) -> bool:
-    """Whether it was told to go."""
+    """Whether it is being deleted."""
     return "deletionTimestamp" in pod["metadata"]
 
 
@@ -186,12 +186,12 @@ def is_active(pod: Manifest) -> bool:
 
 
 def is_terminating(pod: Manifest) -> bool:
-    """Whether it was told to go and has not ended yet."""
+    """Whether it is being deleted and has not ended yet."""
     return is_deleted(pod) and not is_ended(pod)
 
 
 def is_done(pod: Manifest) -> bool:
-    """Whether it succeeded by itself, and not because it was told to go and ended well."""
+    """Whether it succeeded by itself, and not after it was stopped."""
     return phase(pod) == "Succeeded" and (pod.get("status") or {}).get("reason") != STOPPED
 
 
@@ -207,7 +207,7 @@ def is_lost(pod: Manifest) -> bool:
 
 
 def owner(pod: Manifest) -> dict[str, Any] | None:
-    """The reference to the job that a pod belongs to; nothing if somebody else controls it, or nobody."""
+    """The reference to the job that a pod belongs to; nothing if it has another controller, or none."""
     found = controller_of(pod)
     is_job = found is not None and found["kind"] == "Job" and found["apiVersion"].partition("/")[0] == "batch"
     return found if is_job else None
@@ -252,7 +252,7 @@ def restarts(pod: Manifest) -> int:
 
 
 def told_to_go_at(pod: Manifest) -> datetime | None:
-    """When somebody deleted it."""
+    """When it was deleted."""
     ends = read_time(pod["metadata"].get("deletionTimestamp"))
     if ends is None:
         return None
@@ -281,7 +281,7 @@ def created_at(pod: Manifest) -> datetime:
 
 
 def removal_order(pod: Manifest) -> tuple[Any, ...]:
-    """Whoever has come least far goes first: without a node, not running, not ready, ready or there for less time."""
+    """Pods that have come least far first: without a node, not running, not ready, ready or there for less time."""
     ready = conditions.find(pod, "Ready")
     is_up = ready is not None and ready.get("status") == "True"
     up_since = read_time(ready.get("lastTransitionTime")) if ready is not None and is_up else None

@@ -112,7 +112,7 @@ def _restarted_too_often(spec: JobSpec, count: Count) -> bool:
 
 
 class BatchJobEvent(Struct, frozen=True):
-    """An event about the job, to be told once the status says so too."""
+    """An event about the job, to emit once the status is written."""
 
     reason: str
     message: str
@@ -120,7 +120,7 @@ class BatchJobEvent(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """A status and what is to be told with it."""
+    """A status and its events."""
 
     status: Status
     notices: tuple[BatchJobEvent, ...]

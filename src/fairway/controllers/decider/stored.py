@@ -127,7 +127,7 @@ class StoredExplainer:
         self,
         namespace: str,
         name: str,
-        may_read: Callable[[str], bool],  # noqa: ARG002 - conditions name nobody
+        may_read: Callable[[str], bool],  # noqa: ARG002 - conditions have no names
         *,
         may_change: bool,  # noqa: ARG002
         any_priority: bool,  # noqa: ARG002

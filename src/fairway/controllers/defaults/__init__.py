@@ -1,4 +1,4 @@
-"""What is there without anybody having configured anything: a flavor, a ClusterQueue with what this machine has, a
+"""The objects of a first start: a flavor, a ClusterQueue with what this machine has, a
 LocalQueue, and Kueue's configuration to edit; and the Deployment that Kueue would be on a cluster.
 
 Made once, on the first start. From then on they are like everybody's objects: who changes or deletes them is not
@@ -120,9 +120,9 @@ class Defaults:
         }
 
     async def _create(self, resource: str, manifest: Manifest) -> Manifest | None:
-        """Make an object, unless somebody has; `None` then.
+        """Create an object; `None` if it exists.
 
-        Nobody comes to own its fields, so that whoever applies an object of that name takes it over without a conflict;
+        Its fields have no owner, so that an apply of an object of that name takes it over without a conflict;
         and it says what it was made from, as `kubectl apply` does, so that what theirs does not have goes away.
         """
         kind = self._cluster.kind(resource)

@@ -1,7 +1,7 @@
 """One job and its workload, brought in line.
 
 The steps are in the order in which Kueue takes them. Each of them is right whatever was done before it and whatever was
-left undone, so that work that was cut off anywhere goes on from the objects.
+left undone, so that interrupted work continues from the objects.
 """
 
 from typing import Any, Final
@@ -162,7 +162,7 @@ class Reconciler:
     # The workload of a job
 
     async def _one_workload(self, job: Manifest) -> tuple[bool, Manifest | None]:
-        """The one workload that matches a job; first whether to go on with it now."""
+        """The one workload that matches a job; first whether to continue with it now."""
         framework = self.framework
         suspended = framework.is_suspended(job)
         match, others = None, []
@@ -243,7 +243,7 @@ class Reconciler:
                 self._provided.discard(uid)
             self._departed.pop(uid, None)
 
-    # What is told of a running job
+    # The status of a running job
 
     async def _report(self, job: Manifest, workload: Manifest) -> tuple[Manifest, float | None]:
         """Write what changed about the pods of a job, all in one; and when to look again."""

@@ -50,7 +50,7 @@ class Term(NamedTuple):
     fields: tuple[Expression, ...]
 
     def matches(self, node: NodeFacts) -> bool:
-        """Whether this node is meant; a term that says nothing means none."""
+        """Whether this node matches; an empty term matches none."""
         return bool(self.labels or self.fields) and (
             all(matches_expression(*one, node.labels) for one in self.labels)
             and all(matches_expression(*one, {"metadata.name": node.name}) for one in self.fields)

@@ -62,7 +62,7 @@ def controller_uid(manifest: Manifest) -> str | None:
 
 
 class NestedTooDeep(FairwayError):
-    """Nobody is found behind an object, for too many are."""
+    """The chain of owners of an object is too long."""
 
 
 class OwnerMissing(FairwayError):

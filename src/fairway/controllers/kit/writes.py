@@ -33,7 +33,7 @@ async def remove_finalizer(writer: Writer, resource: str, manifest: Manifest, fi
 
 
 async def all_done(steps: Iterable[Awaitable[Any]]) -> None:
-    """Wait for all steps, then raise the first failure: nothing goes on after the caller has returned."""
+    """Wait for all steps, then raise the first failure: nothing runs after the caller has returned."""
     for result in await asyncio.gather(*steps, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result

@@ -208,7 +208,7 @@ class ManagedJobWriter:
             raise Refused(str(error)) from error
 
     async def let_go(self, gone: Iterable[Manifest]) -> None:
-        """Let pods go whose end is written down, or of which nobody wants to know it."""
+        """Remove the finalizer of pods whose end is recorded, or is not needed."""
         await all_done(self._let_one_go(pod) for pod in gone)
 
     async def _let_one_go(self, pod: Manifest) -> None:
@@ -244,7 +244,7 @@ class ManagedJobWriter:
             raise Refused(str(error)) from error
 
     async def withdraw(self, context: str, name: str) -> bool:
-        """Take a job away from another server; whether it is gone, or nobody knows that server any more."""
+        """Delete a job on another server; returns whether it is deleted, or its context no longer exists."""
         if self._remotes is None or not self._remotes.knows(context):
             return True
         try:

@@ -225,7 +225,7 @@ class ManagedJobController:
         return look._replace(workload=workload, workloads=fresh.workloads, pods=fresh.pods)
 
     async def _withdraw(self, look: ManagedJobObservation) -> bool:
-        """Take back what is elsewhere and no longer wanted there; whether the servers could be told."""
+        """Delete jobs on other servers that are no longer wanted there; returns whether the servers answered."""
         left = [one for one in look.life.withdrawing if not await self._effects.withdraw(one.infra, one.name)]
         if len(left) < len(look.life.withdrawing):
             change = status.status_patch(look.manifest.get("status") or {}, look.life.replace(withdrawing=tuple(left)))

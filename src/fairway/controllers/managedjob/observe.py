@@ -222,7 +222,7 @@ class Observer:
 
 
 def _past(manifest: Manifest) -> tuple[ManagedJobStatus, str]:
-    """What is remembered of a job; if not all of it can be read, also why: somebody else wrote into its status."""
+    """What is remembered of a job; if not all of it can be read, also why: its status was edited."""
     try:
         return status.read(manifest), ""
     except msgspec.ValidationError as error:

@@ -23,13 +23,13 @@ NAMESPACE: Final = "kube-system"
 CONFIG_MAP: Final = "fairway-managed-jobs"
 HIGHEST: Final = "highest-id"
 _MOST_DIGITS: Final = 12
-"""Beyond these it is no number that was given out here, but somebody's mistake: nobody could launch a job after it."""
+"""A larger id is a mistake, and was not assigned here: it would leave no ids for later jobs."""
 
 _log = logging.getLogger(__name__)
 
 _LONGEST_NAME: Final = 63
 _GIVEN: Final = ("id", "user", "aging", "recover")
-"""What the server adds to a job: whoever replaces one need not repeat it."""
+"""Fields that the server adds to a job: an update need not repeat them."""
 
 
 class Ids:

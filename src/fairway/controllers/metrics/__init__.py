@@ -1,6 +1,6 @@
 """What queues and workloads did, in numbers: the `kueue_*` metrics that Kueue's dashboards and alerts read.
 
-Counting is a few additions when a Workload changes; gauges are looked up in the engine when somebody asks. Nothing here
+Counting is a few additions when a Workload changes; gauges are read from the engine for each request. Nothing here
 is stored: counters begin anew with each process, as they do everywhere.
 """
 

@@ -35,9 +35,9 @@ class QueueMetrics:
         self._tally = Tally()
         self._places = QueueTallies()
         self._true: dict[Key, tuple[str, ...]] = {}
-        """The conditions that are true of each Workload that has some and is not finished, as last heard of.
+        """The conditions that are true of each Workload that has some and is not finished, as last seen.
 
-        What it was before is not looked up in its old state: nobody has touched that for long, so it takes time.
+        They are not read from the old object, which is cold in memory.
         """
 
         self._finished: dict[Key, QueuePlace] = {}

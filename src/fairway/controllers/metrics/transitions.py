@@ -1,6 +1,6 @@
 """What a change of a Workload is worth counting: conditions that became true, and how long that took.
 
-Read from the object before and after the change, so each transition counts once, whoever wrote it. What is there when
+Read from the object before and after the change, so each transition counts once, for any writer. What is there when
 we first look is no transition.
 
 What happens most, that a Workload gets quota and is admitted at once and that it finishes, is counted by queue: all

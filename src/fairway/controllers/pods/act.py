@@ -27,7 +27,7 @@ class PodWriter(WorkloadWriter):
         """The UIDs of workloads that were deleted here, until the cache has told of it."""
 
     def forget(self, workload: Manifest) -> bool:
-        """A workload is gone; whether somebody else deleted it."""
+        """A workload was deleted; returns whether by another writer."""
         uid = workload["metadata"]["uid"]
         self.forget_workload(uid)
         if uid in self._deleted:

@@ -36,7 +36,7 @@ class PodController:
         """The names of the pods of each group."""
 
         self._abandoned: dict[_Key, frozenset[str]] = {}
-        """The UIDs of pods whose workload somebody deleted while it was in use."""
+        """The UIDs of pods whose workload was deleted while it was in use."""
 
         self._worker: Worker[_Key] = Worker("pods", cluster.clock, self._reconcile)
         self._pods.on_change(self._pod_changed)

@@ -38,7 +38,7 @@ class PodGroups:
     async def reconcile(self, namespace: str, name: str, abandoned: frozenset[str]) -> float | None:
         """One look at a group; the seconds after which to look again, if time alone can change something.
 
-        `abandoned` are the UIDs of pods whose workload somebody deleted.
+        `abandoned` are the UIDs of pods whose workload was deleted.
         """
         members = pod_groups.in_order(self._members(namespace, name))
         if not members:
@@ -223,4 +223,4 @@ def _are_ready(stock: Stock) -> bool:
     try:
         return pod_groups.all_ready(stock.kept)
     except Uncomposable:
-        return False  # somebody took away what says how many pods there are
+        return False  # the annotation with the total was removed

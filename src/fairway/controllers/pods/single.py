@@ -26,7 +26,7 @@ class SinglePods:
     async def reconcile(self, pod: Manifest, abandoned: frozenset[str]) -> float | None:
         """One look at a pod; the seconds after which to look again, if time alone can change something.
 
-        `abandoned` are the UIDs of pods whose workload somebody deleted.
+        `abandoned` are the UIDs of pods whose workload was deleted.
         """
         workload = self._workload_of(pod)
         if workload is None:
@@ -112,7 +112,7 @@ class SinglePods:
         return left
 
     async def _orphan(self, workload: Manifest, pod: Manifest) -> None:
-        """The pod is on its way out: nobody needs its workload any more."""
+        """The pod is being deleted: its workload is no longer needed."""
         change = self._writer.change(workload)
         if conditions.is_true(workload, conditions.EVICTED) and conditions.is_true(workload, conditions.QUOTA_RESERVED):
             change.release(single_pod=True)

@@ -100,28 +100,28 @@ class CheckCapacity:
         self._templates = cluster.cache("podtemplates")
         self._pods = cluster.cache("pods")
         self._nodes = cluster.cache("nodes")
-        self._requests.on_change(self._hear_whether_asked)
+        self._requests.on_change(self._on_first_request)
 
     async def run(self) -> None:
         """Answer until cancelled."""
         for cache in (self._requests, self._templates, self._pods, self._nodes):
             await cache.synced.wait()
         await self._asked.wait()
-        self._nodes.on_change(self._hear_node)
-        self._pods.on_change(self._hear_pod)
-        self._templates.on_change(self._hear_template)
-        self._requests.on_change(self._hear_request)
+        self._nodes.on_change(self._on_node_change)
+        self._pods.on_change(self._on_pod_change)
+        self._templates.on_change(self._on_template_change)
+        self._requests.on_change(self._on_request_change)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._worker.run())
             group.create_task(self._decide_when_stirred())
 
     # What happens outside
 
-    def _hear_whether_asked(self, _old: Manifest | None, new: Manifest | None) -> None:
+    def _on_first_request(self, _old: Manifest | None, new: Manifest | None) -> None:
         if new is not None and _is_ours(new):
             self._asked.set()
 
-    def _hear_request(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_request_change(self, old: Manifest | None, new: Manifest | None) -> None:
         request = new or old or {}
         if not _is_ours(request):
             return
@@ -139,19 +139,19 @@ class CheckCapacity:
         elif key not in self._granted and key not in self._open:
             self._open_up(key, new)
 
-    def _hear_node(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_node_change(self, old: Manifest | None, new: Manifest | None) -> None:
         name = (new or old or {})["metadata"]["name"]
         if self._ledger.set_node(name, facts_of(new) if new is not None else None):
             self._there_is_more_room()
 
-    def _hear_pod(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_pod_change(self, old: Manifest | None, new: Manifest | None) -> None:
         pod = new or old or {}
         if new is not None and new["spec"].get("nodeName"):
             self._note_taken(new)
         if self._ledger.release(pod["metadata"]["uid"]) if new is None else self._ledger.hear(new):
             self._there_is_more_room()
 
-    def _hear_template(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_template_change(self, old: Manifest | None, new: Manifest | None) -> None:
         if old is None and new is not None and any(one.groups is None for one in self._open.values()):
             self._stirred.set()
 
@@ -222,7 +222,7 @@ class CheckCapacity:
                     self._grant(key, groups)
                     continue
                 failed[groups] = why
-            if not one.why:  # the first time: what it is told then stays true until it fits
+            if not one.why:  # the first time: the message stays true until it fits
                 self._worker.add(key)
             one.blocked, one.why = True, why
 

@@ -52,8 +52,8 @@ class CheckActivity:
         self._checks = cluster.cache("admissionchecks")
         self._configs = cluster.cache("provisioningrequestconfigs")
         self._worker: Worker[str] = Worker("provisioning checks", cluster.clock, self._reconcile, parallel=1)
-        self._checks.on_change(self._hear_check)
-        self._configs.on_change(self._hear_config)
+        self._checks.on_change(self._on_check_change)
+        self._configs.on_change(self._on_config_change)
 
     async def run(self) -> None:
         """Look after the checks until cancelled."""
@@ -61,11 +61,11 @@ class CheckActivity:
         await self._configs.synced.wait()
         await self._worker.run()
 
-    def _hear_check(self, _old: Manifest | None, new: Manifest | None) -> None:
+    def _on_check_change(self, _old: Manifest | None, new: Manifest | None) -> None:
         if new is not None and is_ours(new):
             self._worker.add(new["metadata"]["name"])
 
-    def _hear_config(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_config_change(self, old: Manifest | None, new: Manifest | None) -> None:
         if old is not None and new is not None:
             return  # only whether it is there counts
         name = (new or old or {})["metadata"]["name"]
@@ -155,10 +155,10 @@ class ProvisioningController:
             self._requests,
             self._templates,
         )
-        self._requests.on_change(self._hear_request)
-        self._workloads.on_change(self._hear_workload)
-        self._checks.on_change(self._hear_check)
-        self._configs.on_change(self._hear_config)
+        self._requests.on_change(self._on_request_change)
+        self._workloads.on_change(self._on_workload_change)
+        self._checks.on_change(self._on_check_change)
+        self._configs.on_change(self._on_config_change)
 
     async def run(self) -> None:
         """Look after the checks of workloads until cancelled."""
@@ -170,14 +170,14 @@ class ProvisioningController:
 
     # What happens outside
 
-    def _hear_workload(self, _old: Manifest | None, new: Manifest | None) -> None:
+    def _on_workload_change(self, _old: Manifest | None, new: Manifest | None) -> None:
         if new is None:
             return  # its requests are collected with it
         key = key_of(new)
         if (new.get("status") or {}).get("admissionChecks") or key in self._owned:
             self._worker.add(key)
 
-    def _hear_request(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_request_change(self, old: Manifest | None, new: Manifest | None) -> None:
         request = new or old or {}
         owner = controller_of(request)
         if owner is None or owner["kind"] != "Workload":
@@ -191,11 +191,11 @@ class ProvisioningController:
                 del self._owned[key]
         self._worker.add(key)
 
-    def _hear_check(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_check_change(self, old: Manifest | None, new: Manifest | None) -> None:
         if (is_ours(old) or is_ours(new)) and (old or {}).get("spec") != (new or {}).get("spec"):
             self._look_at_workloads_with({(new or old or {})["metadata"]["name"]})
 
-    def _hear_config(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_config_change(self, old: Manifest | None, new: Manifest | None) -> None:
         if (old or {}).get("spec") == (new or {}).get("spec"):
             return
         name = (new or old or {})["metadata"]["name"]
@@ -313,7 +313,7 @@ class ProvisioningController:
         except (AlreadyExists, Conflict):
             raise
         except FairwayError as error:
-            await self._tell_failure(workload, case, f'Error creating ProvisioningRequest "{name}": {error}')
+            await self._emit_failure(workload, case, f'Error creating ProvisioningRequest "{name}": {error}')
             raise
         self._recorder.normal(workload, "ProvisioningRequestCreated", f'Created ProvisioningRequest: "{name}"')
         return created
@@ -343,10 +343,10 @@ class ProvisioningController:
         except (AlreadyExists, Conflict):
             raise
         except FairwayError as error:
-            await self._tell_failure(workload, case, f'Error creating PodTemplate "{name}": {error}')
+            await self._emit_failure(workload, case, f'Error creating PodTemplate "{name}": {error}')
             raise
 
-    async def _tell_failure(self, workload: Manifest, case: _Case, message: str) -> None:
+    async def _emit_failure(self, workload: Manifest, case: _Case, message: str) -> None:
         self._recorder.warning(workload, "FailedCreate", conditions.shortened(message, _LONGEST_EVENT))
         if case.check["message"] != message:
             now = stamp(self._clock.now())

@@ -287,7 +287,7 @@ def _message(request: Manifest, condition: str) -> str:
 
 
 def _waiting(request: Manifest) -> str:
-    """Nothing is known of the request yet. A class that is not ours may be served by nobody, so that is said."""
+    """The request has no answer yet. Another class may have no provisioner, so the message says so."""
     class_name = request["spec"]["provisioningClassName"]
     if class_name == CHECK_CAPACITY:
         return ""

@@ -1,8 +1,8 @@
 """Writes down what the engine's figures say of each queue: soon after a quiet time, then at most once a second.
 
 A change of anything that a status depends on marks the queue. A marked queue is looked at a moment later, and its
-status is written if it differs. As the engine may hear of a change after we do, every queue that was marked or written
-is looked at once more a second later, until that finds nothing new: the last state is always written.
+status is written if it differs. The engine may get a change after this controller, so every queue that was marked or
+written is looked at once more a second later, until that finds nothing new: the last state is always written.
 """
 
 import asyncio
@@ -159,7 +159,7 @@ class QueueStatuses:
             return None
         wanted = self._wanted(resource, manifest)
         if wanted is None:
-            return BATCH_SECONDS  # the engine has not heard of it yet
+            return BATCH_SECONDS  # the engine does not have it yet
         old = manifest.get("status") or {}
         patch = decide.changes(old, wanted)
         if patch:

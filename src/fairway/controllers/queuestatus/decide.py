@@ -56,7 +56,7 @@ def of_local_queue(
 
 
 def of_cohort(share: DominantShare | None, *, fair_sharing: bool) -> Status:
-    """`share` is `None` while nobody is in the cohort."""
+    """`share` is `None` while the cohort is empty."""
     if not fair_sharing:
         return {"fairSharing": None}
     return {"fairSharing": _share(share) if share is not None else {"weightedShare": 0}}

@@ -26,7 +26,7 @@ _USERS: Final = {FLAVORS: CLUSTER_QUEUES, CHECKS: CLUSTER_QUEUES, TOPOLOGIES: FL
 """Whose objects keep an object, where it is not workloads."""
 
 _SOON_SECONDS: Final = 0.02
-"""How long the engine may take to hear of what is stored."""
+"""How long the engine may take to get what is stored."""
 
 Key = tuple[str, str]
 """The resource and the name: none of these kinds is namespaced."""

@@ -1,9 +1,9 @@
-"""The scheduler as a controller: hears of pods and nodes, decides who goes where, writes that down.
+"""The scheduler: watches pods and nodes, assigns pods to nodes, and writes bindings.
 
 What it decides counts at once, before it is written; when the write fails, it is taken back and the pod waits again.
 Deciding never waits for anything, so two decisions never count on the same room.
 
-Whoever makes pods in this process may ask for a node beforehand (`reserve`): a pod that would be bound at once is then
+Controllers in this process may reserve a node beforehand (`reserve`): a pod that would be bound at once is then
 made with its node, which saves a write and the wait for it.
 """
 
@@ -52,8 +52,8 @@ class Scheduler:
         self._worker: Worker[Key] = Worker("scheduling", cluster.clock, self._carry_out, parallel=_WRITES_AT_ONCE)
         self._pods = cluster.cache("pods")
         self._nodes = cluster.cache("nodes")
-        self._pods.on_change(self._hear_pod)
-        self._nodes.on_change(self._hear_node)
+        self._pods.on_change(self._on_pod_change)
+        self._nodes.on_change(self._on_node_change)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -66,7 +66,7 @@ class Scheduler:
     def reserve(self, owner: str, pod: Manifest) -> str | None:
         """The node for a pod that its owner is about to make, if it would get one at once.
 
-        It has to be followed by `settle`. Nobody is overtaken: whoever waits has been tried and fits nowhere.
+        It has to be followed by `settle`. No pod is overtaken: all waiting pods have been tried and do not fit.
         """
         if not self._waiting.are_settled or not _waits(pod):
             return None
@@ -108,12 +108,12 @@ class Scheduler:
                 self._ledger.rename(place, pod["metadata"]["uid"])
                 self._claimed.add(pod["metadata"]["uid"])
 
-    def _hear_node(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_node_change(self, old: Manifest | None, new: Manifest | None) -> None:
         name = (new or old or {})["metadata"]["name"]
         if self._ledger.set_node(name, facts_of(new) if new is not None else None):
             self._there_is_more_room()
 
-    def _hear_pod(self, old: Manifest | None, new: Manifest | None) -> None:
+    def _on_pod_change(self, old: Manifest | None, new: Manifest | None) -> None:
         pod = new or old or {}
         uid = pod["metadata"]["uid"]
         if old is None and new is not None:
@@ -122,7 +122,7 @@ class Scheduler:
             self._there_is_more_room()
         if new is None or not _waits(new):
             self._waiting.remove(uid)
-            if new is not None and _has_unknown_scheduler(new) and not _told(new):
+            if new is not None and _has_unknown_scheduler(new) and not _last_reason(new):
                 self._worker.add((new["metadata"]["namespace"], new["metadata"]["name"]))
         elif uid not in self._ledger:  # one that is there is being bound just now
             self._line_up(new)
@@ -134,7 +134,7 @@ class Scheduler:
         if known is not None and known.generation == generation:
             return
         rank = Rank(-(spec.get("priority") or 0), metadata["creationTimestamp"], next(self._arrivals))
-        waiting = WaitingPod(uid, metadata["namespace"], metadata["name"], generation, rank, _told(pod))
+        waiting = WaitingPod(uid, metadata["namespace"], metadata["name"], generation, rank, _last_reason(pod))
         self._waiting.add(waiting, demand_of(spec))
         self._stirred.set()
 
@@ -150,7 +150,7 @@ class Scheduler:
             self._decide()
 
     def _decide(self) -> None:
-        """Place whoever can be placed; note for the others why not."""
+        """Place the pods that fit; note for the others why not."""
         for line, pod in self._waiting.turns():
             if line.blocked:
                 why = line.why
@@ -186,7 +186,7 @@ class Scheduler:
         waiting = self._waiting.get(pod["metadata"]["uid"])
         if waiting is None:  # its binding failed
             self._line_up(pod)
-        elif waiting.why != _told(pod):
+        elif waiting.why != _last_reason(pod):
             await self._explain(pod, waiting.why)
 
     async def _bind(self, key: Key, uid: str, node: str) -> None:
@@ -232,7 +232,7 @@ def _is_unbound(pod: Manifest) -> bool:
     )
 
 
-def _told(pod: Manifest) -> str:
+def _last_reason(pod: Manifest) -> str:
     """Why it waits, as its condition says."""
     condition = find(pod, _SCHEDULED)
     if condition is None or condition["status"] != "False" or condition.get("reason") != _UNSCHEDULABLE:

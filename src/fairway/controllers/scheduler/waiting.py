@@ -1,6 +1,6 @@
 """The pods that wait for a node, in the order in which they are to get one.
 
-Pods of equal demand stand in one line. When the first of a line fits nowhere, nobody behind it does, so the line is
+Pods of equal demand stand in one line. When the first of a line does not fit, no pod behind it does, so the line is
 left alone until there is more room: a thousand pods of one job cost as much to try again as one of them.
 """
 
@@ -36,7 +36,7 @@ class WaitingPod:
     generation: int
     rank: Rank
     why: str
-    """Why it waits, as it is told or to be told; empty as long as that is not known."""
+    """Why it waits, as in its condition; empty as long as that is not known."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Line:
     """A heap; those that left are still in it until they come to its top."""
 
     blocked: bool = False
-    """Whether nobody in it fits until there is more room."""
+    """Whether no pod in it fits until there is more room."""
 
     why: str = ""
     """What was said last about why."""
@@ -75,14 +75,14 @@ class WaitingPods:
         self._lines: dict[Demand, Line] = {}
         self._line_of: dict[str, Line] = {}
         self._stirred: dict[Demand, Line] = {}
-        """The lines that are to be looked at: to be tried, or with somebody who does not know yet why it waits."""
+        """The lines that are to be looked at: to be tried, or with a pod whose reason is not written yet."""
 
     def __len__(self) -> int:
         return len(self._line_of)
 
     @property
     def are_settled(self) -> bool:
-        """Whether nobody is to be tried now: whoever waits was, and fits nowhere."""
+        """Whether there is no pod to try now: all waiting pods were tried and do not fit."""
         return not self._stirred
 
     def get(self, uid: str) -> WaitingPod | None:
@@ -123,7 +123,7 @@ class WaitingPods:
     def turns(self) -> Iterator[tuple[Line, WaitingPod]]:
         """The lines to be looked at, each with its first pod, in the order of these pods.
 
-        Whoever gets a turn removes the pod, and then its line gets another turn, or calls the line blocked.
+        The caller removes the pod, and then its line gets another turn, or calls the line blocked.
         """
         heads: list[tuple[Rank, Line]] = []
         for line in self._stirred.values():
@@ -138,7 +138,7 @@ class WaitingPods:
                     _push(heads, line)
 
     def block(self, line: Line, why: str) -> list[WaitingPod]:
-        """Nobody in the line fits; who is to be told so."""
+        """No pod in the line fits; returns those whose reason must be written."""
         asked = line.untold if why == line.why else list(line.pods)
         line.blocked, line.why, line.untold = True, why, []
         news = [line.pods[uid] for uid in asked if uid in line.pods and line.pods[uid].why != why]

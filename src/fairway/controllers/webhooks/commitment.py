@@ -1,4 +1,4 @@
-"""Warns whoever writes a ClusterQueue when all quotas together are more than the nodes have."""
+"""Warnings for writes of ClusterQueues when all quotas together exceed the nodes."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
-"""The ConfigMap in Kueue's install manifest: it does not replace the configuration in force unless somebody edited it.
+"""The ConfigMap in Kueue's install manifest: it does not replace the current configuration unless it was edited.
 
 A release's own says which integrations are on, and nothing else that counts here; the ones that are served are on
-anyway. It is known by the label that all objects of the manifest have. The label is not stored, so that whoever edits
-the ConfigMap later is not taken for an install manifest.
+anyway. It is known by the label that all objects of the manifest have. The label is not stored, so that a later
+edit of the ConfigMap is not taken for an install manifest.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ class InstallManifest:
         return ALLOWED
 
     def before_apply(self, kind: Kind, old: Manifest, applied: Manifest) -> None:
-        """The same before a server-side apply is merged, so that it conflicts with nobody."""
+        """The same before a server-side apply is merged, so that there are no conflicts."""
         _keep_configuration(kind, applied, (old.get("data") or {}).get(CONFIG_KEY, DEFAULT_TEXT))
 
 

@@ -2,7 +2,7 @@
 finished ones that were kept long enough, priority classes that change their value.
 
 What is due is worked out from the stored object alone, so a restart forgets nothing. Who is evicted how is the engine's
-business: it is told. Nothing here starts or stops a job.
+business: it gets an event. Nothing here starts or stops a job.
 """
 
 from fairway.controllers.workload.controller import WorkloadLifecycle

@@ -35,7 +35,7 @@ CLASSES: Final = "workloadpriorityclasses.kueue.x-k8s.io"
 _TOGETHER: Final = 64
 
 _UNTIL_EVICTED_SECONDS: Final = 5.0
-"""When to ask again for an eviction that does not show: somebody else may have written first, and it was taken back."""
+"""When to request an eviction again that is not visible: another write may have undone it."""
 
 Key = tuple[str, str]
 
