@@ -31,7 +31,9 @@ def after(seconds: float, *, fixed: float, each: float = 0.0, every: float = 0.0
         pytest.param(0.002, 0.0, 0.1, 0.0, 0.0, id="nor are those that are seldom"),
         pytest.param(0.001, 0.0, 0.001, 0.008, 0.018, id="those of a millisecond are a dozen apart"),
         pytest.param(0.001, 0.00002, 0.001, 0.013, LONGEST_SECONDS, id="further if there is more to decide"),
-        pytest.param(0.050, 0.0, 0.001, LONGEST_SECONDS, LONGEST_SECONDS, id="nobody waits longer than the longest"),
+        pytest.param(0.040, 0.0, 0.001, LONGEST_SECONDS, LONGEST_SECONDS, id="nobody waits longer than the longest"),
+        pytest.param(0.400, 0.0, 0.001, 0.799, 0.801, id="unless decisions take long: others get half of the time"),
+        pytest.param(1.500, 0.0, 0.001, 2.0, 3.001, id="and very long ones are not taken for quiet"),
     ],
 )
 def test_decisions_are_apart_by_what_they_cost(

@@ -32,6 +32,8 @@ _REPLACE = "Replace"
 
 SHORTEST_SECONDS: Final = 0.002
 LONGEST_SECONDS: Final = 0.1
+"""Unless a decision takes more than half of it: then twice as long as that, so that others get half of the time."""
+
 _SHARE: Final = 0.08
 """Of all time, for deciding."""
 
@@ -99,18 +101,19 @@ class Pace:
         self._began = began
         if self._since is None:
             self._since = began
-        self._spent += ended - began
+        took = ended - began
+        self._spent += took
         passed = ended - self._since
         if passed >= _WINDOW_SECONDS:
-            if passed >= 4 * _WINDOW_SECONDS:
+            if passed - self._spent >= 4 * _WINDOW_SECONDS + self.seconds:
                 self.seconds = 0.0  # it was quiet for a while
             else:
-                self._adapt(self._spent / passed / _SHARE)
+                self._adapt(self._spent / passed / _SHARE, max(LONGEST_SECONDS, 2 * took))
             self._since, self._spent = ended, 0.0
 
-    def _adapt(self, change: float) -> None:
+    def _adapt(self, change: float, longest: float) -> None:
         wanted = max(SHORTEST_SECONDS, self.seconds) * min(_STEP_UP, max(_STEP_DOWN, change))
-        self.seconds = min(LONGEST_SECONDS, wanted) if wanted > SHORTEST_SECONDS else 0.0
+        self.seconds = min(longest, wanted) if wanted > SHORTEST_SECONDS else 0.0
 
 
 class QueueingController:
