@@ -1,15 +1,15 @@
-"""Decisions on their way into the store.
+"""Writes decisions to Workloads.
 
-Each Workload with something to write has a desk, on which decisions wait in order. A write is made of what the engine
-has heard of the Workload, under a lock on exactly that state; so where somebody else wrote first, the engine hears of
-it before the decision is looked at again. Many Workloads are written at the same time, none of them twice.
+Each Workload with pending writes has a desk with its decisions in order. A write is based on the state that the engine
+has, with its resource version as a precondition; after a conflict, the engine gets the newer state before the decision
+is tried again. Many Workloads are written at the same time, none of them twice.
 
-What the engine has given away it may assume at once, but others must not: while a write is under way that frees quota,
-no admission is written, lest a crash between the two leaves both in the store.
+The engine may assume its own decisions at once, but the store must stay consistent: while a write that frees quota is
+in progress, no admission is written, because a crash between the two would leave both in the store.
 
 Reasons why a workload waits change with every try, and under load there are thousands of tries a second. So an
-explanation waits a moment, as the workload may be admitted before anybody reads it; only the latest counts, at most one
-a second is written for a workload; and while there are admissions to write, hardly any are.
+explanation is delayed a moment, because the workload may be admitted first; only the latest is written, at most one a
+second for a workload, and hardly any while there are admissions to write.
 """
 
 import asyncio

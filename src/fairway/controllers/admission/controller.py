@@ -1,13 +1,10 @@
-"""The controller around the engine: one turn takes in all that happened, decides, and hands on what to write.
+"""The controller around the engine: one turn takes in all that happened, decides, and passes on the writes.
 
-How long news are gathered before they are decided on.
-
-A decision on one finished workload costs nearly as much as one on six in the same cohort: the heads of all its queues
-are tried, and tried again until nothing fits any more. But to decide late leaves quota unused. So nobody waits while
-deciding takes a small share of the time, and the first news after a pause are decided on at once, always. When it
-takes more, decisions are kept apart, by a few milliseconds at first and by 100 at most. Thirty busy queues on one core
-come to that: there is more to write than it keeps up with, and nobody gets on sooner by being decided on sooner.
-(Kueue gathers what was freed for a second.)
+The interval of decisions: a decision on one finished workload costs nearly as much as one on six in the same cohort,
+because the heads of all its queues are tried until nothing fits. But a late decision leaves quota unused. So decisions
+are made at once while they take a small share of the time, and always after a pause. Under more load their interval
+grows from a few milliseconds to at most 100, which thirty busy queues on one core reach: then writing is the
+bottleneck, and earlier decisions would admit nothing sooner. (Kueue batches freed quota for a second.)
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""What to write to a Workload next, given what was decided on it and what is stored.
+"""Decides the next write of a Workload, from its decisions and its stored state.
 
-One step is one write, with conditions, reasons and messages as Kueue has them. Decisions that still hold go into one
-write together, as far as the API lets them; a deactivation takes three, so that whoever takes over in the middle knows
-how to go on: why, then `spec.active`, then the eviction. Beside decisions there are chores: what a stored Workload asks
-for by itself, whoever brought it into that state.
+One step is one write, with Kueue's conditions, reasons and messages. Valid decisions go into one write together, as far
+as the API allows; a deactivation takes three, so that a restarted controller can continue after each: the cause, then
+`spec.active`, then the eviction. Besides decisions there are chores: what a stored Workload needs by itself, whichever
+client brought it into that state.
 """
 
 from collections.abc import Callable, Iterable
@@ -48,7 +48,7 @@ _REASONS: Final = {
 """Why a workload has no quota; all that a try found is `Pending`."""
 
 _NOT_SHOWN: Final = frozenset({Outcome.BACKING_OFF, Outcome.DEACTIVATED, Outcome.GATED, Outcome.NOT_TRIED})
-"""What no condition of its own tells: other conditions do, or nothing is to be told yet."""
+"""Outcomes without a condition of their own."""
 
 _IS_ADMITTED: Final = "The workload is admitted"
 

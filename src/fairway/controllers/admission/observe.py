@@ -1,8 +1,8 @@
-"""What a stored Workload says that decisions depend on, and what a change of it means to the engine.
+"""The decision-relevant parts of a stored Workload, and the events for the engine after a change of it.
 
-Only what somebody else changed is told. What this controller wrote itself the engine has assumed long before, and a
-state from before a decision must not undo it; so the engine hears of differences, never of a status as a whole, unless
-somebody else took the decision out of its hands.
+Only changes by other writers become events. The engine has assumed this controller's own writes long before, and a
+state from before a decision must not undo it; so events are differences, never a whole status, unless another writer
+changed the decision itself.
 """
 
 from datetime import datetime

@@ -1,8 +1,7 @@
-"""What the engine hears of: Workloads that changed since it last heard of them, and flavors, queues, cohorts, checks,
-namespaces and nodes.
+"""The events for the engine: changed Workloads, and flavors, queues, cohorts, checks, namespaces and nodes.
 
-Most changes of the latter are of their status, which says nothing new to the engine and would only wake everybody up.
-So each kind has a part that matters, and only a change of that part is told.
+Most changes of the latter are of their status, which does not matter to the engine and would only cause new tries.
+So each kind has a relevant part, and only a change of that part becomes an event.
 """
 
 import logging

@@ -12,14 +12,14 @@ finalizer until it is counted, which costs a write a pod. Here a pod is held by 
 So nothing is ever counted twice. A count can be missed in one case: a counted pod was deleted by hand, or an uncounted
 one vanished, and the process died in the few milliseconds before the next status was written. Then a failure is
 forgiven, or one completion of a job without indexes is run once more. The controller itself does not bring that about:
-it deletes a pod only as it saw it, so that none is gone at once that has ended since; and the runner leaves a pod that
-ended well before it could be told to go for a while.
+its deletions have preconditions, so that a pod that has ended since is counted first; and the runner keeps a pod that
+succeeded before it was stopped for a while.
 
 Pods that the job itself did away with (it was suspended, or wants fewer) count for nothing, whatever they still do:
-they are `excused`. Only one that came to a good end before it could be told to stop counts: its work is done, and must
-not be done again. So a job that is resumed makes no pod in the place of one that it told to go until that has ended,
+they are `excused`. Only one that succeeded before it was stopped counts: its work is done, and must
+not be done again. So a job that is resumed creates no replacement of a stopped pod until that has ended,
 whatever its `podReplacementPolicy` says of others. A restart in the middle of that finds them marked for deletion, and
-excuses every such pod that had not ended before it was told to go. A failure may be forgiven by this, and a job is
+excuses every such pod that had not ended before its deletion. A failure may be forgiven by this, and a job is
 never failed by its own suspension.
 """
 
@@ -180,7 +180,7 @@ class Ledger(Struct, frozen=True, kw_only=True):
     def without(self, pod: Manifest) -> "Ledger":
         """A pod is gone."""
         uid = facts.uid(pod)
-        # One that had ended before it was told to go is gone at once, without a mark, and has the right to be counted.
+        # A pod that had ended before its deletion disappears at once, without a mark, and must be counted.
         is_stopped = facts.is_deleted(pod) or not facts.is_ended(pod)
         if uid in self.excused and is_stopped and not facts.is_done(pod):
             return replace(self, excused=self.excused - {uid})
@@ -262,7 +262,7 @@ class Count(Struct, frozen=True, kw_only=True):
     ready: int
     terminating: tuple[Manifest, ...]
     undecided: tuple[Manifest, ...]
-    """Those of them that the job itself told to go: one may have done its work before it could be told."""
+    """Those of them that the job itself deleted: one may have succeeded before it was stopped."""
 
     successes: tuple[Manifest, ...]
     """Pods that succeeded and are not in the status yet."""

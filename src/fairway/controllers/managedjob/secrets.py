@@ -1,8 +1,7 @@
-"""The Secrets of launches: each goes when the last managed job that names it is gone.
+"""Deletes the Secret of a launch when the last managed job that names it is deleted.
 
-A launch makes its Secret with its jobs, one Secret for all of them, and labels it: what people made themselves is
-theirs. A Secret that nobody was seen to name, because its jobs went while no server ran or have not come yet, stays for
-an hour.
+A launch creates one labelled Secret for all its jobs; users' own Secrets have no label. A Secret without a job, because
+its jobs were deleted while no server ran or do not exist yet, is kept for an hour.
 """
 
 import contextlib
