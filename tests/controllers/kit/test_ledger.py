@@ -30,27 +30,27 @@ def with_nodes(*names: str, **facts: Any) -> NodeLedger:
 def test_a_pod_counts_from_its_binding_to_its_end() -> None:
     ledger = with_nodes("a")
 
-    assert not ledger.hear(stored("p", "1"))
+    assert not ledger.observe(stored("p", "1"))
     assert used(ledger) == {"a": (0, 0)}
-    assert not ledger.hear(stored("p", "1", "a"))
-    assert not ledger.hear(stored("p", "1", "a", "Running"))
+    assert not ledger.observe(stored("p", "1", "a"))
+    assert not ledger.observe(stored("p", "1", "a", "Running"))
     assert used(ledger) == {"a": (1, 1000)}
-    assert ledger.hear(stored("p", "1", "a", "Failed"))
+    assert ledger.observe(stored("p", "1", "a", "Failed"))
     assert used(ledger) == {"a": (0, 0)}
-    assert not ledger.hear(stored("p", "1", "a", "Failed"))
+    assert not ledger.observe(stored("p", "1", "a", "Failed"))
 
 
 def test_a_pod_that_turns_out_to_be_elsewhere_is_counted_there_only() -> None:
     ledger = with_nodes("a", "b")
     ledger.place("p", "a", demand_of(pod_spec({"cpu": "1"})))
 
-    assert ledger.hear(stored("p", "1", "b"))
+    assert ledger.observe(stored("p", "1", "b"))
     assert used(ledger) == {"a": (0, 0), "b": (1, 1000)}
 
 
 def test_pods_on_a_node_that_is_not_known_yet_count_when_it_is() -> None:
     ledger = NodeLedger()
-    ledger.hear(stored("p", "1", "a"))
+    ledger.observe(stored("p", "1", "a"))
     assert used(ledger) == {}
 
     assert ledger.set_node("a", facts_of(node("a")))

@@ -63,7 +63,7 @@ def request(*conditions: Manifest, class_name: str = CLASS, **status: Any) -> Ma
     ],
 )
 def test_the_conditions_of_a_request_decide(conditions: list[Manifest], want: Manifest) -> None:
-    assert decide.answered(state(), stored(), request(*conditions), spec_of(retryStrategy=RETRY), 1) == want
+    assert decide.next_state(state(), stored(), request(*conditions), spec_of(retryStrategy=RETRY), 1) == want
 
 
 FAILED = condition("Failed", message="No stock")
@@ -90,7 +90,7 @@ FAILED = condition("Failed", message="No stock")
     ],
 )
 def test_a_failure_is_tried_again_for_a_while(check: Manifest, attempt: int, want: Manifest) -> None:
-    assert decide.answered(check, stored(), request(FAILED), spec_of(retryStrategy=RETRY), attempt) == want
+    assert decide.next_state(check, stored(), request(FAILED), spec_of(retryStrategy=RETRY), attempt) == want
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_failure_is_tried_again_for_a_while(check: Manifest, attempt: int, wan
 )
 def test_the_wait_doubles_up_to_its_limit(retries: int, strategy: dict[str, int], want: int) -> None:
     spec = spec_of(retryStrategy=strategy)
-    answer = decide.answered(state(retryCount=retries), stored(), request(FAILED), spec, retries + 1)
+    answer = decide.next_state(state(retryCount=retries), stored(), request(FAILED), spec, retries + 1)
 
     assert answer["requeueAfterSeconds"] == want
 
@@ -123,7 +123,7 @@ def test_what_comes_too_late_changes_nothing(happened: str, workload: Manifest) 
     made = stored()
     made["status"] |= workload
 
-    assert decide.answered(ready, made, request(condition(happened)), spec_of(), 1) is ready
+    assert decide.next_state(ready, made, request(condition(happened)), spec_of(), 1) is ready
 
 
 def test_pods_are_sent_to_the_nodes_that_the_provisioner_names() -> None:
@@ -137,7 +137,7 @@ def test_pods_are_sent_to_the_nodes_that_the_provisioner_names() -> None:
     )
     done = request(condition("Provisioned"), provisioningClassDetails={"NodePool": "pool-7"})
 
-    assert decide.answered(state(), stored(), done, spec, 1)["podSetUpdates"] == [
+    assert decide.next_state(state(), stored(), done, spec, 1)["podSetUpdates"] == [
         {**UPDATES[0], "nodeSelector": {"pool": "pool-7"}}
     ]
 
@@ -148,11 +148,11 @@ def test_only_the_first_of_merged_pod_sets_is_updated_as_in_kueue() -> None:
     done = decide.new_request(made, "wl-prov-1", spec, decide.asks_of(made, spec))
     done["status"] = {"conditions": [condition("Provisioned")]}
 
-    assert [one["name"] for one in decide.answered(state(), made, done, spec, 1)["podSetUpdates"]] == ["a"]
+    assert [one["name"] for one in decide.next_state(state(), made, done, spec, 1)["podSetUpdates"]] == ["a"]
 
 
 def test_a_class_that_is_served_here_says_nothing_until_it_knows() -> None:
     new = request(class_name=decide.CHECK_CAPACITY)
     after_eviction = state(message="Reset to Pending after eviction. Previously: Retry")
 
-    assert decide.answered(after_eviction, stored(), new, spec_of(), 1) == state()
+    assert decide.next_state(after_eviction, stored(), new, spec_of(), 1) == state()

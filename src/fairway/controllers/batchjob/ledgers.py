@@ -234,7 +234,7 @@ def _by_end(pod: Manifest) -> tuple[datetime, str]:
 
 def _was_stopped(pod: Manifest) -> bool:
     """Whether it was stopped before it ended."""
-    told = facts.told_to_go_at(pod)
+    told = facts.deletion_time(pod)
     if facts.is_done(pod):
         return False
     return told is not None and not (facts.is_ended(pod) and facts.finished_at(pod) < told)

@@ -251,7 +251,7 @@ def restarts(pod: Manifest) -> int:
     return sum(int(one.get("restartCount") or 0) for one in statuses)
 
 
-def told_to_go_at(pod: Manifest) -> datetime | None:
+def deletion_time(pod: Manifest) -> datetime | None:
     """When it was deleted."""
     ends = read_time(pod["metadata"].get("deletionTimestamp"))
     if ends is None:
@@ -270,7 +270,7 @@ def finished_at(pod: Manifest) -> datetime:
         return max(known)
     ready = conditions.find(pod, "Ready")
     unready_since = read_time(ready.get("lastTransitionTime")) if ready and ready.get("status") == "False" else None
-    return unready_since or told_to_go_at(pod) or created_at(pod)
+    return unready_since or deletion_time(pod) or created_at(pod)
 
 
 def created_at(pod: Manifest) -> datetime:

@@ -151,7 +151,7 @@ class Reconciler:
         elif conditions.is_true(workload, conditions.ADMITTED):
             await self._start(job, workload)
         elif conditions.is_true(workload, conditions.QUOTA_RESERVED):
-            self._tools.tell_checks(workload, [job])
+            self._tools.emit_check_events(workload, [job])
         return again
 
     def _is_settled(self, job: Manifest) -> bool:

@@ -67,7 +67,7 @@ class NodeLedger:
         self._drop_if_idle(name, room)
         return True
 
-    def hear(self, pod: Manifest) -> bool:
+    def observe(self, pod: Manifest) -> bool:
         """Take in a pod as it is now, if it has a node; whether that made room somewhere."""
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
         if has_ended(pod):

@@ -102,7 +102,7 @@ class WorkloadWriter:
             self.recorder.normal(about, "UpdatedWorkload", message)
         return updated
 
-    def tell_checks(self, workload: Manifest, about: Iterable[Manifest]) -> None:
+    def emit_check_events(self, workload: Manifest, about: Iterable[Manifest]) -> None:
         """What admission checks say while they make a workload wait; each message once."""
         message, uid = following.waited_for_checks(workload), workload["metadata"]["uid"]
         if not message or self._checks_told.get(uid) == message:

@@ -101,11 +101,11 @@ class PodWriter(WorkloadWriter):
         self.recorder.normal(workload, "OwnerReferencesAdded", f"Added {len(missing)} owner reference(s)")
         return written
 
-    def tell_refusal(self, about: Manifest, message: str) -> None:
+    def emit_refusal(self, about: Manifest, message: str) -> None:
         """Why there is no workload."""
         self.recorder.warning(about, "ErrWorkloadCompose", shortened(message, LONGEST_EVENT))
 
-    def tell_conflict(self, about: Manifest, name: str) -> None:
+    def emit_conflict(self, about: Manifest, name: str) -> None:
         message = (
             f'A Workload named "{name}" already exists but is not a pod group workload; '
             "this pod group cannot be admitted"

@@ -47,7 +47,7 @@ class PodGroups:
         if workload is None:
             return await self._without_workload(members, abandoned)
         if annotations_of(workload).get(names.IS_GROUP_WORKLOAD) != "true":
-            self._writer.tell_conflict(members[0], name)
+            self._writer.emit_conflict(members[0], name)
             await self._writer.let_go(pod_groups.uncounted(members))
             return None
         stock = self._stock(members, workload)
@@ -86,7 +86,7 @@ class PodGroups:
             kept, excess = pod_groups.chosen(members)
             workload = self._composed(kept)
         except Uncomposable as problem:
-            self._writer.tell_refusal(first, str(problem))
+            self._writer.emit_refusal(first, str(problem))
             return None
         await self._writer.remove_excess(excess, self._pods)
         await self._writer.create(workload, kept[0])
@@ -111,7 +111,7 @@ class PodGroups:
                 kept, excess = pod_groups.chosen(members)
                 wanted = self._composed(kept)
             except Uncomposable as problem:
-                self._writer.tell_refusal(first, str(problem))
+                self._writer.emit_refusal(first, str(problem))
                 return None
             await self._writer.remove_excess(excess, self._pods)
             await self._writer.replace_spec(workload, wanted, first)
@@ -187,7 +187,7 @@ class PodGroups:
         if not conditions.is_true(workload, conditions.ADMITTED):
             await self._writer.stop(members, pods.NOT_ADMITTED, "Not admitted by cluster queue")
             if conditions.is_true(workload, conditions.QUOTA_RESERVED):
-                self._writer.tell_checks(workload, members)
+                self._writer.emit_check_events(workload, members)
             if not pod_groups.is_serving(members[0]):
                 await self._writer.keep_in_step(workload, members[0], queue=True)
         else:

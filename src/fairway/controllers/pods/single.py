@@ -130,7 +130,7 @@ class SinglePods:
             return None
         else:
             if conditions.is_true(workload, conditions.QUOTA_RESERVED):
-                self._writer.tell_checks(workload, [pod])
+                self._writer.emit_check_events(workload, [pod])
             workload = await self._writer.keep_in_step(workload, pod, queue=True)
         return await self._show_readiness(pod, workload)
 

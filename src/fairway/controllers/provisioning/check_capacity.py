@@ -148,7 +148,7 @@ class CheckCapacity:
         pod = new or old or {}
         if new is not None and new["spec"].get("nodeName"):
             self._note_taken(new)
-        if self._ledger.release(pod["metadata"]["uid"]) if new is None else self._ledger.hear(new):
+        if self._ledger.release(pod["metadata"]["uid"]) if new is None else self._ledger.observe(new):
             self._there_is_more_room()
 
     def _on_template_change(self, old: Manifest | None, new: Manifest | None) -> None:

@@ -360,4 +360,4 @@ def _state(workload: Manifest, case: _Case) -> Manifest:
         return decide.not_needed(case.check)
     if case.request is None:
         return case.check
-    return decide.answered(case.check, workload, case.request, case.config, case.attempt)
+    return decide.next_state(case.check, workload, case.request, case.config, case.attempt)

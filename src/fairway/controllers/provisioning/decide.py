@@ -224,7 +224,7 @@ def not_needed(check: Manifest) -> Manifest:
     return result
 
 
-def answered(
+def next_state(
     check: Manifest, workload: Manifest, request: Manifest, config: ProvisioningRequestConfigSpec, attempt: int
 ) -> Manifest:
     """The state that the request puts the check into. The first that holds of its conditions decides."""

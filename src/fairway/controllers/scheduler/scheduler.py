@@ -118,7 +118,7 @@ class Scheduler:
         uid = pod["metadata"]["uid"]
         if old is None and new is not None:
             self._on_pod_created(new)
-        if self._ledger.release(uid) if new is None else self._ledger.hear(new):
+        if self._ledger.release(uid) if new is None else self._ledger.observe(new):
             self._there_is_more_room()
         if new is None or not _waits(new):
             self._waiting.remove(uid)
