@@ -16,6 +16,8 @@ from typing import Any, Final, NamedTuple
 from fairway.apis.machinery.conditions import is_true
 from fairway.apis.registry import default_registry
 from fairway.backups import DATABASE, BackupError, Manifest, read_manifest, unpack
+from fairway.runner.supervision import end_if_idle
+from fairway.runtime.clock import SystemClock
 from fairway.runtime.lease import Hold, holder
 from fairway.runtime.privacy import make_private
 from fairway.store.sqlite import SqliteLog
@@ -72,7 +74,7 @@ def _move(fresh: Path, state: Path) -> None:
 def _exchange(fresh: Path, state: Path) -> Path:
     """Put the new directory in place of one that no process uses."""
     supervisor = state / "supervisor"
-    if supervisor.is_dir() and holder(supervisor) is not None:
+    if supervisor.is_dir() and holder(supervisor) is not None and asyncio.run(end_if_idle(state, SystemClock())):
         raise BackupError(f"jobs of the server on {state} still run; stop them first: fairway shutdown --jobs")
     with Hold.acquire(state):
         aside = state.with_name(f"{state.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S}")

@@ -3,16 +3,19 @@
 import sqlite3
 import stat
 import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairway.runtime.lease import holder
 from fairway.testing.servers import Server
 
 from .conftest import CommandLine
 
+PODS = "/api/v1/namespaces/default/pods"
 CONFIGS = "/api/v1/namespaces/default/configmaps"
 MANAGED = "/apis/fairway.dev/v1alpha1/namespaces/default/managedjobs"
 
@@ -161,6 +164,30 @@ def test_a_state_directory_in_use_or_not_empty_is_not_replaced_by_accident(
     (aside,) = fairway.state.parent.glob("state.replaced-*")
     assert (aside / "fairway.db").is_file()
     assert str(aside) in said.stderr
+
+
+@pytest.mark.parametrize("command", ["true", "exec sleep 600"])
+def test_a_supervisor_without_jobs_is_not_in_the_way_of_a_restore(
+    fairway: CommandLine, tmp_path: Path, command: str
+) -> None:
+    copy, runs = tmp_path / "copy.tar", command != "true"
+    with Server(fairway.state, "--cpus", "2", jobs=True) as server:
+        container = {"name": "main", "image": "none", "command": ["sh", "-c", command]}
+        pod = {"metadata": {"name": "p"}, "spec": {"containers": [container], "restartPolicy": "Never"}}
+        server.call("POST", PODS, pod)
+        phase = "Running" if runs else "Succeeded"
+        until = time.monotonic() + 60
+        while server.call("GET", f"{PODS}/p")[1]["status"]["phase"] != phase:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        fairway("backup", str(copy))
+        server.stop()
+        assert holder(fairway.state / "supervisor") is not None
+
+        said = fairway.run("restore", "--replace", str(copy))
+
+    refused = "still run; stop them first: fairway shutdown --jobs" in said.stderr
+    assert (said.returncode != 0, refused) == (runs, runs)
 
 
 def test_an_archive_that_leads_out_of_the_directory_is_refused(elsewhere: CommandLine, tmp_path: Path) -> None:

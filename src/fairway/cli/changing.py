@@ -10,6 +10,7 @@ import click
 from fairway.cli.announcing import summary
 from fairway.cli.choosing import Manifest, all_jobs, has_ended, id_of, name_of, phase_of, resolve_jobs, title
 from fairway.cli.completion import job_names
+from fairway.cli.options import with_options
 from fairway.cli.session import Session, all_namespaces_option, confirmed, output_option, print_note, session_options
 from fairway.cli.tables import as_json, plain
 from fairway.client.rest import paths
@@ -58,10 +59,7 @@ def naming_options(command: Command, *, everything: bool = False) -> Command:
         output_option,
         session_options,
     ]
-    wrapped = cast("Command", with_choice)
-    for option in reversed(options):
-        wrapped = option(wrapped)
-    return wrapped
+    return with_options(cast("Command", with_choice), options)
 
 
 def chosen(session: Session, choice: JobSelection) -> list[Manifest]:

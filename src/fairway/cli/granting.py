@@ -1,11 +1,13 @@
 """Roles and where they hold, as they are said on the command line: for users and for groups of users."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import click
+
+from fairway.cli.options import with_options
 
 if TYPE_CHECKING:
     from fairway.cli.session import Session
@@ -88,10 +90,7 @@ def grant_options(command: Command) -> Command:
         ),
         click.option("--everywhere", is_flag=True, help="Give the role on the whole server."),
     ]
-    wrapped = cast("Command", with_grant)
-    for option in reversed(options):
-        wrapped = option(wrapped)
-    return wrapped
+    return with_options(cast("Command", with_grant), options)
 
 
 def withdrawing_options(command: Command) -> Command:
@@ -116,10 +115,19 @@ def withdrawing_options(command: Command) -> Command:
         ),
         click.option("--no-everywhere", is_flag=True, help="Remove the role on the whole server."),
     ]
-    wrapped = cast("Command", with_withdrawn)
-    for option in reversed(options):
-        wrapped = option(wrapped)
-    return wrapped
+    return with_options(cast("Command", with_withdrawn), options)
+
+
+def print_accounts(
+    output: str, records: Iterable[dict[str, Any]], titles: Sequence[str], rows: Iterable[tuple[str, ...]]
+) -> None:
+    """Users or groups as a table, or as JSON."""
+    from fairway.cli import tables  # noqa: PLC0415 - help must be quick
+
+    if output == "json":
+        click.echo(tables.as_json(list(records)))
+    else:
+        click.echo(tables.table([tables.TableColumn(title) for title in titles], list(rows), tables.screen()))
 
 
 def bindings(session: "Session", grant: RoleGrant) -> list[Binding]:

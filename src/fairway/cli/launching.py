@@ -20,6 +20,7 @@ from fairway.cli.announcing import announcement, ending, ids, summary
 from fairway.cli.changing import missing
 from fairway.cli.choosing import has_ended, id_of, phase_of, title
 from fairway.cli.completion import directories, files, queue_names
+from fairway.cli.options import with_options
 from fairway.cli.session import (
     Session,
     open_session,
@@ -63,9 +64,7 @@ class NameTaken(FairwayError):
 
 def launching_options(command: Command) -> Command:
     """What can be said about a task besides what its file says, and how it is launched."""
-    for option in reversed([*_launch_options(), *_task_options(), output_option, session_options]):
-        command = option(command)
-    return command
+    return with_options(command, [*_launch_options(), *_task_options(), output_option, session_options])
 
 
 def _launch_options() -> "list[Callable[[Command], Command]]":

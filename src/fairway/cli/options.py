@@ -1,6 +1,6 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,6 +9,13 @@ import click
 from fairway.settings import DEFAULT_PORT, state_directory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def with_options(command: Command, options: Iterable[Callable[[Command], Command]]) -> Command:
+    """The command with these options, in the order of its help."""
+    for option in reversed([*options]):
+        command = option(command)
+    return command
 
 
 def _expanded(_ctx: click.Context, _param: click.Parameter, value: Path | None) -> Path:
@@ -73,6 +80,4 @@ def serving_options(command: Command) -> Command:
         controllers_option,
         click.option("--api-only", is_flag=True, help="Serve only the API: run no scheduler and no jobs."),
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return with_options(command, options)

@@ -8,6 +8,7 @@ import click
 from fairway.cli.choosing import Manifest, all_jobs, has_ended, id_of, newest, resolve_jobs, title
 from fairway.cli.following import follow, show, write
 from fairway.cli.joblogs import LogFilter, TaskAttempt, parts_of
+from fairway.cli.options import with_options
 from fairway.cli.session import Session, print_note, session_options
 from fairway.client.rest import paths
 from fairway.errors import FairwayError, Forbidden, NotFound
@@ -44,9 +45,7 @@ def reading_options(command: Command) -> Command:
         click.option("--container", "-c", default="", metavar="NAME", help="Container of the pod."),
         session_options,
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return with_options(command, options)
 
 
 def read(

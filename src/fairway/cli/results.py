@@ -7,6 +7,7 @@ import click
 
 from fairway.cli.choosing import Manifest
 from fairway.cli.joblogs import TaskAttempt, parts_of
+from fairway.cli.options import with_options
 from fairway.cli.reading import choose_parts
 from fairway.client.rest import paths
 from fairway.errors import BadRequest, NotFound
@@ -39,9 +40,7 @@ def part_options(command: Command) -> Command:
             "--rank", "--worker", "-w", type=click.IntRange(0), metavar="N", help="Of this node; 0 is the head."
         ),
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return with_options(command, options)
 
 
 def listings(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import click
 
 from fairway.cli.choosing import resolve_jobs
-from fairway.cli.options import state_option
+from fairway.cli.options import state_option, with_options
 from fairway.errors import FairwayError
 
 if TYPE_CHECKING:
@@ -96,9 +96,7 @@ def server_options(command: Command) -> Command:
             help="Context of the kubeconfig.  [default: $FAIRWAY_CONTEXT, else the current context]",
         ),
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return with_options(command, options)
 
 
 def all_namespaces_option(command: Command) -> Command:

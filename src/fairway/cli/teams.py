@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from fairway.cli.options import with_options
 from fairway.cli.session import open_session, output_option, print_note, server_options
 from fairway.errors import ApiError
 
@@ -35,9 +36,7 @@ def _quota_options(command: F) -> F:
             help="Allow borrowing unused quota of other teams, until they reclaim it.  [default: no]",
         ),
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return with_options(command, options)
 
 
 @click.group(epilog="\b\nExamples:\n  fairway teams add vision --cpus 4 --gpus 2 --borrow\n  fairway teams list\n")

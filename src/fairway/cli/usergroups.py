@@ -12,6 +12,7 @@ from fairway.cli.granting import (
     bindings,
     edited,
     grant_options,
+    print_accounts,
     sentence,
     withdrawing_options,
 )
@@ -89,16 +90,11 @@ def remove(*, name: str, **where: Any) -> None:
 @server_options
 def list_groups(*, output: str, **where: Any) -> None:
     """List groups with their roles and members."""
-    from fairway.cli import tables  # noqa: PLC0415 - help must be quick
-
     with account_server(**where) as session:
         found = session.rest.get(f"{paths.FAIRWAY}/groups")["items"]
-    if output == "json":
-        click.echo(tables.as_json([_record(one) for one in found]))
-    elif found:
-        columns = [tables.TableColumn(title) for title in ("NAME", "ROLES", "MEMBERS")]
+    if found or output == "json":
         rows = [(one["metadata"]["name"], one["status"]["roles"], one["status"]["members"] or "-") for one in found]
-        click.echo(tables.table(columns, rows, tables.screen()))
+        print_accounts(output, map(_record, found), ("NAME", "ROLES", "MEMBERS"), rows)
     else:
         print_note("No groups yet. Add one with: fairway users groups add NAME --team TEAM")
 

@@ -15,6 +15,7 @@ from fairway.cli.granting import (
     bindings,
     edited,
     grant_options,
+    print_accounts,
     sentence,
     withdrawing_options,
 )
@@ -207,15 +208,9 @@ def token(*, name: str, expires: str | None, revoke: str | None, output: str, **
 @server_options
 def list_users(*, output: str, **where: Any) -> None:
     """List users with their roles, groups and token ids."""
-    from fairway.cli import tables  # noqa: PLC0415 - help must be quick
-
     with account_server(**where) as session:
         found = session.rest.get(f"{API}/users")["items"]
-    if output == "json":
-        click.echo(tables.as_json([_record(one) for one in found]))
-        return
-    columns = [tables.TableColumn(title) for title in ("NAME", "ROLE", "NAMESPACE", "GROUPS", "TOKENS")]
-    click.echo(tables.table(columns, list(_rows(found)), tables.screen()))
+    print_accounts(output, map(_record, found), ("NAME", "ROLE", "NAMESPACE", "GROUPS", "TOKENS"), _rows(found))
 
 
 def _record(user: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-NOTE: Final = ".results"
+from fairway.settings import RESULTS_NOTE
+
 _DAY_SECONDS: Final = 86_400.0
 
 
@@ -115,16 +116,16 @@ def retire(path: Path, kept: Kept, why: str, remove: Callable[[Path], None]) -> 
 
 def _read(kept: Kept) -> Note | None:
     try:
-        return msgspec.json.decode((kept.logs / NOTE).read_bytes(), type=Note)
+        return msgspec.json.decode((kept.logs / RESULTS_NOTE).read_bytes(), type=Note)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
 def _write(kept: Kept, note: Note) -> None:
-    new = kept.logs / f"{NOTE}.new"
+    new = kept.logs / f"{RESULTS_NOTE}.new"
     new.write_bytes(msgspec.json.encode(note))
     new.chmod(0o600)
-    new.replace(kept.logs / NOTE)
+    new.replace(kept.logs / RESULTS_NOTE)
 
 
 def _size(directory: Path) -> int:

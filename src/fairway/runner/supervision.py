@@ -364,6 +364,18 @@ async def end_jobs(directory: Path, clock: Clock, grace_seconds: float = 0.0) ->
     await supervision.shutdown(grace_seconds)
 
 
+async def end_if_idle(directory: Path, clock: Clock) -> int:
+    """End the supervisor of a state directory if it holds no process; how many it holds."""
+    supervision = LocalSupervision(directory, clock)
+    await supervision.connect()
+    running = sum(process.ended is None for process in supervision.processes.values())
+    if running:
+        await supervision.close()
+    else:
+        await supervision.shutdown()
+    return running
+
+
 class _Link(asyncio.Protocol):
     """One connection."""
 

@@ -24,12 +24,11 @@ from fairway.server.routes import Route
 from fairway.server.streaming import stream
 from fairway.server.threads import in_thread
 from fairway.server.trees import NoSuchPath, Tree
+from fairway.settings import RESULTS_NOTE
 from fairway.store.verbs import Objects
 from fairway.store.verbs.reading import readable
 
 MOST_LISTED: Final = 10_000
-REMOVED: Final = ".results"
-"""Beside the logs of an attempt; what the runner notes about its files."""
 
 _TAR: Final = b"application/x-tar"
 
@@ -82,7 +81,7 @@ async def _sent(tree: Tree, limits: Limits, exchange: Exchange) -> None:
 def _removed(state: Path, namespace: str, uid: str) -> str:
     """Why files that there were are gone; empty if there were none."""
     try:
-        note = msgspec.json.decode((state / "logs" / namespace / (uid or "-") / REMOVED).read_bytes())
+        note = msgspec.json.decode((state / "logs" / namespace / (uid or "-") / RESULTS_NOTE).read_bytes())
     except (OSError, msgspec.MsgspecError):
         return ""
     return str(note.get("removed") or "") if isinstance(note, dict) else ""

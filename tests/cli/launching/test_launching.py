@@ -358,6 +358,13 @@ def test_the_alias_of_the_guides_works(fairway: Commands) -> None:
     assert "job1" in fairway("job", "status", "--all")
 
 
+def test_the_server_decides_which_priorities_a_user_may_have(fairway: Commands) -> None:
+    """Whoever started the server is its administrator."""
+    number = fairway.submitted("--priority", "5000", "true")
+
+    assert fairway.job(number)["spec"]["priority"] == 5000
+
+
 def test_a_queue_or_a_class_that_is_not_there_is_warned_of(fairway: Commands) -> None:
     said = fairway.run("jobs", "launch", "-y", "--async", "--queue", "nowhere", "--priority", "no-class", "true")
 

@@ -448,10 +448,10 @@ RESOURCES: Final = {
         "task.yaml:2: resources.accelerators: none is no accelerator; leave the field out to ask for none",
     ),
     "a priority too high": (
-        "resources:\n  priority: 5000\nrun: train\n",
+        "resources:\n  priority: 5000000000\nrun: train\n",
         (
-            "task.yaml:2: resources.priority: must be from -1000 to 1000, but is 5000; write for example 100 (higher "
-            "goes first)"
+            "task.yaml:2: resources.priority: must be from -2147483648 to 2147483647, but is 5000000000; write for "
+            "example 100 (higher goes first)"
         ),
     ),
     "a priority in words": (

@@ -311,7 +311,7 @@ _GPU_CANDIDATES = st.builds(
         run=st.sampled_from(["", "echo\n"]),
         candidates=st.lists(_CANDIDATES | _GPU_CANDIDATES, min_size=1, max_size=3, unique_by=repr).map(tuple),
         recovery=_RECOVERIES,
-        priority=st.none() | st.integers(-1000, 1000),
+        priority=st.none() | st.integers(-(2**31), 2**31 - 1),
         max_duration_seconds=st.none() | st.integers(1, 10**6),
         provision_timeout_seconds=st.none() | st.integers(-1, 10**6),
         queue=st.sampled_from(["", "user-queue"]),

@@ -13,8 +13,10 @@ from fairway.managedjobs.tasks.recovery import job_recovery
 from fairway.managedjobs.tasks.task import Candidate, Recovery
 from fairway.managedjobs.tasks.values import mapping, shown, sort_of, text, unknown, whole
 
-LOWEST_PRIORITY: Final = -1000
-HIGHEST_PRIORITY: Final = 1000
+LOWEST_PRIORITY: Final = -(2**31)
+HIGHEST_PRIORITY: Final = 2**31 - 1
+"""Those of Kubernetes. Which of them a user may have in a queue is the server's decision."""
+
 MOST_CANDIDATES: Final = 50
 
 _PLACE: Final = ("infra", "cloud", "region", "zone")
