@@ -228,7 +228,7 @@ TASKS = {
         pytest.param(["good.yaml", "--cpus", "many"], "--cpus: ", id="a flag that makes no sense"),
         pytest.param(["good.yaml", "--env", "NOT_SET_HERE"], "--env: NOT_SET_HERE is not set here", id="not set"),
         pytest.param(["good.yaml", "--env-file", "none"], "none: cannot be read: No such file", id="no variables"),
-        pytest.param(["good.yaml", "--config", "x"], "--config: 'x' is no file", id="no configuration"),
+        pytest.param(["good.yaml", "--config", "x"], "--config: 'x' is not a file", id="no configuration"),
         pytest.param(["good.yaml", "--num-jobs", "0"], "--num-jobs: must be from 1", id="no jobs at all"),
         pytest.param([], "give a task file or a command", id="nothing to run"),
         pytest.param(["good.yaml", "--cpu", "3"], "--cpus", id="an option mistyped"),
@@ -280,7 +280,7 @@ def test_who_interrupts_leaves_the_job_alone(fairway: Commands) -> None:
 
         said, code = following.rest()
     assert code == 130
-    assert f"Job {number} (long) goes on." in said
+    assert f"Job {number} (long) keeps running." in said
     assert f"fairway jobs cancel {number}" in said
     assert fairway.phase(number) == "RUNNING"
     fairway("jobs", "cancel", "-y", str(number))
