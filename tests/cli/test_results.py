@@ -42,7 +42,7 @@ def test_results_are_listed_fetched_and_go_with_the_job(fairway: CommandLine, tm
 
     target = tmp_path / "target"
     said = fairway.run("jobs", "download", "1", "--to", str(target)).stderr
-    assert "left out: evil -> /etc/passwd" in said
+    assert "skipped: evil -> /etc/passwd" in said
     assert sorted(str(one.relative_to(target)) for one in target.rglob("*")) == ["latest", "out", "out/model.pt"]
     assert (target / "latest").read_text() == "weights\n"
     assert "--overwrite" in fairway.refused("jobs", "download", "1", "--to", str(target))

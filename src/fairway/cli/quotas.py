@@ -233,7 +233,8 @@ def local_table(found: Sequence[LocalQueueUsage], on: Screen) -> str:
 def troubles(queues: Iterable[ClusterQueueUsage | LocalQueueUsage]) -> list[str]:
     """A sentence for each queue that admits nothing."""
     return [
-        f"{type(queue).__name__} {queue.name} admits nothing: {tables.plain(queue.trouble) or 'it is not active'}"
+        f"{'ClusterQueue' if isinstance(queue, ClusterQueueUsage) else 'LocalQueue'} {queue.name} admits nothing: "
+        f"{tables.plain(queue.trouble) or 'it is not active'}"
         for queue in queues
         if not queue.active
     ]

@@ -37,7 +37,7 @@ def test_a_configuration_of_one_s_own_takes_its_place(fairway: Commands, skypilo
     skypilot.write_text("no such field: 1\n")
     said = fairway.refused("jobs", "launch", "-y", "-d", "--", "true", code=2)
     assert "no such field" in said
-    assert f"this file is read because {fairway.server.state / 'config.yaml'} is not there" in said
+    assert f"this file is read because {fairway.server.state / 'config.yaml'} does not exist" in said
     own = fairway.server.state / "config.yaml"
     own.write_text("jobs: {priority: 5}\n")
     try:
