@@ -116,8 +116,8 @@ def test_a_dry_run_on_the_server_changes_nothing(kubectl: Kubectl) -> None:
         ),
         pytest.param(workload("x", cpu="much"), ["requests", '"much"', "quantities must match"], id="not a quantity"),
         pytest.param(
-            named("StatefulSet", "x", version="apps/v1"),
-            ['no matches for kind "StatefulSet" in version "apps/v1"'],
+            named("RuntimeClass", "x", version="node.k8s.io/v1"),
+            ['no matches for kind "RuntimeClass" in version "node.k8s.io/v1"'],
             id="kind that is not served",
         ),
         pytest.param(
