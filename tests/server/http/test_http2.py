@@ -136,6 +136,25 @@ def test_requests_that_come_together_leave_others_a_turn(
     play(world, story)
 
 
+@pytest.mark.parametrize(("behind_seconds", "code"), [(60.0, 201), (0.0, 400)], ids=["behind", "not behind"])
+def test_a_late_body_is_refused_unless_the_server_is_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind_seconds: float, code: int
+) -> None:
+    monkeypatch.setattr(http2, "TURN_SECONDS", -1.0)  # frames that come together need several turns
+    monkeypatch.setattr(http2, "BEHIND_SECONDS", behind_seconds)
+    with World(tmp_path, limits=Limits(body_seconds=0.02)) as world:
+
+        async def story(client: Client) -> None:
+            opened = frame(HEADERS, END_HEADERS, 1, client.head("POST", MAPS))
+            client.send(opened + b"".join(frame(PING, payload=bytes(8)) for _ in range(3)))
+            await asyncio.sleep(0.1)
+            if code == 201:
+                client.send(frame(DATA, END_STREAM, 1, created("a")))
+            assert (await client.answer(1)).code == code
+
+        play(world, story)
+
+
 def test_a_body_in_many_frames_and_headers_in_many_frames(world: World) -> None:
     async def story(client: Client) -> None:
         client.send(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1 << 20)))

@@ -62,6 +62,9 @@ TURN_SECONDS: Final = 0.02
 """How long the requests of one connection are handled before everything else gets a turn: a client may have thousands
 of them on their way, and watches must not wait for all of these."""
 
+BEHIND_SECONDS: Final = 1.0
+"""A connection whose frames needed more than one turn so lately is behind: a body may wait among them."""
+
 BUDGET: Final = 1000
 BUDGET_PER_SECOND: Final = 50
 """How many frames without a use a client may send at once, and in the long run."""
@@ -87,6 +90,7 @@ class Http2Connection(HttpConnection):
         self._yielding = False
         """Whether the rest is handled in the next turn; nothing is read until then."""
 
+        self._yielded_at = -BEHIND_SECONDS
         self._has_preface = False
         self._has_settings = False
         self._block: tuple[int, int, list[bytes]] | None = None
@@ -160,8 +164,13 @@ class Http2Connection(HttpConnection):
     def _yield(self) -> None:
         """Handle the frames that are left in the next turn of the event loop."""
         self._yielding = True
+        self._yielded_at = self._loop.time()
         self.transport.pause_reading()
         self._loop.call_soon(self._continue)
+
+    def is_behind(self) -> bool:
+        """Whether frames of the client wait for the server, or did so a moment ago."""
+        return self._yielding or self._loop.time() - self._yielded_at < BEHIND_SECONDS
 
     def _continue(self) -> None:
         self._yielding = False

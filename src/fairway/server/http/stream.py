@@ -72,6 +72,9 @@ class Http2Stream(Exchange):
             self._connection.credit_stream(self, self._credit)
             self._credit = 0
 
+    def _is_server_behind(self) -> bool:
+        return self._connection.is_behind()
+
     # The response
 
     @property
