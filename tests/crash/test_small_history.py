@@ -25,10 +25,10 @@ import asyncio, hashlib, os, random, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from fairway.errors import ApiError
-from fairway.kinds.registry import default_registry
-from fairway.store.keeping import NamespaceKeeper
-from fairway.store.objects import Objects
-from fairway.store.objects.reading import decoded
+from fairway.apis.registry import default_registry
+from fairway.store.gc import NamespaceKeeper
+from fairway.store.verbs import Objects
+from fairway.store.verbs.reading import decoded
 from fairway.store.sqlite import SqliteLog
 from fairway.store.store import History, Store
 

@@ -90,8 +90,8 @@ def test_unknown_jobs_are_named_all_at_once_and_nothing_is_done(fairway: Command
     said = fairway.refused("jobs", "cancel", "-y", "99998", str(three[0]), "nobody", "no-*")
 
     assert said == (
-        "error: there is no job '99998', 'nobody' or 'no-*' in namespace default; `fairway jobs queue -a` lists the "
-        "jobs that there are"
+        "error: there is no job '99998', 'nobody' or 'no-*' in namespace default; `fairway jobs queue -a` lists "
+        "all jobs"
     )
     assert fairway.phase(three[0]) == "PENDING"
 
