@@ -108,6 +108,7 @@ class Exchange:
     def _gather(self, limit: int, seconds: float, done: Callable[[bytes | ApiError], None]) -> None:
         parts: list[bytes] = []
         size = 0
+        timer: asyncio.TimerHandle
 
         def finish(found: bytes | ApiError) -> None:
             timer.cancel()
