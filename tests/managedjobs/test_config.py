@@ -181,10 +181,11 @@ def test_the_environment() -> None:
 
 def test_a_wrong_variable_is_called_by_its_name() -> None:
     with pytest.raises(TaskError) as refusal:
-        config.from_environment({"FAIRWAY_PRIORITY": "5000"})
+        config.from_environment({"FAIRWAY_PRIORITY": "3000000000"})
 
     assert str(refusal.value) == (
-        "FAIRWAY_PRIORITY: must be from -1000 to 1000, but is 5000; write for example 100 (higher goes first)"
+        "FAIRWAY_PRIORITY: must be from -2147483648 to 2147483647, but is 3000000000; "
+        "write for example 100 (higher goes first)"
     )
 
 

@@ -302,8 +302,11 @@ def test_candidates_that_the_configuration_does_not_allow_are_left_out() -> None
         ),
         (
             "run: x",
-            {"priority": 5000},
-            ("--priority: must be from -1000 to 1000, but is 5000; write for example 100 (higher goes first)"),
+            {"priority": 3_000_000_000},
+            (
+                "--priority: must be from -2147483648 to 2147483647, but is 3000000000; "
+                "write for example 100 (higher goes first)"
+            ),
         ),
         (
             "run: x",

@@ -24,7 +24,7 @@ from .servers import connected, eventually_so, is_gone, kill, living, play, supe
 SERVER = """
 import asyncio, sys
 from pathlib import Path
-from fairway.runner.processes import Launch
+from fairway.runner.processes import ProcessSpec
 from fairway.runner.supervision import LocalSupervision
 from fairway.runtime.clock import SystemClock
 
@@ -33,7 +33,7 @@ async def serve(directory, count):
     await supervision.connect()
     for number in range(int(count)):
         script = f"sleep 0.{number}; echo done {number}; exit {number}"
-        await supervision.start(Launch(
+        await supervision.start(ProcessSpec(
             id=f"job-{number}", argv=("sh", "-c", script), env={}, cwd="/", log=f"{directory}/logs/job-{number}.log"
         ))
     print("started", flush=True)
