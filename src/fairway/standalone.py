@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.machinery.kind import Manifest
 from fairway.apis.registry import Registry, default_registry
 from fairway.client.cluster import Cluster
 from fairway.client.election import LeaderElection, LostLeaseError
@@ -36,6 +36,7 @@ from fairway.server.admissionreview import MASTERS, AdmissionReviews, webhook_co
 from fairway.server.certificates import own_certificate
 from fairway.server.endpoint import ControllerEndpoint
 from fairway.server.listening import bound_socket
+from fairway.server.metrics import exposition
 from fairway.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -126,7 +127,7 @@ class _Process:
 
     async def _terms(self, transport: Transport, here: str) -> None:
         client = HttpClient(transport, self._clock, "fairway-controller")
-        lease = self._kind("leases.coordination.k8s.io")
+        lease = self._registry.named("leases.coordination.k8s.io")
         identity = f"{here}{os.getpid()}-{secrets.token_hex(4)}"
         election = LeaderElection(client, lease, self._clock, self._options.lease, identity, ended=here)
         while True:
@@ -168,7 +169,7 @@ class _Process:
 
     async def _publish(self, client: HttpClient) -> None:
         """Tell the API server where to ask the decider."""
-        kind, secret = self._kind("secrets"), secret_of(self.url, self._token, self._authority)
+        kind, secret = self._registry.named("secrets"), secret_of(self.url, self._token, self._authority)
         try:
             await client.patch(kind, NAMESPACE, secret["metadata"]["name"], {"data": secret["data"]})
         except NotFound:
@@ -177,7 +178,7 @@ class _Process:
     async def _check_server(self, client: HttpClient) -> None:
         """No controller runs twice: in the server and here."""
         try:
-            found = await client.get(self._kind("configmaps"), NAMESPACE, SERVER_CONFIG_MAP)
+            found = await client.get(self._registry.named("configmaps"), NAMESPACE, SERVER_CONFIG_MAP)
         except NotFound:
             return
         twice = self._names & set(str((found.get("data") or {}).get("controllers") or "").split(","))
@@ -187,19 +188,8 @@ class _Process:
                 "`fairway serve --controllers=none`, or choose others here with --controllers"
             )
 
-    def _kind(self, resource: str) -> Kind:
-        kind = self._registry.by_name(resource)
-        if kind is None:
-            raise LookupError(f"no kind is called {resource!r}")
-        return kind
-
     def _exposition(self) -> bytes:
-        from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - only when asked for
-
-        registry = CollectorRegistry(auto_describe=False)
-        if self._metrics is not None:
-            registry.register(self._metrics)  # type: ignore[arg-type]
-        return generate_latest(registry)
+        return exposition(() if self._metrics is None else (self._metrics,))
 
 
 def _identity(directory: Path) -> str:

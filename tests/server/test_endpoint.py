@@ -87,6 +87,7 @@ def run(tmp_path: Path, story: Callable[[Far], Any]) -> None:
         pytest.param("POST", "/explainer/one", TOKEN, "{}", (400, None), id="half a question"),
         pytest.param("GET", "/explainer/all", TOKEN, "", (404, None), id="another method"),
         pytest.param("GET", "/secrets", TOKEN, "", (404, None), id="another path"),
+        pytest.param("GET", "secrets", TOKEN, "", (404, None), id="a path without a slash"),
     ],
 )
 def test_answers(tmp_path: Path, method: str, path: str, token: str, body: str, want: tuple[int, str | None]) -> None:

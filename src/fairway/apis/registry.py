@@ -110,6 +110,13 @@ class Registry:
                 return kind
         return None
 
+    def named(self, name: str) -> Kind:
+        """As `by_name`, for kinds that must be served; raises `LookupError` otherwise."""
+        kind = self.by_name(name)
+        if kind is None:
+            raise LookupError(f"no kind is called {name!r}")
+        return kind
+
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """The versions of each group, the preferred one first; the groups in the order of the list."""
         return MappingProxyType(self._versions)

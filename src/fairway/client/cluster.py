@@ -46,10 +46,7 @@ class Cluster:
         """The kind of a resource such as `pods` or `jobs.batch`."""
         kind = self._kinds.get(resource)  # asked for every write, and to look it up takes a while
         if kind is None:
-            kind = self._registry.by_name(resource)
-            if kind is None:
-                raise LookupError(f"no kind is called {resource!r}")
-            self._kinds[resource] = kind
+            kind = self._kinds[resource] = self._registry.named(resource)
         return kind
 
     def kinds(self) -> tuple[Kind, ...]:

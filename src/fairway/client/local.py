@@ -34,10 +34,7 @@ class LocalClient:
         self._trusted = WriteOptions(manager=manager, shared=True, tracked=False, trusted=True)
         self._for_status = self._trusted if trusted else self._options
         self._forced = WriteOptions(manager=manager, force=True, shared=True)
-        pods = objects.registry.by_name("pods")
-        if pods is None:
-            raise LookupError("the registry knows no pods")
-        self._pods = pods
+        self._pods = objects.registry.named("pods")
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
         return shared(self._objects.get(kind, namespace, name))

@@ -82,7 +82,7 @@ class ControllerEndpoint:
                 return HTTPStatus.SERVICE_UNAVAILABLE, self.unhealthy.encode(), "text/plain"
             return HTTPStatus.OK, b"ok", "text/plain"
         length = int(headers.get("content-length") or 0)
-        if path.split("/")[1] in ACTIONS:
+        if path[1:].partition("/")[0] in ACTIONS:
             if not 0 <= length <= LARGEST_BODY:
                 return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"the review is too large", "text/plain"
             return self._review(method, path, await reader.readexactly(length))

@@ -61,12 +61,7 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Everything in Prometheus' text format."""
-        from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - only when asked for
-
-        registry = CollectorRegistry(auto_describe=False)
-        for collector in (self, *self._others):
-            registry.register(collector)  # type: ignore[arg-type]
-        return generate_latest(registry)
+        return exposition((self, *self._others))
 
     def collect(self) -> Iterator[object]:
         """What `prometheus_client` asks of a collector."""
@@ -103,3 +98,13 @@ def _cumulative(series: _Series) -> Iterable[tuple[str, float]]:
         total += count
         yield str(bound), total
     yield "+Inf", series.count
+
+
+def exposition(collectors: Iterable[Collector]) -> bytes:
+    """What these collectors have, in Prometheus' text format."""
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - only when asked for
+
+    registry = CollectorRegistry(auto_describe=False)
+    for collector in collectors:
+        registry.register(collector)  # type: ignore[arg-type]
+    return generate_latest(registry)

@@ -108,9 +108,7 @@ async def send_log(
 async def pod_until(objects: Objects, source: Source, condition: Callable[[Manifest], bool]) -> None:
     """Return when something holds of a pod, or it is gone."""
     key = (source.namespace, source.pod)
-    pods = objects.registry.by_name("pods")
-    if pods is None:
-        raise LookupError("there are no pods here")
+    pods = objects.registry.named("pods")
     selection = Selection(pods, source.namespace, fields=f"metadata.name={source.pod}")
     while True:
         # From now on, not from when the pod last changed: that may be longer ago than changes are remembered.

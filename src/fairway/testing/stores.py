@@ -78,10 +78,7 @@ class LocalApi:
         self.clock = clock
 
     def kind(self, name: str) -> Kind:
-        kind = self.objects.registry.by_name(name)
-        if kind is None:
-            raise LookupError(f"no kind is called {name!r}")
-        return kind
+        return self.objects.registry.named(name)
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Manifest | None:
         """What a reader sees."""

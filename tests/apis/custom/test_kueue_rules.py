@@ -173,7 +173,7 @@ def test_no_finalizer_is_added_where_no_controller_would_take_it_away(name: str)
 
 
 def test_a_finalizer_that_is_taken_away_stays_away() -> None:
-    """On update nothing is added, or nobody could ever delete a queue."""
+    """An update adds no finalizer; otherwise no queue could be deleted."""
     rules, manifest = BY_KIND["ClusterQueue"].rules, samples.cluster_queue()
     before = copy.deepcopy(manifest)
     rules.default(manifest)

@@ -359,7 +359,7 @@ def test_the_alias_of_the_guides_works(fairway: Commands) -> None:
 
 
 def test_the_server_decides_which_priorities_a_user_may_have(fairway: Commands) -> None:
-    """Whoever started the server is its administrator."""
+    """The user who started the server is its administrator."""
     number = fairway.submitted("--priority", "5000", "true")
 
     assert fairway.job(number)["spec"]["priority"] == 5000

@@ -283,7 +283,7 @@ def kind_of(manifest: Manifest) -> Kind:
 
 
 def release(kind: Kind) -> None:
-    """Let go of what was compiled for a kind that is no longer served."""
+    """Drop the compiled checks of a kind that is no longer served."""
     for loader in kind.schemas.values():
         forget(loader())
 

@@ -2,7 +2,7 @@
 
 A release's own says which integrations are on, and nothing else that counts here; the ones that are served are on
 anyway. It is known by the label that all objects of the manifest have. The label is not stored, so that a later
-edit of the ConfigMap is not taken for an install manifest.
+edit of the ConfigMap is not treated as an install manifest.
 """
 
 from typing import Final

@@ -108,7 +108,7 @@ def _with_validations(check: Check, schema: Schema) -> Check:
 
 
 def forget(schema: Schema) -> None:
-    """Let go of what was compiled for a schema that is no longer used, and for its unnamed parts."""
+    """Drop the compiled checks of a schema that is no longer used, and of its unnamed parts."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()
