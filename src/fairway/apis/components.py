@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from fairway.apis.extensions.definitions import BUILT_IN
-from fairway.apis.extensions.records import GROUP as CRD_GROUP
+from fairway.apis.extensions.generating import outline
 from fairway.apis.kueue.configuration import CONFIG_MAP, NAMESPACE
 from fairway.apis.machinery import problems
 from fairway.apis.machinery.kind import Kind, Manifest, Rules
@@ -229,31 +229,12 @@ def is_custom(kind: Kind) -> bool:
 
 def crd(kind: Kind) -> Manifest:
     """The CustomResourceDefinition of a served kind, in short: its full schema is what `/openapi/v3` has."""
-    names: dict[str, Any] = {
-        "kind": kind.kind,
-        "listKind": f"{kind.kind}List",
-        "plural": kind.plural,
-        "singular": kind.singular_name,
-    }
-    if kind.short_names:
-        names["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        names["categories"] = list(kind.categories)
     subresources: dict[str, Any] = {"subresources": {"status": {}}} if kind.status else {}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     versions = [
         {"name": version, "served": True, "storage": version == kind.stored, "schema": schema, **subresources}
         for version in kind.versions
     ]
-    return {
-        "apiVersion": f"{CRD_GROUP}/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": kind.resource, "annotations": {BUILT_IN: "Fairway", _LAST_APPLIED: "{}\n"}},
-        "spec": {
-            "group": kind.group,
-            "names": names,
-            "scope": "Namespaced" if kind.namespaced else "Cluster",
-            "versions": versions,
-            "conversion": {"strategy": "None"},
-        },
-    }
+    definition = outline(kind, versions)
+    definition["metadata"]["annotations"] = {BUILT_IN: "Fairway", _LAST_APPLIED: "{}\n"}
+    return definition

@@ -29,6 +29,9 @@ _RENAMED: Final[Mapping[tuple[str, str], tuple[tuple[_Path, str, str], ...]]] = 
 }
 """Per kind and old version: the object that holds the field, its old name, its new one."""
 
+CONVERTED: Final = frozenset(kind for kind, _ in _RENAMED)
+"""The kinds whose versions differ by more than fields that only one of them has."""
+
 _ONLY_OLD: Final[Mapping[str, tuple[_Path, ...]]] = {
     "AdmissionCheck": (("spec", "retryDelayMinutes"),),
     "ClusterQueue": (

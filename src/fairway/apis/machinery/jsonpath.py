@@ -59,7 +59,8 @@ def custom_column(name: str, path: str, kind: str = "string", *, priority: int =
         found = find(manifest)
         return None if found is None else cell(found, now)
 
-    return Column(name=name, value=value, type=kind, priority=priority, description=description or f"From {path}.")
+    said = description or f"From {path}."
+    return Column(name=name, value=value, type=kind, priority=priority, description=said, path=path)
 
 
 def _steps(path: str) -> list[tuple[str | None, _Step]]:

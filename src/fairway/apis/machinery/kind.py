@@ -26,6 +26,8 @@ class Column:
     """0 is always shown, 1 only with `-o wide`."""
 
     description: str = ""
+    path: str = ""
+    """The JSONPath of the cell in a custom resource; empty where the cell is computed."""
 
 
 def _nothing(_manifest: Manifest) -> None:

@@ -38,7 +38,7 @@ _TIME: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]+))?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
 _TIME_RULE: Final = "must be a time as RFC 3339 writes it, such as 2026-01-31T12:00:00Z"
-_QUANTITY_PATTERN: Final = (
+QUANTITY_PATTERN: Final = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
 _IGNORE_CASE: Final = "(?i)"
@@ -196,7 +196,7 @@ def _bounds(limits: dict[str, Any]) -> list[tuple[Callable[[float], bool], str]]
 
 def _int_or_string(schema: Schema, *, builtin: bool) -> Check:
     text = _limited_string(schema.limits) if schema.limits else _plain_string
-    is_quantity = schema.limits.get("pattern") == _QUANTITY_PATTERN
+    is_quantity = schema.limits.get("pattern") == QUANTITY_PATTERN
     whole = _integer(Schema(type="integer", format="int32" if builtin else "int64"), builtin=builtin)
 
     def check(value: Any) -> Outcome:
