@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairway.server.http import connection
+from fairway.server.http.connection import OpenConnections
 from fairway.server.limits import Limits
 from fuzz.network import connected, listening
 from fuzz.world import World
@@ -25,25 +26,24 @@ def watch(world: World) -> bytes:
     return f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.token}\r\n\r\n".encode()
 
 
+def impatient(world: World, seconds: float = 0.05) -> OpenConnections:
+    """Connections on which heads have to be complete this soon."""
+    return OpenConnections(world.api.handle, header_seconds=seconds)
+
+
 @pytest.mark.parametrize(
     "sent", [b"", b"GET /vers", b"GET /version HTTP/1.1\r\nHost: x\r\n"], ids=["nothing", "line", "all but the end"]
 )
-def test_headers_that_do_not_come_are_not_waited_for(
-    world: World, sent: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.05)
-
+def test_headers_that_do_not_come_are_not_waited_for(world: World, sent: bytes) -> None:
     async def story() -> None:
-        async with listening(world) as port, connected(port) as (reader, writer):
+        async with listening(world, impatient(world)) as port, connected(port) as (reader, writer):
             writer.write(sent)
             assert await reader.read() == b""
 
     world.run(story())
 
 
-def test_headers_that_dribble_are_not_waited_for_either(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.1)
-
+def test_headers_that_dribble_are_not_waited_for_either(world: World) -> None:
     async def dribble(writer: asyncio.StreamWriter) -> None:
         writer.write(b"GET /version HTTP/1.1\r\n")
         for number in range(1000):
@@ -51,7 +51,7 @@ def test_headers_that_dribble_are_not_waited_for_either(world: World, monkeypatc
             await asyncio.sleep(0.01)
 
     async def story() -> None:
-        async with listening(world) as port, connected(port) as (reader, writer):
+        async with listening(world, impatient(world, 0.1)) as port, connected(port) as (reader, writer):
             dribbling = asyncio.create_task(dribble(writer))
             with contextlib.suppress(ConnectionResetError):
                 assert await reader.read() == b""
@@ -61,11 +61,9 @@ def test_headers_that_dribble_are_not_waited_for_either(world: World, monkeypatc
     world.run(story())
 
 
-def test_a_connection_may_rest_between_requests(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.05)
-
+def test_a_connection_may_rest_between_requests(world: World) -> None:
     async def story() -> None:
-        async with listening(world) as port, connected(port) as (reader, writer):
+        async with listening(world, impatient(world)) as port, connected(port) as (reader, writer):
             for _ in range(3):
                 writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
                 assert b" 200 " in await reader.readuntil(b"\r\n\r\n")

@@ -18,9 +18,11 @@ from fairway.controllers.decider.stored import StoredExplainer
 from fairway.runtime.clock import SystemClock
 from fairway.server.certificates import Certificate, own_certificate
 from fairway.server.endpoint import ControllerEndpoint
+from fairway.server.http.frames import PREFACE
 from fairway.server.listening import bound_socket
 from fairway.testing.builders import cluster_queue, flavor, local_queue, workload
 from fairway.testing.clusters import LocalCluster, cluster_on
+from server.http.client import SETTINGS, Client, frame
 
 TOKEN = "the-token-of-this-endpoint"  # noqa: S105
 QUEUES = (flavor(), cluster_queue("cq", cpu=4, within="LowerPriority"), local_queue("lq", "cq"))
@@ -39,7 +41,7 @@ class Far:
     async def request(self, method: str, path: str, token: str = TOKEN, body: str = "") -> tuple[int, str]:
         tls = ssl.create_default_context(cafile=str(self.certificate.authority))
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=tls)
-        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         answer = (await reader.read()).decode()
         writer.close()
@@ -87,7 +89,7 @@ def run(tmp_path: Path, story: Callable[[Far], Any]) -> None:
         pytest.param("POST", "/explainer/one", TOKEN, "{}", (400, None), id="half a question"),
         pytest.param("GET", "/explainer/all", TOKEN, "", (404, None), id="another method"),
         pytest.param("GET", "/secrets", TOKEN, "", (404, None), id="another path"),
-        pytest.param("GET", "secrets", TOKEN, "", (404, None), id="a path without a slash"),
+        pytest.param("GET", "secrets", TOKEN, "", (400, None), id="a path without a slash"),
     ],
 )
 def test_answers(tmp_path: Path, method: str, path: str, token: str, body: str, want: tuple[int, str | None]) -> None:
@@ -95,6 +97,33 @@ def test_answers(tmp_path: Path, method: str, path: str, token: str, body: str, 
         code, text = await there.request(method, path, token, body)
         assert code == want[0]
         assert want[1] is None or text == want[1]
+
+    run(tmp_path, story)
+
+
+def test_requests_of_a_client_share_one_http2_connection(tmp_path: Path) -> None:
+    """As client-go and kube-apiserver's webhooks and aggregation ask."""
+
+    async def story(there: Far) -> None:
+        tls = ssl.create_default_context(cafile=str(there.certificate.authority))
+        tls.set_alpn_protocols(["h2"])
+        streams = await asyncio.open_connection("127.0.0.1", there.port, ssl=tls)
+        async with asyncio.timeout(20):
+            client = Client(TOKEN, streams)
+            client.send(PREFACE, frame(SETTINGS))
+            client.ask(1, "GET", "/healthz")
+            client.ask(3, "GET", "/metrics")
+            assert (await client.answer(1)).body == b"ok"
+            assert (await client.answer(3)).body == b"kueue_pending_workloads 1\n"
+        streams[1].close()
+
+    run(tmp_path, story)
+
+
+def test_a_body_beyond_the_bound_is_refused(tmp_path: Path) -> None:
+    async def story(there: Far) -> None:
+        code, text = await there.request("POST", "/explainer/all", body=" " * ((1 << 20) + 1))
+        assert (code, text) == (413, "the body is larger than the limit of 1048576 bytes")
 
     run(tmp_path, story)
 

@@ -5,33 +5,36 @@
     POST /explainer/pending|all|one     `fairway.admission.port.WaitingExplainer`
     POST /mutate /validate              admission webhooks, without authentication (`fairway.server.admissionreview`)
 
-One request a connection, small bodies, bounded in number and time: it has one client, and a few probes.
+It has few clients, so what is answered at once is bounded more tightly than in the API server.
 """
 
 import asyncio
 import hmac
 import logging
-import ssl
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
 from socket import socket
 from typing import Any, Final
 
 import msgspec
 
 from fairway.admission.port import WaitingExplainer
-from fairway.errors import FairwayError
+from fairway.errors import ApiError, BadRequest, FairwayError, NotFound, Unauthorized, Unavailable
 from fairway.server.admissionreview import ACTIONS, LARGEST_BODY, AdmissionReviews
 from fairway.server.certificates import Certificate
+from fairway.server.http import Exchange
+from fairway.server.http.connection import OpenConnections
+from fairway.server.limits import Limits
+from fairway.server.listening import HttpServer
+from fairway.server.requests import Request
+from fairway.server.responses import Response, ok
 
 _log = logging.getLogger(__name__)
-_LARGEST_HEAD: Final = 16 << 10
-_LARGEST_BODY: Final = 1 << 20
+_TEXT: Final = b"text/plain; charset=utf-8"
+_METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = 10.0
 _MOST_AT_ONCE: Final = 64
+_LIMITS: Final = Limits(body_bytes=1 << 20, body_seconds=_SECONDS)
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
-
-Answer = tuple[HTTPStatus, bytes, str]
 
 
 class ControllerEndpoint:
@@ -42,6 +45,7 @@ class ControllerEndpoint:
         self._token = token
         self._metrics = metrics
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
         self.explainer: WaitingExplainer | None = None
         """Set while this process decides."""
 
@@ -51,68 +55,62 @@ class ControllerEndpoint:
         self.unhealthy = ""
         """Why `/readyz` says no; empty if it does not."""
 
-    async def serve(self, listening: socket, certificate: Certificate) -> asyncio.Server:
+    async def serve(self, listening: socket, certificate: Certificate) -> HttpServer:
         """Begin to listen; the server that is given back is to be closed."""
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.minimum_version = ssl.TLSVersion.TLSv1_2
-        tls.load_cert_chain(certificate.certificate, certificate.key)
-        return await asyncio.start_server(self._connected, sock=listening, ssl=tls, limit=_LARGEST_HEAD)
+        connections = OpenConnections(self.handle, header_seconds=_SECONDS)
+        return await HttpServer.start(connections, listening, certificate)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def handle(self, exchange: Exchange) -> None:
+        """Answer a request."""
+        task = asyncio.create_task(self._run(exchange))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, exchange: Exchange) -> None:
         try:
             async with self._slots, asyncio.timeout(_SECONDS):
-                code, body, kind = await self._answer(reader)
-                head = f"HTTP/1.1 {code.value} {code.phrase}\r\nContent-Type: {kind}\r\n"
-                head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-                writer.write(head.encode() + body)
-                await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
-            _log.debug("endpoint: %s", error)
-        finally:
-            writer.close()
+                response = await self._answer(Request(exchange, _LIMITS))
+        except ApiError as error:
+            response = Response(error.code, error.message.encode(), _TEXT)
+        except TimeoutError:
+            response = Response(504, f"there was no answer within {_SECONDS:g} seconds".encode(), _TEXT)
+        except FairwayError as error:
+            response = Response(500, str(error).encode(), _TEXT)
+        except Exception:  # noqa: BLE001 - the client must get a response
+            _log.exception("%s %s failed", exchange.method, exchange.path.decode("latin-1"))
+            response = Response(500, b"an internal error occurred; see the log of this process", _TEXT)
+        exchange.respond(response)
 
-    async def _answer(self, reader: asyncio.StreamReader) -> Answer:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        line, *fields = head.split("\r\n")
-        method, target, _ = line.split(" ", 2)
-        headers = {name.strip().lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
-        path = target.partition("?")[0]
+    async def _answer(self, request: Request) -> Response:
+        method, path = request.method, request.path
         if method == "GET" and path in _HEALTH:
             if path == "/readyz" and self.unhealthy:
-                return HTTPStatus.SERVICE_UNAVAILABLE, self.unhealthy.encode(), "text/plain"
-            return HTTPStatus.OK, b"ok", "text/plain"
-        length = int(headers.get("content-length") or 0)
-        if path[1:].partition("/")[0] in ACTIONS:
-            if not 0 <= length <= LARGEST_BODY:
-                return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"the review is too large", "text/plain"
-            return self._review(method, path, await reader.readexactly(length))
-        if not hmac.compare_digest(headers.get("authorization", "").encode(), f"Bearer {self._token}".encode()):
-            return HTTPStatus.UNAUTHORIZED, b"a token is needed", "text/plain"
+                raise Unavailable(self.unhealthy)
+            return Response(200, b"ok", _TEXT)
+        if request.segments and request.segments[0] in ACTIONS:
+            return await self._review(request)
+        if not hmac.compare_digest(request.headers.get(b"authorization", b""), f"Bearer {self._token}".encode()):
+            raise Unauthorized("a token is needed")
         if method == "GET" and path == "/metrics":
-            return HTTPStatus.OK, self._metrics(), "text/plain; version=0.0.4; charset=utf-8"
+            return Response(200, self._metrics(), _METRICS_TYPE)
         question = _QUESTIONS.get(path) if method == "POST" else None
         if question is None:
-            return HTTPStatus.NOT_FOUND, b"there is no such path", "text/plain"
-        if not 0 <= length <= _LARGEST_BODY:
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"the body is too large", "text/plain"
-        return await self._explain(question, await reader.readexactly(length))
+            raise NotFound("there is no such path")
+        return await self._explain(question, await request.body())
 
-    def _review(self, method: str, path: str, body: bytes) -> Answer:
+    async def _review(self, request: Request) -> Response:
         if self.reviews is None:
-            return HTTPStatus.SERVICE_UNAVAILABLE, b"this process serves no webhooks", "text/plain"
-        code, text = self.reviews.answer(method, path, body)
-        return HTTPStatus(code), text, "application/json"
+            raise Unavailable("this process serves no webhooks")
+        return Response(*self.reviews.answer(request.method, request.path, await request.body(LARGEST_BODY)))
 
-    async def _explain(self, question: "_Question", body: bytes) -> Answer:
+    async def _explain(self, question: "_Question", body: bytes) -> Response:
         if self.explainer is None:
-            return HTTPStatus.SERVICE_UNAVAILABLE, b"this process does not lead", "text/plain"
+            raise Unavailable("this process does not lead")
         try:
             answer = await question(self.explainer, msgspec.json.decode(body, type=dict[str, Any]))
         except (msgspec.MsgspecError, KeyError, TypeError) as error:
-            return HTTPStatus.BAD_REQUEST, f"not a question: {error}".encode(), "text/plain"
-        except FairwayError as error:
-            return HTTPStatus.INTERNAL_SERVER_ERROR, str(error).encode(), "text/plain"
-        return HTTPStatus.OK, msgspec.json.encode({"answer": answer}), "application/json"
+            raise BadRequest(f"not a question: {error}") from error
+        return ok({"answer": answer})
 
 
 _Question = Callable[[WaitingExplainer, dict[str, Any]], Awaitable[Any]]

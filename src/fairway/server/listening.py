@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from fairway.errors import ApiError, FairwayError
 from fairway.server.app import Api
 from fairway.server.certificates import Certificate
-from fairway.server.http.connection import HEADER_SECONDS, OpenConnections
+from fairway.server.http.connection import OpenConnections
 from fairway.server.http.http1 import Http1Connection
 from fairway.server.http.http2 import Http2Connection
 
@@ -58,6 +58,38 @@ class _Negotiation(asyncio.Protocol):
         connection.connection_made(transport)
 
 
+class HttpServer:
+    """A handler on a listening socket, with HTTP/1.1 and, over TLS, HTTP/2."""
+
+    def __init__(self, server: asyncio.Server, connections: OpenConnections) -> None:
+        self._server = server
+        self._connections = connections
+
+    @classmethod
+    async def start(
+        cls, connections: OpenConnections, listening: socket.socket, certificate: Certificate | None
+    ) -> "HttpServer":
+        """Accept connections; without a certificate they are plain HTTP."""
+        server = await asyncio.get_running_loop().create_server(
+            lambda: _Negotiation(connections),
+            sock=listening,
+            backlog=_BACKLOG,
+            ssl=_tls(certificate) if certificate else None,
+            ssl_handshake_timeout=connections.header_seconds if certificate else None,
+        )
+        return cls(server, connections)
+
+    def shutdown(self) -> None:
+        """Accept nothing more; let every connection end when its last response is sent."""
+        self._server.close()
+        self._connections.shutdown()
+
+    def close(self) -> None:
+        """Accept nothing more, and end every connection at once."""
+        self._server.close()
+        self._connections.abort()
+
+
 class Listener:
     """Serves an API until SIGINT or SIGTERM."""
 
@@ -65,36 +97,28 @@ class Listener:
         """Without a certificate it speaks plain HTTP."""
         self._api = api
         self._socket = listening
-        self._tls = _tls(certificate) if certificate else None
+        self._certificate = certificate
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Serve; `on_ready` is called when connections are accepted."""
         _allow_many_files()
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        connections = OpenConnections(self._api.handle)
-        server = await loop.create_server(
-            lambda: _Negotiation(connections),
-            sock=self._socket,
-            backlog=_BACKLOG,
-            ssl=self._tls,
-            ssl_handshake_timeout=HEADER_SECONDS if self._tls else None,
-        )
+        server = await HttpServer.start(OpenConnections(self._api.handle), self._socket, self._certificate)
         for number in _ENDING:
             loop.add_signal_handler(number, ended.set)
         try:
             on_ready()
             await ended.wait()
         finally:
-            server.close()
             self._api.end_streams()
-            connections.shutdown()
+            server.shutdown()
             with suppress(TimeoutError, ApiError):  # clients that wait for the disk get its failure
                 async with asyncio.timeout(_GRACE_SECONDS):
                     await self._api.finished()
             # Responses leave; then the connections are cut: a client that does nothing does not say goodbye over TLS.
             await asyncio.sleep(_GOODBYE_SECONDS)
-            connections.abort()
+            server.close()
             for number in _ENDING:
                 loop.remove_signal_handler(number)
 

@@ -345,7 +345,9 @@ def test_reviews_over_https(tmp_path: Path) -> None:
         if len(body) < 1 << 20:  # else the answer comes before the body
             connection.send(body)
         answered = connection.getresponse()
-        return answered.status, answered.read()
+        found = answered.status, answered.read()
+        connection.close()
+        return found
 
     async def play() -> None:
         endpoint = ControllerEndpoint("secret", lambda: b"")

@@ -58,10 +58,10 @@ def literal(name: bytes, value: bytes, *, first: int = 0x00) -> bytes:
 
 
 class Client:
-    """One connection to a world."""
+    """One connection to a server, of the user with this token."""
 
-    def __init__(self, world: World, streams: Streams) -> None:
-        self._world = world
+    def __init__(self, token: str, streams: Streams) -> None:
+        self._token = token
         self._reader, self._writer = streams
         self._decoder = HpackDecoder()
         self.seen: list[Frame] = []
@@ -73,7 +73,7 @@ class Client:
         """A header block."""
         fields = [
             (b":method", method.encode()), (b":scheme", b"https"), (b":path", path.encode()), (b":authority", b"x"),
-            (b"authorization", b"Bearer " + self._world.token.encode()), (b"content-type", b"application/json"),
+            (b"authorization", b"Bearer " + self._token.encode()), (b"content-type", b"application/json"),
         ]  # fmt: skip
         return b"".join(literal(*field) for field in (*fields, *headers))
 
@@ -127,6 +127,6 @@ async def client_of(
         listening(world, connections, protocol=Http2Connection) as port,
         connected(port, buffer=buffer) as streams,
     ):
-        client = Client(world, streams)
+        client = Client(world.token, streams)
         client.send(PREFACE, frame(SETTINGS, payload=b"".join(struct.pack(">HI", *one) for one in settings)))
         yield client

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway.server.http import connection, http2
+from fairway.server.http import http2
 from fairway.server.http.connection import Backlog, OpenConnections
 from fairway.server.http.exchange import Exchange
 from fairway.server.http.frames import PREFACE, ErrorCode
@@ -318,11 +318,10 @@ def test_a_connection_without_requests_ends_after_a_while(world: World) -> None:
     world.run(story())
 
 
-def test_a_connection_that_never_asks_for_anything_is_not_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.05)
-
+def test_a_connection_that_never_asks_for_anything_is_not_kept(world: World) -> None:
     async def story() -> None:
-        async with listening(world, protocol=Http2Connection) as port, connected(port) as (reader, writer):
+        impatient = OpenConnections(world.api.handle, header_seconds=0.05)
+        async with listening(world, impatient, protocol=Http2Connection) as port, connected(port) as (reader, writer):
             writer.write(PREFACE[:10])
             while await reader.read(1000):
                 pass
@@ -586,7 +585,7 @@ def test_what_is_not_http2_is_refused(world: World, sent: bytes) -> None:
     async def story() -> None:
         async with listening(world, protocol=Http2Connection) as port, connected(port) as streams:
             streams[1].write(sent)
-            goodbye = await Client(world, streams).until_closed()
+            goodbye = await Client(world.token, streams).until_closed()
             assert goodbye is not None
             assert goodbye.number == ErrorCode.PROTOCOL_ERROR
 

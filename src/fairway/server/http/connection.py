@@ -68,9 +68,16 @@ class Backlog:
 class OpenConnections:
     """The open connections of a server, and what they have in common."""
 
-    def __init__(self, handler: Handler, *, keep_alive_seconds: float = KEEP_ALIVE_SECONDS) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
+        header_seconds: float = HEADER_SECONDS,
+    ) -> None:
         self.handler = handler
         self.keep_alive_seconds = keep_alive_seconds
+        self.header_seconds = header_seconds
         self.backlog = Backlog(MAX_UNSENT_BYTES)
         self.open: set[HttpConnection] = set()
 
@@ -167,7 +174,7 @@ class HttpConnection(asyncio.Protocol):
     def _await_head(self) -> None:
         """The head of a request is incomplete: it has to be complete soon."""
         if self._head_due is None:
-            self._head_due = self._loop.call_later(HEADER_SECONDS, self.transport.close)
+            self._head_due = self._loop.call_later(self._connections.header_seconds, self.transport.close)
 
     def _head_complete(self) -> None:
         if self._head_due is not None:
