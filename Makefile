@@ -10,7 +10,7 @@ SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py te
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test split operators pages fresh explore lint format bench bench-quick conformance clean
+.PHONY: test-cluster help setup dev demo kubectl test split operators pages fresh explore lint format bench bench-quick conformance clean
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -35,10 +35,13 @@ demo: $(READY)   ## quota, waiting, preemption and the way back: real jobs, live
 	@$(BIN)/python examples/demo.py
 
 test: $(DEV_READY)   ## all tests; gets or builds kubectl where there is none
-	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages --ignore tests/operators
+	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages --ignore tests/operators --ignore tests/cluster
 
 operators: $(DEV_READY) ## operators that others wrote on the embedded API; builds them with Go, once
 	KUBECTL="$$(tools/kubectl/get)" timeout 900 $(BIN)/python -m pytest tests/operators
+
+test-cluster: $(DEV_READY) ## tests on a real Kubernetes, built from package registries into a cache outside the tree
+	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest tests/cluster
 
 split: $(DEV_READY)  ## guides, managed jobs and crashes with controllers in a process of their own
 	KUBECTL="$$(tools/kubectl/get)" FAIRWAY_TEST_ARRANGEMENT=split FAIRWAY_JOBS=150 FAIRWAY_MANAGED_JOBS=100 FAIRWAY_KILLS=3 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(SPLIT)
