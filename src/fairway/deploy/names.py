@@ -1,0 +1,42 @@
+"""Names of the objects of an installation on a cluster, for those who create, use and remove them."""
+
+from typing import Final, Literal
+
+Way = Literal["kueue", "fairway", "none"]
+"""What admits jobs: the Kueue of the cluster, Fairway, or the scheduler alone."""
+
+WAYS: Final[tuple[Way, ...]] = ("kueue", "fairway", "none")
+
+NAMESPACE: Final = "fairway-system"
+CONTROLLER: Final = "fairway-controller"
+"""Deployment, ServiceAccount, PodDisruptionBudget, Lease, and the roles of the service account."""
+
+SERVICE: Final = "fairway-webhook"
+"""Webhooks, aggregated API and metrics of the controller that leads."""
+
+CONTROLLER_USER: Final = f"system:serviceaccount:{NAMESPACE}:{CONTROLLER}"
+WEBHOOKS: Final = "fairway"
+"""The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration."""
+
+TLS_SECRET: Final = "fairway-tls"  # noqa: S105 - a name
+"""`ca.crt`, `tls.crt` and `tls.key` of the Service, made and renewed by the leader."""
+
+LEADER_LABEL: Final = "fairway.dev/leader"
+"""On the pod that leads, with the value `true`; the Service selects it."""
+
+PORT: Final = 9443
+STATE: Final = "/var/lib/fairway"
+USER_ID: Final = 65532
+
+NAME_LABEL: Final = "app.kubernetes.io/name"
+NAME: Final = "fairway"
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+INSTALLER: Final = "fairway"
+"""The value of `MANAGED_BY` of `fairway cluster install`; Helm writes its own name there."""
+
+RUNTIME_OBJECTS: Final = {
+    "secrets": (TLS_SECRET, "fairway-decider"),
+    "leases": (CONTROLLER,),
+    "configmaps": ("fairway-ids", "fairway-config"),
+}
+"""What the controller creates in `NAMESPACE` by itself; removed with it."""

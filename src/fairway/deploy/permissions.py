@@ -1,0 +1,156 @@
+"""What the controller may do on a cluster, and why: the one table that roles, `fairway cluster doctor` and tests read.
+
+A row that nothing uses is a fault, and so is a use without a row: `tests/cluster` compares the table with the audit
+log of a kube-apiserver.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from fairway.deploy.names import CONTROLLER, NAMESPACE, RUNTIME_OBJECTS, WAYS, WEBHOOKS, Way
+
+_KUEUE: Final = "kueue.x-k8s.io"
+_READ: Final = ("get", "list", "watch")
+_QUEUEING: Final[tuple[Way, ...]] = ("kueue", "fairway")
+_DECIDES: Final[tuple[Way, ...]] = ("fairway",)
+
+
+class Permission(NamedTuple):
+    """Verbs on resources of one API group."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    why: str
+    ways: tuple[Way, ...] = WAYS
+    """The ways of admission that need it."""
+
+    namespace: str = ""
+    """Granted by a Role in this namespace instead of a ClusterRole."""
+
+    names: tuple[str, ...] = ()
+    """Only objects of these names."""
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """The rule of a Role."""
+        found = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+        return {**found, "resourceNames": list(self.names)} if self.names else found
+
+
+CONTROLLER_PERMISSIONS: Final = (
+    # Managed jobs
+    Permission("fairway.dev", ("managedjobs",), ("get", "list", "watch", "patch"), "the jobs, and their finalizer"),
+    Permission("fairway.dev", ("managedjobs/status",), ("patch",), "state and message of a job"),
+    Permission("fairway.dev", ("managedjobs/finalizers",), ("update",), "owner of pods and Workloads"),
+    Permission("", ("pods",), (*_READ, "create", "patch", "delete"), "the pods of an attempt"),
+    Permission("", ("secrets",), (*_READ, "delete"), "the secrets of a job, deleted with its last job"),
+    Permission("", ("configmaps", "namespaces"), _READ, "configuration, and labels of namespaces"),
+    Permission("", ("events",), ("create", "patch"), "what happened to a job"),
+    Permission("scheduling.k8s.io", ("priorityclasses",), _READ, "the priority of a job"),
+    # Queueing
+    Permission(_KUEUE, ("workloads",), (*_READ, "create", "patch", "delete"), "a job's place in the queue", _QUEUEING),
+    Permission(_KUEUE, ("workloads/status",), ("patch",), "quota given back after an eviction", _QUEUEING),
+    Permission(
+        _KUEUE,
+        (
+            "admissionchecks",
+            "clusterqueues",
+            "cohorts",
+            "localqueues",
+            "resourceflavors",
+            "workloadpriorityclasses",
+        ),
+        _READ,
+        "why a job waits; node labels of its flavor",
+        _QUEUEING,
+    ),
+    # Fairway decides
+    Permission(
+        _KUEUE, ("workloads/finalizers", "clusterqueues/finalizers"), ("update",), "owners and deletion", _DECIDES
+    ),
+    Permission(
+        _KUEUE,
+        ("admissionchecks", "clusterqueues", "localqueues", "resourceflavors", "topologies"),
+        ("patch",),
+        "finalizers of queues, flavors and checks in use",
+        _DECIDES,
+    ),
+    Permission(
+        _KUEUE,
+        ("admissionchecks/status", "clusterqueues/status", "cohorts/status", "localqueues/status"),
+        ("patch",),
+        "usage and state of queues",
+        _DECIDES,
+    ),
+    Permission(_KUEUE, ("provisioningrequestconfigs", "topologies"), _READ, "parameters of checks", _DECIDES),
+    Permission("", ("nodes",), _READ, "whether any node fits, and capacity checks", _DECIDES),
+    Permission("", ("pods/status",), ("patch",), "conditions of pods that were preempted", _DECIDES),
+    Permission("", ("podtemplates",), (*_READ, "create", "patch", "delete"), "of ProvisioningRequests", _DECIDES),
+    Permission("batch", ("jobs",), (*_READ, "patch"), "suspend and start Jobs", _DECIDES),
+    Permission("batch", ("jobs/status",), ("patch",), "start time of a suspended Job", _DECIDES),
+    Permission("batch", ("jobs/finalizers",), ("update",), "owner of Workloads", _DECIDES),
+    Permission(
+        "autoscaling.x-k8s.io",
+        ("provisioningrequests",),
+        (*_READ, "create", "delete"),
+        "admission checks that provision",
+        _DECIDES,
+    ),
+    Permission("autoscaling.x-k8s.io", ("provisioningrequests/status",), ("patch",), "check-capacity", _DECIDES),
+    # Webhooks and aggregated API
+    Permission(
+        "admissionregistration.k8s.io",
+        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+        ("get", "patch"),
+        "the CA of the webhooks, renewed",
+        names=(WEBHOOKS,),
+    ),
+    # Its own namespace
+    Permission("coordination.k8s.io", ("leases",), ("create",), "leader election", namespace=NAMESPACE),
+    Permission(
+        "coordination.k8s.io",
+        ("leases",),
+        ("get", "update"),
+        "leader election",
+        namespace=NAMESPACE,
+        names=(CONTROLLER,),
+    ),
+    Permission("", ("secrets",), ("create",), "its certificate", namespace=NAMESPACE),
+    Permission(
+        "",
+        ("secrets",),
+        ("patch", "update"),
+        "its certificate, renewed",
+        namespace=NAMESPACE,
+        names=RUNTIME_OBJECTS["secrets"],
+    ),
+    Permission("", ("configmaps",), ("create",), "the highest job id", namespace=NAMESPACE),
+    Permission(
+        "", ("configmaps",), ("patch",), "the highest job id", namespace=NAMESPACE, names=RUNTIME_OBJECTS["configmaps"]
+    ),
+)
+
+_JOBS: Final = ("managedjobs",)
+VIEWER_RULES: Final = (
+    {"apiGroups": ["fairway.dev"], "resources": [*_JOBS, "managedjobs/status"], "verbs": list(_READ)},
+)
+USER_RULES: Final = (
+    *VIEWER_RULES,
+    {
+        "apiGroups": ["fairway.dev"],
+        "resources": list(_JOBS),
+        "verbs": ["create", "update", "patch", "delete", "deletecollection"],
+    },
+)
+"""What users of a namespace may do, aggregated to Kubernetes' own roles `view` and `edit` (and with it `admin`)."""
+
+
+def permissions(way: Way) -> Iterator[Permission]:
+    """The rows that one way of admission needs."""
+    return (row for row in CONTROLLER_PERMISSIONS if way in row.ways)
+
+
+def rules(way: Way, namespace: str = "") -> list[dict[str, Any]]:
+    """The rules of the controller's ClusterRole, or of its Role in a namespace."""
+    return [row.rule for row in permissions(way) if row.namespace == namespace]
