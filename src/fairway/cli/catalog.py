@@ -23,6 +23,7 @@ COMMANDS = {
         "delete": ("fairway.cli.delete", "Delete objects."),
     },
     "Server": {
+        "use": ("fairway.cli.use", "Choose the server or cluster that the commands use, by its context."),
         "up": ("fairway.cli.up", "Start the server in the background, if it is not running."),
         "serve": ("fairway.cli.serve", "Run the server in the foreground."),
         "controller": ("fairway.cli.controller", "Run controllers in a process of their own, beside a server."),

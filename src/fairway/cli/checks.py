@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from fairway.cli.session import MARK
 from fairway.errors import ApiError, FairwayError, Forbidden, NotFound
 from fairway.runtime.privacy import exposure
 
@@ -287,7 +288,7 @@ def answer(rest: "Rest", ours: str) -> Iterator[Finding]:
     """Whether the server answers, and whether it is of this release."""
     version = rest.get("/version").get("gitVersion", "")
     yield ok("server", f"{rest.server} answers")
-    _, mark, theirs = version.partition("+fairway-")
+    _, mark, theirs = version.partition(MARK)
     if not mark:
         yield warning(
             "version",

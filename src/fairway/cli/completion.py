@@ -17,6 +17,8 @@ _HOW: Final = {
     "fish": "fairway completion fish | source   in ~/.config/fish/config.fish",
 }
 _MOST: Final = 100
+_SECONDS: Final = 2.0
+"""A cluster that is slower than this completes nothing."""
 
 
 @click.command()
@@ -72,6 +74,20 @@ def queue_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str
     return _names(ctx, "localqueues", incomplete)
 
 
+def context_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The contexts of the kubeconfig, and that of this machine's server."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+    try:
+        from fairway.cli.servers import contexts  # noqa: PLC0415
+        from fairway.settings import state_directory  # noqa: PLC0415
+
+        found = list(contexts(ctx.params.get("state") or state_directory(), ctx.params.get("kubeconfig")))
+    except Exception:  # noqa: BLE001 - as above
+        return []
+    return [CompletionItem(name, help=path) for name, path in found if name.startswith(incomplete)][:_MOST]
+
+
 def cluster_queue_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     return _names(ctx, "clusterqueues", incomplete)
 
@@ -122,12 +138,17 @@ def _known(ctx: click.Context) -> "list[JobRow]":
 
 def _asked(ctx: click.Context) -> "Rest":
     """The server that the words so far are for; an error if it does not run."""
+    from fairway.cli.configuration import read_config  # noqa: PLC0415
+    from fairway.cli.servers import target  # noqa: PLC0415
     from fairway.client.rest import open_rest  # noqa: PLC0415
     from fairway.runtime.lease import holder  # noqa: PLC0415
     from fairway.settings import state_directory  # noqa: PLC0415
 
     state = ctx.params.get("state") or state_directory()
-    kubeconfig = ctx.params.get("kubeconfig")
-    if kubeconfig is None and holder(state) is None:
+    meant = target(state, ctx.params.get("kubeconfig"), ctx.params.get("context") or "", read_config(state))
+    if meant.own and holder(state) is None:
         raise LookupError(f"no server runs on {state}")
-    return open_rest(kubeconfig or state / "kubeconfig", ctx.params.get("context") or "")
+    rest = open_rest(meant.kubeconfig or state / "kubeconfig", meant.context)
+    rest.silent_seconds = _SECONDS
+    rest.namespace = meant.namespace or rest.namespace
+    return rest

@@ -52,12 +52,20 @@ def _whatever_happens(findings: "Iterator[Finding]") -> "Iterator[Finding]":
 
 def _findings(state: Path, kubeconfig: Path | None, context: str, namespace: str | None) -> "Iterator[Finding]":
     from fairway.cli import checks  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.configuration import read_config  # noqa: PLC0415
+    from fairway.cli.servers import target  # noqa: PLC0415
     from fairway.client.rest import open_rest  # noqa: PLC0415
     from fairway.errors import FairwayError  # noqa: PLC0415
     from fairway.installation import OWN  # noqa: PLC0415
+    from fairway.managedjobs.configured import LaunchConfig  # noqa: PLC0415
+    from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
 
-    own = kubeconfig is None
-    path = state / "kubeconfig" if kubeconfig is None else kubeconfig.expanduser()
+    try:
+        meant = target(state, kubeconfig, context, read_config(state))
+    except TaskError:  # of the configuration, which has a check of its own
+        meant = target(state, kubeconfig, context, LaunchConfig())
+    own = meant.own
+    path = Path(meant.kubeconfig or state / "kubeconfig").expanduser()
     yield checks.python()
     if own:
         yield checks.installation(OWN)
@@ -76,8 +84,8 @@ def _findings(state: Path, kubeconfig: Path | None, context: str, namespace: str
     if not running or not path.is_file():
         return
     try:
-        with open_rest(path, context) as rest:
-            yield from _of_server(rest, state if own else None, namespace)
+        with open_rest(path, meant.context) as rest:
+            yield from _of_server(rest, state if own else None, namespace or meant.namespace)
     except FairwayError as error:
         way_out = f"see {state / 'server.log'}; restart it with `fairway shutdown` and `fairway up`" if own else ""
         yield checks.broken("server", str(error), way_out or "check that the server runs and that your token is valid")

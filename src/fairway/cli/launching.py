@@ -191,11 +191,12 @@ def understand(words: Sequence[str], given: Mapping[str, Any], *, state: Path, *
     """
     from fairway.cli import here  # noqa: PLC0415 - help must not wait for it
     from fairway.cli.configuration import read_config, text_of  # noqa: PLC0415
+    from fairway.cli.servers import target  # noqa: PLC0415
     from fairway.managedjobs.tasks import documents, overrides, parse  # noqa: PLC0415
 
     file = _read(words, given)
     config = read_config(state, given["settings"])
-    own = given["kubeconfig"] is None and not config.kubeconfig
+    own = target(state, given["kubeconfig"], given["context"], config).own
 
     def variables(flag: str, files: Sequence[str], pairs: Sequence[str]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -353,7 +354,7 @@ def run(words: Sequence[str], given: dict[str, Any], *, words_after: Callable[[s
     from fairway.cli.sending import packed  # noqa: PLC0415 - help must not wait for it
 
     where = {name: given.pop(name) for name in ("state", "kubeconfig", "context", "namespace")}
-    wanted = understand(words, {**given, "kubeconfig": where["kubeconfig"]}, state=where["state"], **launch)
+    wanted = understand(words, {**given, **where}, state=where["state"], **launch)
     with packed(wanted) as packages:
         made = manifests(wanted, packages.files)
         if given["dryrun"]:

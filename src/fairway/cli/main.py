@@ -127,6 +127,9 @@ def _on_broken_pipe() -> int:
 
 
 def _way_out(error: Exception) -> str:
+    notes = [note for note in getattr(error, "__notes__", ()) if note]
+    if notes:  # of a session with another server
+        return "".join(f"\n{note}" for note in notes)
     from fairway.client.rest import Unreachable  # noqa: PLC0415 - only when something is wrong
 
     if not isinstance(error, Unreachable):

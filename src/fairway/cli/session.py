@@ -7,7 +7,7 @@
             session.rest.get(paths.jobs(session.namespace))
 
 The server is that of the state directory, and is started if it does not run, unless a kubeconfig or a context names
-another one. What the commands ask it for belongs to the commands; how jobs are named is in `choosing`.
+another one (`servers`). What the commands ask it for belongs to the commands; how jobs are named is in `choosing`.
 """
 
 import os
@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import click
 
 from fairway.cli.choosing import resolve_jobs
+from fairway.cli.completion import context_names
 from fairway.cli.options import state_option, with_options
-from fairway.errors import FairwayError
+from fairway.errors import ApiError, FairwayError
 
 if TYPE_CHECKING:
     from fairway.client.rest import Rest
@@ -48,6 +49,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _KUBECONFIG = "FAIRWAY_KUBECONFIG"
 _CONTEXT = "FAIRWAY_CONTEXT"
+MARK = "+fairway-"
+"""In the version of a server of ours, before its release."""
+
 _OPERATION = re.compile(r"^operation \d+: ")
 _REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
@@ -86,14 +90,15 @@ def server_options(command: Command) -> Command:
             type=click.Path(dir_okay=False, path_type=Path),
             envvar=_KUBECONFIG,
             metavar="FILE",
-            help="Kubeconfig of another server.  [default: $FAIRWAY_KUBECONFIG, else the one in --state]",
+            help="Kubeconfig of another server or cluster.  [default: $FAIRWAY_KUBECONFIG]",
         ),
         click.option(
             "--context",
             default="",
             envvar=_CONTEXT,
             metavar="NAME",
-            help="Context of the kubeconfig.  [default: $FAIRWAY_CONTEXT, else the current context]",
+            shell_complete=context_names,
+            help="Context of another server or cluster.  [default: $FAIRWAY_CONTEXT, else that of `fairway use`]",
         ),
     ]
     return with_options(command, options)
@@ -142,6 +147,22 @@ class Session:
         review = self.rest.create(_REVIEWS, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
         return str(review["status"]["userInfo"]["username"])
 
+    @cached_property
+    def is_cluster(self) -> bool:
+        """Whether this is a Kubernetes cluster rather than a server of ours; asked once, if it is not known anyway."""
+        if self.own:
+            return False
+        try:
+            version = self.rest.get("/version")
+        except ApiError:  # a server of ours tells everyone
+            return True
+        return MARK not in str(version.get("gitVersion", ""))
+
+    @property
+    def place(self) -> str:
+        """Which server it is, for people."""
+        return "this machine" if self.own else f"context {self.rest.context} ({self.rest.server})"
+
     @property
     def scope(self) -> str | None:
         """The namespace to list, `None` for all of them."""
@@ -153,6 +174,10 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if isinstance(error, FairwayError) and not self.own:
+            from fairway.cli.way_out import way_out  # noqa: PLC0415 - only when something is wrong
+
+            error.add_note(way_out(self, error))
         self.rest.close()
 
 
@@ -172,23 +197,22 @@ def open_session(
     the configuration says.
     """
     from fairway.cli.configuration import read_config  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.servers import ServerTarget, target  # noqa: PLC0415
     from fairway.client.rest import open_rest  # noqa: PLC0415
 
     config = read_config(state) if config is None else config
-    if kubeconfig is None and config.kubeconfig and not own:
-        kubeconfig = Path(config.kubeconfig)
-    context = context or ("" if own else config.context)
-    if kubeconfig is None:
-        rest = _own_server(state, context)
-    elif kubeconfig.expanduser().is_file():
-        rest = open_rest(kubeconfig.expanduser(), context)
-    else:
+    meant = ServerTarget() if own else target(state, kubeconfig, context, config)
+    if meant.own:
+        rest = _own_server(state, meant.context)
+    elif kubeconfig is not None and not kubeconfig.expanduser().is_file() and os.pathsep not in str(kubeconfig):
         raise NoServerError(
             f"{kubeconfig}: no such file; set --kubeconfig or {_KUBECONFIG} to the kubeconfig of a server, "
             "or leave both out to use the server of this machine"
         )
-    where = namespace or config.namespace or rest.namespace
-    return Session(rest, config, where, own=kubeconfig is None, all_namespaces=all_namespaces)
+    else:
+        rest = open_rest(meant.kubeconfig, meant.context)
+    where = namespace or config.namespace or meant.namespace or rest.namespace
+    return Session(rest, config, where, own=meant.own, all_namespaces=all_namespaces)
 
 
 def _own_server(state: Path, context: str) -> "Rest":

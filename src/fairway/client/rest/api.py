@@ -56,6 +56,9 @@ class Rest:
         self._connections: set[SyncConnection] = set()
         self._aborted = False
         self.context = access.context.name
+        self.user = access.context.user_name
+        """As the kubeconfig calls it."""
+
         self.namespace = access.context.namespace
         """Of the context; `default` if it names none."""
 
