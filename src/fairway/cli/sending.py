@@ -81,7 +81,7 @@ def _pack(packages: Packages, mount: "Mount") -> "Files":
     packages.add(mount.source, archive)
     if archive.skipped:
         _print_skipped(mount.source, archive.skipped)
-    return Files(archive=archive.digest, path=str(where.parent if is_file else where))
+    return Files(archive=archive.digest, path=str(where.parent if is_file else where), size=archive.size)
 
 
 def _upload(session: Session, name: str, archive: "Archive") -> None:

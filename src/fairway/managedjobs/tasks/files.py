@@ -13,7 +13,7 @@ from msgspec import Struct
 from fairway.managedjobs.tasks.envs import filled_in
 from fairway.managedjobs.tasks.places import Where
 from fairway.managedjobs.tasks.task import Files
-from fairway.managedjobs.tasks.values import mapping, shown, text, unknown
+from fairway.managedjobs.tasks.values import mapping, shown, text, unknown, whole
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -21,6 +21,8 @@ _SKYPILOTS: Final = "~/sky_workdir"
 """What SkyPilot calls the working directory."""
 
 _MOST_FILES: Final = 100
+_STORED: Final = ("archive", "path", "size")
+_LARGEST: Final = 1 << 40
 
 
 class Mount(Struct, frozen=True, kw_only=True):
@@ -71,15 +73,16 @@ def stored_files(value: Any, where: Where) -> tuple[Files, ...]:
         inner = where.at(position)
         entry = mapping(one, inner, "{archive: SHA-256, path: data}")
         for name in entry:
-            if name not in {"archive", "path"}:
-                raise unknown(name, ("archive", "path"), inner.at(name))
+            if name not in _STORED:
+                raise unknown(name, _STORED, inner.at(name))
         archive = text(entry.get("archive"), inner.at("archive"), "the SHA-256 of the archive")
         if not _DIGEST.fullmatch(archive):
             raise inner.at("archive").error(f"{shown(archive)} is no SHA-256; write its 64 digits in hex", archive)
         path = inner.at("path")
         given = text(entry.get("path"), path, "data")
+        size = whole(entry.get("size", 0), inner.at("size"), least=0, most=_LARGEST, example="1048576 (bytes)")
         # A single file for the home directory is an archive that is unpacked there.
-        found.append(Files(archive=archive, path=given if given == "~" else destination(given, path)))
+        found.append(Files(archive=archive, path=given if given == "~" else destination(given, path), size=size))
     return tuple(found)
 
 

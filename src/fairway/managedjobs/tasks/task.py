@@ -43,6 +43,9 @@ class Files(Struct, frozen=True, kw_only=True):
     path: str
     """`.` (the working directory), relative to it, or below `~/`."""
 
+    size: int = 0
+    """Of the archive, in bytes; zero where that is not needed: on a cluster it says how many Secrets hold it."""
+
 
 class Task(Struct, frozen=True, kw_only=True):
     """One task, complete: every variable has a value, every path is an archive."""

@@ -6,7 +6,7 @@ Reading what is written here gives the same task.
 from typing import Any
 
 from fairway.managedjobs.tasks.accelerators import ANY_MODEL
-from fairway.managedjobs.tasks.task import Candidate, Recovery, Task
+from fairway.managedjobs.tasks.task import Candidate, Files, Recovery, Task
 
 
 def mapping_of(task: Task) -> dict[str, Any]:
@@ -17,13 +17,17 @@ def mapping_of(task: Task) -> dict[str, Any]:
         "resources": _resources(task),
         "envs": dict(task.envs),
         "secrets": list(task.secrets),
-        "files": [{"archive": one.archive, "path": one.path} for one in task.files],
+        "files": [_files(one) for one in task.files],
         "setup": task.setup,
         "run": task.run,
         "max_duration": task.max_duration_seconds,
         "config": _config(task),
     }
     return {name: value for name, value in result.items() if value not in (None, "", [], {})}
+
+
+def _files(files: Files) -> dict[str, Any]:
+    return {"archive": files.archive, "path": files.path} | ({"size": files.size} if files.size else {})
 
 
 def _resources(task: Task) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+"""Creates Secrets and files of a launch on a cluster, and makes the jobs their owners.
+
+    with ClusterLaunch(rest, namespace, unique) as launch:
+        launch.add_archive(digest, size, file)
+        launch.add_secret(secret)
+        jobs = [rest.create(...) for ...]
+        launch.own(jobs)
+
+What was created is deleted again if the block ends with an exception. A process that is killed in between leaves an
+anchor without an owner, which the controller deletes after an hour, and the Secrets with it.
+"""
+
+import base64
+import contextlib
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+from fairway.apis.machinery.kind import Manifest
+from fairway.client.rest import Rest, paths
+from fairway.errors import AlreadyExists, Conflict, FairwayError, NotFound
+from fairway.managedjobs import clusterfiles
+from fairway.managedjobs.clusterfiles import CHUNK_BYTES, CHUNK_KEY, check_size, chunk_names, reference
+
+_TRIES = 5
+
+
+class ClusterLaunch:
+    """The objects of one launch besides its jobs. Nothing is created for a launch without secrets and files."""
+
+    def __init__(self, rest: Rest, namespace: str, unique: str) -> None:
+        """`unique` becomes part of names: letters and digits, random."""
+        self._rest = rest
+        self._namespace = namespace
+        self._unique = unique
+        self._anchors: list[Manifest] = []
+        self._secrets: list[str] = []
+
+    def add_archive(
+        self, source: str, digest: str, size: int, file: BinaryIO, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Store an archive, unless an equal one is; `ArchiveTooLarge` for one that is too large for Secrets."""
+        check_size(source, size)
+        start = file.tell()
+        for index, name in enumerate(chunk_names(digest, size)):
+            file.seek(start + index * CHUNK_BYTES)
+            content = file.read(min(CHUNK_BYTES, size - index * CHUNK_BYTES))
+            self._ensure_chunk(digest, index, name, content)
+            if progress is not None:
+                progress(0, min(size, (index + 1) * CHUNK_BYTES))
+        file.seek(start)
+
+    def add_secret(self, manifest: Manifest) -> None:
+        """Create the Secret of the launch."""
+        owned = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [reference(self._anchor())]}}
+        self._rest.create(self._path("secrets"), owned)
+        self._secrets.append(manifest["metadata"]["name"])
+
+    def own(self, jobs: list[Manifest]) -> None:
+        """Make these jobs the owners of all that was created."""
+        if not self._anchors:
+            return
+        first, *more = clusterfiles.batches(jobs)
+        owners = {"metadata": {"ownerReferences": [reference(job) for job in first]}}
+        self._rest.patch(self._path("configmaps", self._anchors[0]["metadata"]["name"]), owners, patch_type="strategic")
+        for index, batch in enumerate(more, 1):
+            anchor = clusterfiles.anchor(self._unique, index, batch)
+            self._anchors.append(self._rest.create(self._path("configmaps"), anchor))
+        if more:
+            others = {"metadata": {"ownerReferences": [reference(one) for one in self._anchors[1:]]}}
+            for name in self._secrets:
+                self._rest.patch(self._path("secrets", name), others, patch_type="strategic")
+
+    def remove(self) -> None:
+        """Delete the anchors; the garbage collector deletes the Secrets that no other launch uses."""
+        for anchor in self._anchors:
+            with contextlib.suppress(FairwayError):
+                self._rest.delete(self._path("configmaps", anchor["metadata"]["name"]))
+        self._anchors.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.remove()
+
+    def _ensure_chunk(self, digest: str, index: int, name: str, content: bytes) -> None:
+        """Own an existing Secret, or create it; the garbage collector may delete it in between."""
+        anchor = self._anchor()
+        patch = {"metadata": {"ownerReferences": [reference(anchor)]}}
+        wanted = clusterfiles.chunk(digest, index, content, [anchor])
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                found = self._rest.patch(self._path("secrets", name), patch, patch_type="strategic")
+            except NotFound:
+                try:
+                    found = self._rest.create(self._path("secrets"), wanted)
+                except (AlreadyExists, Conflict):
+                    if tries_left:
+                        continue
+                    raise
+            self._check_same(name, found, content)
+            self._secrets.append(name)
+            return
+
+    def _check_same(self, name: str, found: Any, content: bytes) -> None:
+        if base64.b64decode((found.get("data") or {}).get(CHUNK_KEY, "")) != content:
+            raise Conflict(
+                f"Secret {name!r} in namespace {self._namespace!r} does not hold the files that its name says; delete "
+                "it, then launch again"
+            )
+
+    def _anchor(self) -> Manifest:
+        if not self._anchors:
+            self._anchors.append(self._rest.create(self._path("configmaps"), clusterfiles.anchor(self._unique)))
+        return self._anchors[0]
+
+    def _path(self, plural: str, name: str = "") -> str:
+        return paths.resource("v1", plural, self._namespace, name)
