@@ -11,9 +11,7 @@ DIGEST = "ab" * 32
 JOB = {"apiVersion": "fairway.dev/v1alpha1", "kind": "ManagedJob", "metadata": {"name": "train", "uid": "u1"}}
 
 
-@pytest.mark.parametrize(
-    ("size", "secrets"), [(0, 1), (1, 1), (CHUNK_BYTES, 1), (CHUNK_BYTES + 1, 2), (MOST_BYTES, 8)]
-)
+@pytest.mark.parametrize(("size", "secrets"), [(0, 1), (1, 1), (CHUNK_BYTES, 1), (CHUNK_BYTES + 1, 2), (MOST_BYTES, 8)])
 def test_an_archive_has_as_many_secrets_as_it_needs(size: int, secrets: int) -> None:
     names = clusterfiles.chunk_names(DIGEST, size)
     assert len(names) == len(set(names)) == secrets
