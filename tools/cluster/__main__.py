@@ -1,17 +1,27 @@
 """The command: `python -m tools.cluster COMMAND`."""
 
 import argparse
+import shlex
 import signal
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-from tools.cluster.places import ClusterError
+from tools.cluster.apiserver import ApiServer
+from tools.cluster.build import GROUPS, Builder
+from tools.cluster.images import Images
+from tools.cluster.install import INSTALLERS, dns
+from tools.cluster.lifecycle import DEFAULT_NAME, Place, RunningCluster, down, up
+from tools.cluster.machine import PACKAGES, require, require_node, require_root
+from tools.cluster.oci import Config, Layout
+from tools.cluster.places import Cache, ClusterError
+
+_NODE_IMAGES = ("pause", "busybox", "python", "coredns", "fairway")
 
 
 def _api(options: argparse.Namespace) -> None:
-    from tools.cluster.apiserver import ApiServer  # noqa: PLC0415 - each command loads what it needs
-
     with tempfile.TemporaryDirectory(prefix="fairway-api-") as temporary:
         directory = options.directory or Path(temporary)
         with ApiServer(
@@ -21,15 +31,120 @@ def _api(options: argparse.Namespace) -> None:
             signal.pause()
 
 
+def _build(options: argparse.Namespace) -> None:
+    Builder(Cache.default(), _say).build(options.what or ["kube", "dns", "kueue"])
+
+
+def _packages(_: argparse.Namespace) -> None:
+    require("apt-get", "apt")
+    require_root("installing packages")
+    command = ["apt-get", "install", "--yes", "--no-upgrade", "--no-install-recommends", *PACKAGES]
+    if subprocess.run(command, check=False).returncode:  # noqa: S603
+        raise ClusterError(f"`{shlex.join(command)}` failed; `apt-get update` may help")
+
+
+def _images(options: argparse.Namespace) -> None:
+    cache = Cache.default()
+    cache.root.mkdir(parents=True, exist_ok=True)
+    Images(cache, _say).make(options.what or [*_NODE_IMAGES, "kueue"])
+
+
+def _image(options: argparse.Namespace) -> None:
+    layout = Layout(Cache.default().images)
+    below = layout.layers(options.base) if options.base else []
+    config = Config(command=shlex.split(options.command))
+    layout.add([options.name], [*below, layout.layer(options.directory)], config, "by hand")
+
+
+def _up(options: argparse.Namespace) -> None:
+    cache = Cache.default()
+    place = Place(options.name, cache)
+    extras = [name for name in INSTALLERS if getattr(options, name)]
+    require_node()
+    Builder(cache, _say).build(["kube", "dns", *extras])
+    Images(cache, _say).make([*_NODE_IMAGES, *extras, *(["ray"] if options.kuberay else [])])
+    began = time.monotonic()
+    cluster = up(place, _say, port=options.port, cpus=options.cpus)
+    dns(place)
+    _say(f"{time.monotonic() - began:5.1f} s  DNS ready")
+    for name in extras:
+        INSTALLERS[name](place)
+        _say(f"{time.monotonic() - began:5.1f} s  {name} ready")
+    print(f"export KUBECONFIG={cluster.kubeconfig}")
+
+
+def _down(options: argparse.Namespace) -> None:
+    down(Place(options.name, Cache.default()))
+    _say(f"nothing is left of the cluster {options.name}")
+
+
+def _status(_: argparse.Namespace) -> None:
+    cache = Cache.default()
+    for directory in sorted((cache.root / "clusters").glob("*")):
+        place = Place(directory.name, cache)
+        print(f"{place.name}\t{'down, not removed' if place.process() is None else place.kubeconfig}")
+
+
+def _shell(options: argparse.Namespace) -> int:
+    command = RunningCluster.find(options.name).shell(*(options.command or ["bash"]))
+    return subprocess.run(command, check=False).returncode  # noqa: S603
+
+
+def _say(line: str) -> None:
+    print(f"cluster: {line}", file=sys.stderr, flush=True)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.cluster", description="A real Kubernetes on this machine.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    api = commands.add_parser("api", help="run etcd and kube-apiserver alone, until Ctrl-C")
-    api.add_argument("--directory", type=Path, help="for data, keys and logs (default: a temporary one)")
-    api.add_argument("--port", type=int, default=0, help="on 127.0.0.1 (default: a free one)")
-    api.add_argument("--controllers", action="store_true", help="run kube-controller-manager, too")
-    api.add_argument("--scheduler", action="store_true", help="run kube-scheduler, too")
-    api.set_defaults(run=_api)
+
+    command = commands.add_parser("up", help="start a one-node cluster; builds what is missing first")
+    command.add_argument("--name", default=DEFAULT_NAME, help="several clusters run beside each other (%(default)s)")
+    command.add_argument("--port", type=int, default=0, help="of kube-apiserver on 127.0.0.1 (default: a free one)")
+    command.add_argument(
+        "--cpus", type=int, default=16, help="what the node says it has; 0 for the truth (%(default)s)"
+    )
+    command.add_argument("--no-kueue", dest="kueue", action="store_false", help="leave Kueue out")
+    command.add_argument("--kuberay", action="store_true", help="install KubeRay, too")
+    command.add_argument("--yunikorn", action="store_true", help="install YuniKorn, too")
+    command.set_defaults(run=_up)
+
+    command = commands.add_parser("down", help="remove a cluster: processes, mounts, namespaces, control groups, files")
+    command.add_argument("--name", default=DEFAULT_NAME)
+    command.set_defaults(run=_down)
+
+    command = commands.add_parser("status", help="list the clusters and their kubeconfigs")
+    command.set_defaults(run=_status)
+
+    command = commands.add_parser("shell", help="run a command on the node: ctr, iptables-save, ip addr")
+    command.add_argument("--name", default=DEFAULT_NAME)
+    command.add_argument("command", nargs="*")
+    command.set_defaults(run=_shell)
+
+    command = commands.add_parser("api", help="run etcd and kube-apiserver alone, until Ctrl-C")
+    command.add_argument("--directory", type=Path, help="for data, keys and logs (default: a temporary one)")
+    command.add_argument("--port", type=int, default=0, help="on 127.0.0.1 (default: a free one)")
+    command.add_argument("--controllers", action="store_true", help="run kube-controller-manager, too")
+    command.add_argument("--scheduler", action="store_true", help="run kube-scheduler, too")
+    command.set_defaults(run=_api)
+
+    command = commands.add_parser("packages", help="install what comes from Debian")
+    command.set_defaults(run=_packages)
+
+    command = commands.add_parser("build", help="build programs from the Go module proxy into the cache")
+    command.add_argument("what", nargs="*", help=f"groups ({', '.join(GROUPS)}) or programs (default: kube dns kueue)")
+    command.set_defaults(run=_build)
+
+    command = commands.add_parser("images", help="make the images of the cluster")
+    command.add_argument("what", nargs="*", help=f"default: {' '.join(_NODE_IMAGES)} kueue")
+    command.set_defaults(run=_images)
+
+    command = commands.add_parser("image", help="make an image of a directory; a running cluster finds it at once")
+    command.add_argument("name", help="in full, e.g. docker.io/library/trial:1")
+    command.add_argument("directory", type=Path)
+    command.add_argument("--base", default="", help="put it on top of this image, e.g. docker.io/library/python:3.11")
+    command.add_argument("--command", default="", help="what it runs by default")
+    command.set_defaults(run=_image)
     return parser
 
 
@@ -37,13 +152,12 @@ def main() -> int:
     """Run one command; 1 if something is missing or did not start."""
     options = _parser().parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(0))  # leaves every context on the way out
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # leaves every context on the way out
     try:
-        options.run(options)
+        return options.run(options) or 0
     except ClusterError as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

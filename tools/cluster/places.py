@@ -7,7 +7,16 @@ from typing import Final
 
 from tools.cluster import versions
 
+ROOT: Final = Path(__file__).resolve().parents[2]
+"""The source tree."""
+
 CACHE_VARIABLE: Final = "FAIRWAY_CLUSTER_CACHE"
+_VERSIONS: Final = {
+    "kubernetes": versions.KUBERNETES,
+    "kueue": versions.KUEUE,
+    "kuberay": versions.KUBERAY,
+    "yunikorn": versions.YUNIKORN,
+}
 _KUBERNETES = f"kubernetes-{versions.KUBERNETES}"
 _FOLDERS: Final = {
     "etcd": f"etcd-{versions.ETCD}",
@@ -47,9 +56,13 @@ class Cache:
     def images(self) -> Path:
         return self.root / "images"
 
-    @property
-    def sources(self) -> Path:
-        return self.root / "src"
+    def manifests(self, project: str) -> Path:
+        """What is kept of a project's sources: manifests, and the C file of the pause image."""
+        return self.root / "manifests" / f"{project}-{_VERSIONS[project]}"
+
+    def cluster(self, name: str) -> Path:
+        """The state of a cluster: gone when it is down."""
+        return self.root / "clusters" / name
 
     def path(self, name: str) -> Path:
         """Where this binary is or will be."""
