@@ -9,13 +9,14 @@ Controllers and the runner take a `Cluster` and nothing else of the outside worl
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry
 from fairway.client.informer import Informer
-from fairway.client.protocol import Client, StagingClient
+from fairway.client.protocol import EVERYTHING, Client, Scope, StagingClient, is_gone
 from fairway.errors import NotFound
 from fairway.runtime.clock import Clock
 
@@ -33,8 +34,17 @@ class Lister(Protocol):
 class Cluster:
     """The caches of all requested kinds, and writers."""
 
-    def __init__(self, clients: Callable[[str], Client], registry: Registry, clock: Clock) -> None:
-        """`clients` makes a client that owns what it writes under a name."""
+    def __init__(
+        self,
+        clients: Callable[[str], Client],
+        registry: Registry,
+        clock: Clock,
+        scopes: Mapping[str, Sequence[Scope]] = MappingProxyType({}),
+    ) -> None:
+        """`clients` makes a client that owns what it writes under a name. `scopes` limits the caches of some resources
+        to the objects that a controller needs: all scopes of a resource together, in different namespaces.
+        """
+        self._scopes = scopes
         self._clients = clients
         self._registry = registry
         self._reader = clients("fairway")
@@ -54,11 +64,12 @@ class Cluster:
         return self._registry.kinds
 
     def cache(self, resource: str) -> Informer:
-        """All objects of a kind; to be asked for before `run`."""
+        """All objects of a kind that are in its scopes; to be asked for before `run`."""
         kind = self.kind(resource)
         found = self._caches.get(kind.resource)
         if found is None:
-            found = self._caches[kind.resource] = Informer(self._reader, kind, self.clock)
+            scopes = self._scopes.get(kind.resource, (EVERYTHING,))
+            found = self._caches[kind.resource] = Informer(self._reader, kind, self.clock, *scopes)
         return found
 
     def writer(self, manager: str) -> "Writer":
@@ -80,7 +91,7 @@ class Cluster:
         """Show in the cache what came of a write."""
         cache = self._caches.get(kind.resource)
         if cache is not None:
-            if _is_gone(manifest):
+            if is_gone(manifest):
                 cache.note_gone(manifest)
             else:
                 cache.note(manifest)
@@ -224,13 +235,3 @@ def _done(error: Exception | None = None) -> asyncio.Future[Any]:
     else:
         done.set_exception(error)
     return done
-
-
-def _is_gone(manifest: Manifest) -> bool:
-    """Whether a write took the last finalizer of an object that was marked for deletion, so that it went with it."""
-    metadata = manifest["metadata"]
-    return (
-        "deletionTimestamp" in metadata
-        and not metadata.get("finalizers")
-        and not metadata.get("deletionGracePeriodSeconds")
-    )

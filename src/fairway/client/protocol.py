@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.errors import NotFound
 
 
 class WatchEvent(NamedTuple):
@@ -40,6 +41,35 @@ class Scope(NamedTuple):
 
 
 EVERYTHING = Scope()
+
+
+class NotServed(NotFound):
+    """The API server has no such resource at all, for example because its CustomResourceDefinition is missing."""
+
+
+class UnservedVersion(NotFound):
+    """The API server has the resource, but not in the version that is needed."""
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Whether a resource version is later than another one of the same resource.
+
+    Kubernetes orders them as whole numbers. Those of a server that writes them otherwise cannot be compared: then the
+    one that arrived last counts as the later one.
+    """
+    if version.isdecimal() and than.isdecimal():
+        return int(version) > int(than)
+    return version != than
+
+
+def is_gone(manifest: Manifest) -> bool:
+    """Whether the answer to a write is the last state of an object: marked for deletion, and nothing to wait for."""
+    metadata = manifest["metadata"]
+    return (
+        "deletionTimestamp" in metadata
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+    )
 
 
 class Client(Protocol):

@@ -21,7 +21,6 @@ from fairway.client.rest.kubeconfig import Kubeconfig, load
 from fairway.client.rest.wire import PATCHES
 from fairway.client.sighting import ORIGIN_NAME, ORIGIN_NAMESPACE, ORIGIN_UID, Sighting
 from fairway.errors import AlreadyExists, FairwayError, NotFound
-from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -31,8 +30,6 @@ Handler = Callable[[str, str], None]
 _SILENT_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 2.0
 """A server that did not answer is not asked again for so long: the controller has other jobs to look after."""
-
-_BACKOFF: Final = Backoff(first=0.25, cap=5.0)
 
 
 class KubeconfigRemotes:
@@ -89,6 +86,7 @@ class KubeconfigRemotes:
         remote = await self._reachable(context)
         with self._noticing(context):
             job = await _submit(remote.transport, manifest, self._archives / namespace, secret)
+        job["metadata"].pop("managedFields", None)  # as in what the informer gets
         remote.informer.note(job)
         return job
 
@@ -209,7 +207,7 @@ class _Remote:
         self.transport = transport
         self.client = HttpClient(transport, clock, "fairway")
         scope = Scope(namespace=transport.namespace, labels=ORIGIN_UID)
-        self.informer = Informer(self.client, MANAGED_JOB, clock, scope, _BACKOFF)
+        self.informer = Informer(self.client, MANAGED_JOB, clock, scope)
         self.stamp = stamp
         """Of the kubeconfig that it was opened with."""
 

@@ -15,7 +15,7 @@ from fairway.apis.registry import default_registry
 from fairway.client.http import HttpClient, open_transport
 from fairway.client.http.transport import Transport
 from fairway.client.informer import Informer
-from fairway.client.protocol import Scope
+from fairway.client.protocol import NotServed, Scope, UnservedVersion
 from fairway.client.rest.errors import Unreachable
 from fairway.errors import AlreadyExists, ApiError, BadRequest, Conflict, Expired, NotFound
 from fairway.runtime.clock import SystemClock
@@ -31,6 +31,7 @@ def kind(name: str) -> Kind:
     return found
 
 
+MISSING = answer(b"404 page not found", "404 Not Found")
 MAPS, PODS, QUEUES = kind("configmaps"), kind("pods"), kind("clusterqueues.kueue.x-k8s.io")
 
 
@@ -66,7 +67,9 @@ def test_the_verbs(server: Server) -> None:
         with pytest.raises(Conflict):
             await client.update(MAPS, made)
         updated = await client.update(MAPS, {**patched, "data": {"n": "3"}})
-        assert {owner["manager"] for owner in updated["metadata"]["managedFields"]} == {"tester"}
+        assert "managedFields" not in updated["metadata"], "nothing reads them, and caches would keep them"
+        stored = await client.transport.json("GET", "/api/v1/namespaces/default/configmaps/verbs-a")
+        assert {owner["manager"] for owner in stored["metadata"]["managedFields"]} == {"tester"}
 
         applied = await client.apply(MAPS, a_map("verbs-a", n="4"), force=True)
         assert applied["data"] == {"n": "4"}
@@ -95,6 +98,30 @@ def test_an_object_with_a_finalizer_is_returned_until_it_is_gone(server: Server)
             await client.get(MAPS, "default", "held-a")
 
     play(server, story)
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "sentence"),
+    [
+        pytest.param([MISSING, MISSING], NotServed, "has no group kueue.x-k8s.io, which clusterqueues", id="no group"),
+        pytest.param(
+            [MISSING, answer(b'{"versions":[{"version":"v1beta1"}]}')], UnservedVersion,
+            "has kueue.x-k8s.io in v1beta1, and kueue.x-k8s.io/v1beta2 is needed", id="another version",
+        ),
+        pytest.param(
+            [MISSING, answer(b'{"versions":[{"version":"v1beta2"}]}')], NotServed,
+            "has no clusterqueues in kueue.x-k8s.io/v1beta2", id="no such resource",
+        ),
+    ],
+)  # fmt: skip
+def test_a_resource_that_is_not_served_is_explained(answers: list[bytes], error: type, sentence: str) -> None:
+    async def story(port: int) -> None:
+        async with transport_to(port, Waits()) as transport:
+            with pytest.raises(error, match=sentence):
+                await HttpClient(transport, Waits(), "tester").list(QUEUES)
+
+    with Scripted(answers) as server:
+        asyncio.run(story(server.port))
 
 
 def test_a_pod_is_bound_and_its_status_patched(server: Server) -> None:

@@ -1,7 +1,9 @@
 """Requests over HTTP: what is retried, what is raised, and what happens when a server misbehaves."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,8 +15,10 @@ from fairway.client.rest.errors import Garbled, Unreachable
 from fairway.client.rest.kubeconfig import Endpoint, KubeContext
 from fairway.errors import ApiError, Conflict, Expired, NotFound, TooManyRequests, Unavailable
 from fairway.runtime.clock import SystemClock
+from fairway.runtime.ratelimit import RateLimit
 
 BUSY = answer(b"", "429 Too Many Requests", ["Retry-After: 1"])
+FULL = answer(b"", "429 Too Many Requests")
 AWAY = answer(b"", "503 Service Unavailable", ["Retry-After: 1"])
 BROKEN = answer(b"", "500 Internal Server Error")
 GONE = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}\n'
@@ -30,9 +34,12 @@ class Waits(SystemClock):
         self.slept.append(seconds)
 
 
-def transport_to(port: int, clock: SystemClock, **options: Any) -> Transport:
+def transport_to(
+    port: int, clock: SystemClock, user: Mapping[str, Any] = MappingProxyType({}), **options: Any
+) -> Transport:
     endpoint = Endpoint(f"http://127.0.0.1:{port}", https=False, host="127.0.0.1", port=port)
-    return Transport(Access(KubeContext("scripted", "default", endpoint, {}, "tester", "kubeconfig")), clock, **options)
+    context = KubeContext("scripted", "default", endpoint, user, "tester", "kubeconfig")
+    return Transport(Access(context), clock, **options)
 
 
 def play(
@@ -66,6 +73,7 @@ def play(
         pytest.param([[BROKEN, answer(b"{}")]], "GET", {}, 2, [0.1], id="a read after 500 is sent again"),
         pytest.param([[BROKEN]], "PATCH", ApiError, 1, [], id="a write after 500 is not"),
         pytest.param([[BUSY] * 20], "GET", TooManyRequests, 16, [1.0] * 15, id="a busy server, for 15 s in all"),
+        pytest.param([[FULL, answer(b"{}")]], "PATCH", {}, 2, [0.1], id="429 without Retry-After backs off"),
         pytest.param([[answer(b"{}", "404 Not Found")]], "GET", NotFound, 1, [], id="not found"),
         pytest.param([[answer(b"{}", "409 Conflict")]], "PUT", Conflict, 1, [], id="a conflict"),
         pytest.param([[b""], [answer(b"{}")]], "GET", Unreachable, 1, [], id="no answer on a new connection"),
@@ -159,3 +167,83 @@ def test_head_says_whether_something_is_there() -> None:
     found, _, _ = play([[there], [missing], [answer(b"3")]], story)
 
     assert found == [True, False, 3]
+
+
+def test_a_token_that_was_rotated_after_it_was_sent_is_read_again(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+
+    async def story(transport: Transport) -> Any:
+        renew = transport._access.renew
+
+        def rotated() -> bool:
+            token.write_text("new")
+            return renew()
+
+        transport._access.renew = rotated  # type: ignore[method-assign]
+        return await transport.json("GET", "/apis")
+
+    denied = answer(b"", "401 Unauthorized")
+    found, server, _ = play([[denied], [answer(b"1")]], story, user={"tokenFile": str(token)})
+
+    assert found == 1
+    assert [b"Bearer old" in server.requests[0], b"Bearer new" in server.requests[1]] == [True, True]
+
+
+def test_every_request_waits_for_the_rate_limit_also_when_it_is_repeated() -> None:
+    async def story(transport: Transport) -> Any:
+        clock = Waits()
+        clock.monotonic = lambda: 100.0  # type: ignore[method-assign]
+        transport.limit = RateLimit(10, 1, clock)
+        await transport.json("PATCH", "/a", body={})
+        await transport.json("GET", "/b")
+        return [round(seconds, 3) for seconds in clock.slept]
+
+    found, _, _ = play([[FULL, answer(b"1"), answer(b"2")]], story)
+
+    assert found == [0.1, 0.2]
+
+
+def test_a_fence_stops_writes_also_between_two_tries_and_lets_reads_through() -> None:
+    async def story(transport: Transport) -> Any:
+        checks: list[int] = []
+
+        def fence() -> None:
+            checks.append(1)
+            if len(checks) > 1:
+                raise Conflict("no longer the leader")
+
+        transport.fence = fence
+        with pytest.raises(Conflict, match="no longer the leader"):
+            await transport.json("POST", "/a", body={})
+        return await transport.json("GET", "/b")
+
+    found, server, _ = play([[BUSY, answer(b"2")]], story)
+
+    assert found == 2
+    assert server.targets() == ["POST /a", "GET /b"]
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_for_a_write() -> None:
+    """The server may be closing it: the write would be lost, and must not be repeated."""
+
+    async def story(transport: Transport) -> Any:
+        await transport.json("GET", "/one")
+        moment = transport._clock.monotonic()
+        transport._clock.monotonic = lambda: moment + 50.0  # type: ignore[method-assign]
+        return await transport.json("POST", "/two", body={})
+
+    found, server, _ = play([[answer(b"1")], [answer(b"2")]], story)
+
+    assert (found, server.connected) == (2, 2)
+
+
+def test_a_silent_watch_is_given_up_some_time_after_it_should_have_ended() -> None:
+    async def story(transport: Transport) -> None:
+        async for _ in transport.watch("/things", {"timeoutSeconds": 0}):
+            pass
+
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    found, _, _ = play([[head, HOLD]], story, silent_seconds=0.05)
+
+    assert isinstance(found, Unreachable)

@@ -5,7 +5,8 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from client.rest.scripted import Scripted, answer, write_kubeconfig
 from fairway.client.rest import KubeconfigError, Rest, Unreachable, open_rest
+from fairway.client.rest.access import Access
+from fairway.client.rest.kubeconfig import Endpoint, KubeContext, in_cluster
 from fairway.server.certificates import Certificate, own_certificate
 
 
@@ -29,9 +32,9 @@ from fairway.server.certificates import Certificate, own_certificate
             {"username": "ann", "password": "pw"}, ["Authorization: Basic YW5uOnB3"], id="a name and a password"
         ),
         pytest.param(
-            {"token": "t", "as": "ben", "as-groups": ["a", "b"], "as-uid": "7"},
+            {"token": "t", "as": "ben", "as-groups": ["a", "b"], "as-uid": "7", "as-user-extra": {"x/y": ["1", "2"]}},
             ["Impersonate-User: ben", "Impersonate-Uid: 7", "Impersonate-Group: a", "Impersonate-Group: b",
-             "Authorization: Bearer t"],
+             "Impersonate-Extra-x%2Fy: 1", "Impersonate-Extra-x%2Fy: 2", "Authorization: Bearer t"],
             id="in the name of somebody else",
         ),
     ],
@@ -64,7 +67,7 @@ def test_a_token_file_is_read_anew_for_every_request(tmp_path: Path) -> None:
         pytest.param({"tokenFile": "/nowhere"}, "tokenFile: /nowhere cannot be read: No such file", id="no token file"),
         pytest.param({"tokenFile": 5}, "tokenFile: the path of a file is expected", id="a number for a file"),
         pytest.param({"as": "b\r\nX: y"}, "as: the name of a user", id="a line break in a name"),
-        pytest.param({"as-user-extra": {"a": ["b"]}}, "as-user-extra: not supported", id="extras"),
+        pytest.param({"as-user-extra": {"a": "b"}}, "as-user-extra: a mapping of names to lists", id="extras"),
     ],
 )
 def test_credentials_that_cannot_be_sent_are_one_clear_sentence(user: dict[str, Any], sentence: str) -> None:
@@ -254,3 +257,73 @@ def test_plain_http_where_tls_is_expected_says_so(tmp_path: Path) -> None:
         with pytest.raises(Unreachable, match=r"does not answer: (wrong version number|record layer failure)"):
             opened(tmp_path, url, {"insecure-skip-tls-verify": True}, {}).get("/api")
         thread.join()
+
+
+def access_of(user: dict[str, Any], now: Callable[[], float] = time.time) -> Access:
+    endpoint = Endpoint("https://127.0.0.1:1", https=True, host="127.0.0.1", port=1)
+    return Access(KubeContext("here", "default", endpoint, user, "ann", "kubeconfig"), now)
+
+
+def test_a_rotated_client_certificate_makes_another_address_and_half_a_rotation_does_not(
+    person: Certificate, certificate: Certificate, tmp_path: Path
+) -> None:
+    shown, key = tmp_path / "certificate", tmp_path / "key"
+    shown.write_bytes(person.certificate.read_bytes())
+    key.write_bytes(person.key.read_bytes())
+    access = access_of({"client-certificate": str(shown), "client-key": str(key)})
+    first = access.address()
+    assert access.address() is first, "connections are kept by it"
+
+    shown.write_bytes(certificate.certificate.read_bytes())
+    assert access.address() is first, "the certificate does not belong to the key yet"
+    shown.unlink()
+    assert access.address() is first
+    shown.write_bytes(certificate.certificate.read_bytes())
+    key.write_bytes(certificate.key.read_bytes())
+    assert access.address() is not first
+    assert access.renew(), "after a 401 a file may have another certificate"
+
+
+def test_a_file_is_read_once_while_it_does_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = tmp_path / "token"
+    token.write_text("one")
+    access = access_of({"tokenFile": str(token)}, lambda: time.time() + 60)
+    assert access.headers() == [("Authorization", "Bearer one")]
+    with monkeypatch.context() as patched:
+        patched.setattr("fairway.client.rest.access.file_bytes", None)
+        assert access.headers() == [("Authorization", "Bearer one")]
+    os.replace(token.with_name("token").rename(tmp_path / "old"), tmp_path / "older")  # noqa: PTH105
+    token.write_text("two")  # as a kubelet does it: another file in its place
+    assert access.headers() == [("Authorization", "Bearer two")]
+
+
+def test_the_service_account_of_a_pod(tmp_path: Path, certificate: Certificate) -> None:
+    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    with pytest.raises(KubeconfigError, match="does not run in a pod with a service account"):
+        in_cluster(environment, tmp_path)
+    (tmp_path / "token").write_text("one\n")
+    (tmp_path / "ca.crt").write_bytes(certificate.authority.read_bytes())
+    (tmp_path / "namespace").write_text("team\n")
+    with pytest.raises(KubeconfigError, match="--kubeconfig"):
+        in_cluster({}, tmp_path)
+
+    context = in_cluster(environment, tmp_path)
+    access = Access(context, reread=lambda: in_cluster(environment, tmp_path))
+
+    assert (context.name, context.namespace, context.endpoint.url) == ("in-cluster", "team", "https://10.0.0.1:443")
+    assert access.headers() == [("Authorization", "Bearer one")]
+    (tmp_path / "token").write_text("two\n")
+    assert access.headers() == [("Authorization", "Bearer two")]
+    first = access.address()
+    assert not access.moved()
+    (tmp_path / "ca.crt").write_bytes(certificate.certificate.read_bytes())
+    assert access.moved(), "the CA was rotated"
+    assert access.address() is not first
+    assert in_cluster({**environment, "KUBERNETES_SERVICE_HOST": "fd00::1"}, tmp_path).endpoint.host == "fd00::1"
+
+
+@pytest.mark.parametrize(("name", "sentence"), [("", "does not run in a pod"), ("prod", "there is no context 'prod'")])
+def test_no_kubeconfig_means_the_service_account(name: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(KubeconfigError, match=sentence):
+        open_rest("", name)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.http.transport import Transport
-from fairway.client.protocol import EVERYTHING, Listed, Scope, WatchEvent
+from fairway.client.protocol import EVERYTHING, Listed, NotServed, Scope, UnservedVersion, WatchEvent, is_gone
 from fairway.client.rest import paths
 from fairway.client.rest.errors import Unreachable
 from fairway.client.rest.wire import JSON, PATCHES, Query
@@ -20,7 +20,9 @@ from fairway.runtime.clock import Clock
 _log = logging.getLogger(__name__)
 _PAGE: Final = 500
 _WATCH_SECONDS: Final = 300
-"""How long one watch request lasts; the next continues from the last bookmark."""
+"""A watch request lasts so long or up to twice that, so that not all are renewed at once; the next continues from the
+last bookmark.
+"""
 
 _BACKOFF: Final = Backoff(first=0.25, cap=5.0)
 _MOST_CREATES: Final = 20
@@ -30,7 +32,7 @@ _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX: Final = 5
 _LONGEST_NAME: Final = 63
 _MOST_FAILURES: Final = 5
-"""Watches that break in a row without an event before the caller gets the error."""
+"""Watches that are refused in a row without an event before the caller gets the error."""
 
 
 class HttpClient:
@@ -38,12 +40,12 @@ class HttpClient:
 
     def __init__(self, transport: Transport, clock: Clock, manager: str) -> None:
         """`manager` is the field manager of all writes."""
-        self._transport = transport
+        self.transport = transport
         self._clock = clock
         self._manager = manager
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
-        return _manifest(await self._transport.json("GET", _path(kind, namespace, name)))
+        return _manifest(await self.transport.json("GET", _path(kind, namespace, name)))
 
     async def list(self, kind: Kind, scope: Scope = EVERYTHING) -> Listed:
         """In pages of one resource version; from the start if it expires between two pages."""
@@ -65,10 +67,10 @@ class HttpClient:
                 **_selection(scope),
                 "resourceVersion": since,
                 "allowWatchBookmarks": True,
-                "timeoutSeconds": _WATCH_SECONDS,
+                "timeoutSeconds": _WATCH_SECONDS + secrets.randbelow(_WATCH_SECONDS),
             }
             try:
-                async with aclosing(self._transport.watch(_path(kind, scope.namespace), query)) as batches:
+                async with aclosing(self.transport.watch(_path(kind, scope.namespace), query)) as batches:
                     async for batch in batches:
                         failures = 0
                         since = str(batch[-1]["object"]["metadata"]["resourceVersion"])
@@ -85,8 +87,8 @@ class HttpClient:
                 failures += 1
                 if failures == 1:
                     _log.info("watching %s: %s; resuming", kind.resource, error)
-                if failures > _MOST_FAILURES:
-                    raise
+                if failures > _MOST_FAILURES and isinstance(error, ApiError):
+                    raise  # a server that is away would not answer a list either
                 await self._clock.sleep(_BACKOFF.delay(failures - 1))
             else:
                 if self._clock.monotonic() - began < 1.0:
@@ -100,11 +102,11 @@ class HttpClient:
         namespace, prefix = metadata.get("namespace", ""), metadata.get("generateName")
         path = _path(kind, namespace)
         if not prefix or metadata.get("name"):
-            return _manifest(await self._transport.json("POST", path, self._write(), manifest))
+            return _manifest(await self.transport.json("POST", path, self._write(), manifest))
         named, failures = _named(manifest, prefix), 0
         while True:
             try:
-                return _manifest(await self._transport.json("POST", path, self._write(), named))
+                return _manifest(await self.transport.json("POST", path, self._write(), named))
             except AlreadyExists:
                 if failures:
                     return await self.get(kind, namespace, named["metadata"]["name"])
@@ -117,7 +119,7 @@ class HttpClient:
 
     async def update(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
         path = _path(kind, *key_of(manifest), subresource)
-        return _manifest(await self._transport.json("PUT", path, self._write(), manifest))
+        return _manifest(await self.transport.json("PUT", path, self._write(), manifest))
 
     async def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
@@ -126,12 +128,12 @@ class HttpClient:
         if content is None or patch_type == "apply":
             raise BadRequest(f"there is no patch type {patch_type!r}; it is one of merge, json, strategic")
         path = _path(kind, namespace, name, subresource)
-        return _manifest(await self._transport.json("PATCH", path, self._write(), patch, content))
+        return _manifest(await self.transport.json("PATCH", path, self._write(), patch, content))
 
     async def apply(self, kind: Kind, manifest: Manifest, *, force: bool = False, subresource: str = "") -> Manifest:
         query = {**self._write(), "force": force}
         path = _path(kind, *key_of(manifest), subresource)
-        return _manifest(await self._transport.json("PATCH", path, query, manifest, PATCHES["apply"]))
+        return _manifest(await self.transport.json("PATCH", path, query, manifest, PATCHES["apply"]))
 
     async def delete(
         self,
@@ -152,9 +154,9 @@ class HttpClient:
             options["propagationPolicy"] = propagation
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
-        answer = _manifest(await self._transport.json("DELETE", _path(kind, namespace, name), {}, options, JSON))
+        answer = _manifest(await self.transport.json("DELETE", _path(kind, namespace, name), {}, options, JSON))
         left = answer.get("kind") == kind.kind and "deletionTimestamp" in answer["metadata"]
-        return answer if left else None
+        return answer if left and not is_gone(answer) else None
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
         binding = {
@@ -164,19 +166,37 @@ class HttpClient:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         pod = paths.resource("v1", "pods", namespace, name)
-        await self._transport.json("POST", f"{pod}/binding", self._write(), binding)
-        return _manifest(await self._transport.json("GET", pod))
+        await self.transport.json("POST", f"{pod}/binding", self._write(), binding)
+        return _manifest(await self.transport.json("GET", pod))
 
     async def _pages(self, kind: Kind, scope: Scope, page: int = _PAGE) -> Listed:
         items: list[Manifest] = []
         token: str | None = None
         while True:
             query = {**_selection(scope), "limit": page or None, "continue": token}
-            answer = _manifest(await self._transport.json("GET", _path(kind, scope.namespace), query))
+            try:
+                answer = _manifest(await self.transport.json("GET", _path(kind, scope.namespace), query))
+            except NotFound as error:
+                raise await self._not_served(kind) from error
             items += [_complete(kind, item) for item in answer.get("items") or ()]
             token = answer["metadata"].get("continue") or None
             if token is None:
                 return Listed(items, answer["metadata"]["resourceVersion"])
+
+    async def _not_served(self, kind: Kind) -> ApiError:
+        """Why a collection is not found, from the versions that the server has of its group."""
+        wanted = kind.api_version(kind.stored)
+        try:
+            group = await self.transport.json("GET", f"/apis/{kind.group}" if kind.group else "/api")
+            versions = [one if isinstance(one, str) else one["version"] for one in group["versions"]]
+        except NotFound:
+            return NotServed(f"the API server has no group {kind.group}, which {kind.plural} belong to")
+        if kind.stored not in versions:
+            return UnservedVersion(
+                f"the API server has {kind.group} in {', '.join(versions)}, and {wanted} is needed: upgrade the "
+                f"CustomResourceDefinition of {kind.plural}"
+            )
+        return NotServed(f"the API server has no {kind.plural} in {wanted}")
 
     def _write(self) -> dict[str, Query]:
         return {"fieldManager": self._manager}
@@ -199,7 +219,10 @@ def _selection(scope: Scope) -> dict[str, Query]:
 
 
 def _complete(kind: Kind, item: Manifest) -> Manifest:
-    """Items of a list do not say what they are on every server."""
+    """Items of a list do not say what they are on every server. Nothing here reads who owns which field, and that is
+    a third of an object's memory.
+    """
+    item["metadata"].pop("managedFields", None)
     item.setdefault("apiVersion", kind.api_version(kind.stored))
     item.setdefault("kind", kind.kind)
     return item
@@ -208,4 +231,5 @@ def _complete(kind: Kind, item: Manifest) -> Manifest:
 def _manifest(answer: Any) -> Manifest:
     if not isinstance(answer, dict) or not isinstance(answer.get("metadata"), dict):
         raise NotFound("the server sent a response that is not an API object")
+    answer["metadata"].pop("managedFields", None)
     return answer

@@ -1,7 +1,7 @@
 """Requests to one server: sent, retried where that is safe, answered with JSON or an `ApiError`."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
@@ -15,7 +15,7 @@ from fairway.client.rest import refusals
 from fairway.client.rest.access import Access
 from fairway.client.rest.errors import Garbled, Unreachable, Unreadable
 from fairway.client.rest.http import Dropped
-from fairway.client.rest.kubeconfig import load
+from fairway.client.rest.kubeconfig import load_context
 from fairway.client.rest.wire import (
     JSON,
     LONGEST_EVENT,
@@ -29,6 +29,7 @@ from fairway.client.rest.wire import (
 from fairway.errors import ApiError, NotFound
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock
+from fairway.runtime.ratelimit import RateLimit
 
 _SILENT_SECONDS: Final = 60.0
 _LARGEST_BODY: Final = 512 << 20
@@ -42,8 +43,8 @@ class Transport:
     """One server, as the user of one context of a kubeconfig. For one event loop.
 
     Reads are repeated after a lost connection or a 5xx; every request is repeated after a 429, and after a 503 with
-    Retry-After where it is idempotent; credentials of exec plugins are renewed after a 401. All of it within
-    `LONGEST_WAIT` seconds, then the last error is raised.
+    Retry-After where it is idempotent; credentials of exec plugins and of files are renewed after a 401. All of it
+    within `LONGEST_WAIT` seconds, then the last error is raised.
     """
 
     def __init__(
@@ -52,10 +53,16 @@ class Transport:
         self._access = access
         self._clock = clock
         self._silent_seconds = silent_seconds
-        self._pool = Pool(access, most)
+        self._pool = Pool(access, clock, most)
         self.context = access.context.name
         self.namespace = access.context.namespace
         """Of the context; `default` if it names none."""
+
+        self.limit: RateLimit | None = None
+        """Every request waits for it, repeated ones too."""
+
+        self.fence: Callable[[], None] | None = None
+        """Called before each write is sent, after all waiting; what it raises is raised instead (`election.py`)."""
 
     @property
     def server(self) -> str:
@@ -106,7 +113,9 @@ class Transport:
         """
         target = f"{path}{query_string({**query, 'watch': True}, path)}"
         held = b""
-        async with aclosing(self._stream(target)) as pieces:
+        ends = query.get("timeoutSeconds")
+        silent = None if ends is None else int(ends) + self._silent_seconds
+        async with aclosing(self._stream(target, silent)) as pieces:
             async for piece in pieces:
                 *lines, held = (held + piece).split(b"\n")
                 if len(held) > LONGEST_EVENT:
@@ -129,10 +138,10 @@ class Transport:
     async def __aexit__(self, *_: object) -> None:
         self.close()
 
-    async def _stream(self, target: str) -> AsyncGenerator[bytes, None]:
+    async def _stream(self, target: str, silent_seconds: float | None) -> AsyncGenerator[bytes, None]:
         response = await self._answer("GET", target, [], b"", lasting=True)
         try:
-            async with aclosing(response.pieces(None)) as pieces:
+            async with aclosing(response.pieces(silent_seconds)) as pieces:
                 async for piece in pieces:
                     yield piece
         finally:
@@ -160,6 +169,10 @@ class Transport:
         waited, failures, renewed = 0.0, 0, False
         while True:
             error: ApiError | Unreachable
+            if self.limit is not None:
+                await self.limit.wait()
+            if self.fence is not None and method not in _READS:
+                self.fence()
             try:
                 response = await self._send(method, target, headers, body, lasting=lasting)
                 if 200 <= response.status < 300:
@@ -170,11 +183,12 @@ class Transport:
                     self._pool.drop_idle()
                     continue
                 pause = retry_after(method, response.status, response.headers)
-                if pause is None and response.status >= 500 and method in _READS:
+                if pause is None and (response.status == 429 or (response.status >= 500 and method in _READS)):
                     pause = _BACKOFF.delay(failures)
             except Unreachable as lost:
                 error, pause = lost, None
-                if method in _READS and (self._access.moved() or isinstance(lost, Dropped)) and failures < 3:
+                moved = self._access.moved()
+                if method in _READS and (moved or isinstance(lost, Dropped)) and failures < 3:
                     pause = 0.0 if isinstance(lost, Dropped) else _BACKOFF.delay(failures)
             if pause is None or waited + pause > LONGEST_WAIT or not isinstance(body, bytes):
                 raise error
@@ -218,6 +232,6 @@ def open_transport(
     kubeconfig: Path | str, context: str, clock: Clock, *, silent_seconds: float = _SILENT_SECONDS
 ) -> Transport:
     """The server of a context, of the current one if empty. Nothing is sent yet."""
-    found = load(kubeconfig).context(context)
-    access = Access(found, reread=lambda: load(kubeconfig).context(found.name))
+    found = load_context(kubeconfig, context)
+    access = Access(found, reread=lambda: load_context(kubeconfig, found.name))
     return Transport(access, clock, silent_seconds=silent_seconds)

@@ -13,7 +13,7 @@ from fairway.client.rest import paths, refusals
 from fairway.client.rest.access import Access
 from fairway.client.rest.errors import AnswerLost, Garbled, Unreachable, Unreadable
 from fairway.client.rest.http import Dropped, SyncConnection, SyncResponse
-from fairway.client.rest.kubeconfig import Endpoint, load
+from fairway.client.rest.kubeconfig import Endpoint, load_context
 from fairway.client.rest.wire import (
     JSON,
     LONGEST_EVENT,
@@ -321,8 +321,9 @@ class Rest:
 def open_rest(kubeconfig: Path | str, context: str = "") -> Rest:
     """The server of a context, of the current one unless named; `KubeconfigError` if the files cannot be used.
 
-    `kubeconfig` is a file, or several with `:` between them as in `$KUBECONFIG`. Nothing is sent yet.
+    `kubeconfig` is a file, or several with `:` between them as in `$KUBECONFIG`; if it is empty, the service account
+    of this pod is used. Nothing is sent yet.
     """
-    found = load(kubeconfig).context(context)
+    found = load_context(kubeconfig, context)
     # By its name: the current context may be another one by then.
-    return Rest(Access(found, reread=lambda: load(kubeconfig).context(found.name)))
+    return Rest(Access(found, reread=lambda: load_context(kubeconfig, found.name)))

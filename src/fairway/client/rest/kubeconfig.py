@@ -6,7 +6,7 @@ are relative to it. What would be silently ignored and change who one is, or who
 
 import binascii
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -22,6 +22,12 @@ _PATHS: Final = {
     "contexts": (),
 }
 _ONE: Final = {"clusters": "cluster", "users": "user", "contexts": "context"}
+
+IN_CLUSTER: Final = "in-cluster"
+"""The context of a pod's service account; SkyPilot calls it so, too."""
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a kubelet mounts token, CA and namespace; the files are replaced before the token expires."""
 
 
 class Endpoint(NamedTuple):
@@ -142,7 +148,35 @@ def load(kubeconfig: Path | str) -> Kubeconfig:
     return Kubeconfig(Path(part).expanduser() for part in str(kubeconfig).split(os.pathsep) if part)
 
 
-def data_or_file(entry: Mapping[str, Any], field: str, where: str) -> bytes:
+def load_context(kubeconfig: Path | str, name: str = "") -> KubeContext:
+    """A context of a kubeconfig; that of the pod's service account if no kubeconfig is given."""
+    if str(kubeconfig):
+        return load(kubeconfig).context(name)
+    if name not in {"", IN_CLUSTER}:
+        raise KubeconfigError(f"no kubeconfig is given, so there is no context {name!r}")
+    return in_cluster()
+
+
+def in_cluster(environment: Mapping[str, str] = os.environ, directory: Path = SERVICE_ACCOUNT) -> KubeContext:
+    """The service account of the pod that this process runs in; `KubeconfigError` if it does not run in one."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
+    token, authority, namespace = (directory / name for name in ("token", "ca.crt", "namespace"))
+    if not host or not port or not token.exists():
+        raise KubeconfigError(
+            "no kubeconfig is given, and this process does not run in a pod with a service account "
+            f"(KUBERNETES_SERVICE_HOST and {token}): name a kubeconfig with --kubeconfig"
+        )
+    url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    where = "service account"
+    cluster = {"server": url, "certificate-authority": str(authority)}
+    here = file_bytes(str(namespace), where).decode().strip() if namespace.exists() else ""
+    user = {"tokenFile": str(token)}
+    return KubeContext(IN_CLUSTER, here or "default", _endpoint(cluster, where), user, where, where)
+
+
+def data_or_file(
+    entry: Mapping[str, Any], field: str, where: str, read: Callable[[object, str], bytes] | None = None
+) -> bytes:
     """What a field holds in place (`FIELD-data`, base64) or in the file that it names; empty if it does neither."""
     inline, path = entry.get(f"{field}-data"), entry.get(field)
     if inline:
@@ -152,7 +186,7 @@ def data_or_file(entry: Mapping[str, Any], field: str, where: str) -> bytes:
             raise KubeconfigError(f"{where}: {field}-data: this is not base64") from None
     if not path:
         return b""
-    return file_bytes(path, f"{where}: {field}")
+    return (read or file_bytes)(path, f"{where}: {field}")
 
 
 def file_bytes(path: object, where: str) -> bytes:
