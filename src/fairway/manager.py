@@ -36,7 +36,8 @@ from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
 from fairway.integrations.frameworks import FRAMEWORKS
-from fairway.managedjobs.pods import HostDirectories
+from fairway.managedjobs.machine import ThisMachine
+from fairway.managedjobs.platform import Platform
 from fairway.runtime.parts import Part, running, unless
 from fairway.settings import Settings
 
@@ -67,8 +68,12 @@ def admission_plugins(
 class ControllerManager:
     """The selected controllers on one cluster, with what they share. `settings` are those of the API server."""
 
-    def __init__(self, cluster: Cluster, settings: Settings, names: Collection[str]) -> None:
-        """`names` are folders of `fairway.controllers` (`settings.CONTROLLERS`)."""
+    def __init__(
+        self, cluster: Cluster, settings: Settings, names: Collection[str], platform: Platform | None = None
+    ) -> None:
+        """`names` are folders of `fairway.controllers` (`settings.CONTROLLERS`); `platform` is where pods run, this
+        machine unless given.
+        """
         kueue, kubernetes = Recorder(cluster, "kueue"), Recorder(cluster, "fairway")
         configuration = CurrentConfiguration(cluster, kueue)
         self.cluster = cluster
@@ -112,11 +117,12 @@ class ControllerManager:
         if "notrun" in names:
             self.parts.append(NotRunController(cluster, kubernetes))
         if "managedjob" in names:
-            places = HostDirectories(
-                archives=str(settings.state / "archives"), checkpoints=str(settings.state / "checkpoints")
-            )
+            state = settings.state
+            here = ThisMachine(archives=str(state / "archives"), checkpoint_root=str(state / "checkpoints"))
             remotes = other_servers(settings, os.environ, cluster.clock)
-            self.parts.append(ManagedJobController(cluster, configuration, kubernetes, decider, places, remotes))
+            self.parts.append(
+                ManagedJobController(cluster, configuration, kubernetes, decider, platform or here, remotes)
+            )
         if scheduler is not None:
             self.parts.append(scheduler)
 

@@ -17,7 +17,7 @@ from fairway.controllers.managedjob.controller import ManagedJobController
 from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
-from fairway.managedjobs.pods import HostDirectories
+from fairway.managedjobs.machine import ThisMachine
 from fairway.runtime.clock import SystemClock
 from fuzz.world import World
 
@@ -34,7 +34,7 @@ class ManagedWorld(World):
         )
         configuration, recorder = FixedConfiguration(Configuration()), Recorder(cluster, "fairway")
         queueing, ids = QueueingController(cluster, configuration, recorder), Ids(cluster)
-        places = HostDirectories(archives=str(self.state / "archives"), checkpoints=str(self.state / "checkpoints"))
+        places = ThisMachine(archives=str(self.state / "archives"), checkpoint_root=str(self.state / "checkpoints"))
         remotes = KubeconfigRemotes(self.state / "nobody", self.state / "archives", SystemClock())
         self.objects.use_admission(AdmissionChain(QueueAdmission(cluster, configuration), ManagedJobAdmission(ids)))
         self.api.explainer = WaitingWorkloads(cluster, queueing)

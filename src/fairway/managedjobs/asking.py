@@ -19,6 +19,7 @@ from fairway.integrations.topology import topology_request
 from fairway.integrations.webhooks import annotations_of, labels_of
 from fairway.integrations.workloads import MAIN, new_workload, owner_reference, pod_set
 from fairway.managedjobs.observation import ManagedJobSpec
+from fairway.managedjobs.platform import Platform
 from fairway.managedjobs.pods import JOB, JOB_ID, RANK, pod_template
 from fairway.managedjobs.status import ManagedJobStatus
 
@@ -77,14 +78,20 @@ def base_priority(
 
 
 def workload_for(
-    manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus, queue: str, priority: Priority, earned: int = 0
+    manifest: Manifest,
+    job: ManagedJobSpec,
+    life: ManagedJobStatus,
+    platform: Platform,
+    queue: str,
+    priority: Priority,
+    earned: int = 0,
 ) -> Manifest:
     """The Workload of a job's present task and candidate; `ValidationError` if its `pod_config` is wrong.
 
     It queues by the time at which the job was submitted, whichever of its candidates it stands for.
     """
     task = job.task(life.task)
-    template = pod_template(manifest, task, life.task, job.candidate(life.task, life.candidate))
+    template = pod_template(manifest, task, life.task, job.candidate(life.task, life.candidate), platform)
     metadata = manifest["metadata"]
     annotations = passed_on(annotations_of(manifest))
     if life.submitted_at is not None:

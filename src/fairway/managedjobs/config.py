@@ -106,6 +106,8 @@ def _config(document: Document) -> LaunchConfig:
         aging_cap=_aging(aging, "cap", at),
         pod_config=pod_config,
         provision_timeout_seconds=block.provision_timeout_seconds,
+        image=block.image,
+        checkpoints=block.checkpoints,
         service_account=block.service_account,
         allowed_contexts=block.allowed_contexts,
         runner=runner(value.get("runner"), where.at("runner")),

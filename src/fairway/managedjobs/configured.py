@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from fairway.managedjobs.tasks.task import CheckpointVolume
+
 USER_FILE: Final = "config.yaml"
 """In the user's state directory."""
 
@@ -58,6 +60,12 @@ class LaunchConfig(Struct, frozen=True, kw_only=True):
 
     provision_timeout_seconds: int | None = None
     """How long a job waits in one place before the next candidate is tried; -1 is for ever."""
+
+    image: str = ""
+    """On a cluster: of tasks that name none."""
+
+    checkpoints: CheckpointVolume | None = None
+    """On a cluster: of tasks that say nothing about it."""
 
     service_account: str = ""
     allowed_contexts: tuple[str, ...] | None = None

@@ -15,9 +15,6 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.managedjobs.scripts import verbatim
 from fairway.managedjobs.tasks.task import Task
 
-ADDRESS: Final = "127.0.0.1"
-"""Of every node: pods are processes of one machine."""
-
 _REGION: Final = "fairway"
 """The context by which the server's own kubeconfig calls it."""
 
@@ -44,7 +41,10 @@ class AttemptEnvironment(Struct, frozen=True, kw_only=True):
     """On every node."""
 
     checkpoints: str
-    """A directory that all attempts at the task share."""
+    """A directory that all attempts at the task share; empty if there is none."""
+
+    addresses: tuple[str, ...]
+    """Of the nodes, by rank; empty if the pods find them out."""
 
 
 def run_variables(attempt: AttemptEnvironment, rank: int) -> dict[str, str]:
@@ -99,16 +99,13 @@ def _common(attempt: AttemptEnvironment) -> dict[str, str]:
         "FAIRWAY_JOB_NAME": job["metadata"]["name"],
         "FAIRWAY_ATTEMPT": str(attempt.number),
         "FAIRWAY_RESTART_CAUSE": attempt.cause,
-        "FAIRWAY_CHECKPOINT_DIR": attempt.checkpoints,
+        **({"FAIRWAY_CHECKPOINT_DIR": attempt.checkpoints} if attempt.checkpoints else {}),
     }
 
 
 def _of_node(attempt: AttemptEnvironment, rank: int) -> dict[str, str]:
-    return {
-        "NODE_RANK": str(rank),
-        "NODE_IPS": "\n".join([ADDRESS] * attempt.task.num_nodes),
-        "NUM_GPUS_PER_NODE": str(attempt.gpus),
-    }
+    known = {"NODE_IPS": "\n".join(attempt.addresses)} if attempt.addresses else {}
+    return {"NODE_RANK": str(rank), **known, "NUM_GPUS_PER_NODE": str(attempt.gpus)}
 
 
 def _twice(variables: Mapping[str, str]) -> dict[str, str]:

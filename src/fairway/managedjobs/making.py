@@ -74,6 +74,7 @@ def job_manifests(
     tasks = [structs.replace(one.task, files=()) for one in parsed.tasks]
     if files:
         tasks = [structs.replace(one, files=tuple(given)) for one, given in zip(tasks, files, strict=True)]
+    tasks = [structs.replace(one, checkpoints=one.checkpoints or config.checkpoints) for one in tasks]
     tasks, left_out = _allowed(tasks, config)
     tasks, queue = _with_queue(tasks, config, overrides)
     tasks, priority = _with_priority(tasks, config, overrides)
@@ -228,9 +229,12 @@ def _labelled(candidate: Candidate, label: str, value: str) -> Candidate:
 
 
 def _pod_config(config: LaunchConfig) -> dict[str, Any]:
-    if not config.service_account:
-        return config.pod_config
-    return merged({"spec": {"serviceAccountName": config.service_account}}, config.pod_config)
+    spec: dict[str, Any] = {}
+    if config.service_account:
+        spec["serviceAccountName"] = config.service_account
+    if config.image:
+        spec["containers"] = [{"image": config.image}]
+    return merged({"spec": spec}, config.pod_config) if spec else config.pod_config
 
 
 def _secret(parsed: ParsedFile, name: str) -> dict[str, Any] | None:

@@ -9,17 +9,15 @@ import hashlib
 import re
 from typing import Final
 
-from msgspec import Struct
-
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import ValidationError
 from fairway.integrations import injection
 from fairway.integrations.injection import PodSetInfo
 from fairway.integrations.workloads import copied, owner_reference
-from fairway.managedjobs import environment, scripts
 from fairway.managedjobs.environment import AttemptEnvironment
-from fairway.managedjobs.podconfig import RUN, layered, required_terms, wrong_part
-from fairway.managedjobs.tasks.task import Candidate, Files, Task
+from fairway.managedjobs.platform import Platform
+from fairway.managedjobs.podconfig import RUN, layered, wrong_part
+from fairway.managedjobs.tasks.task import Candidate, Task
 
 JOB: Final = "fairway.dev/job"
 JOB_ID: Final = "fairway.dev/job-id"
@@ -28,17 +26,8 @@ ATTEMPT: Final = "fairway.dev/attempt"
 RANK: Final = "fairway.dev/rank"
 KEEP_LOGS: Final = "fairway.dev/keep-logs"
 
-FILES: Final = "files"
-SETUP: Final = "setup"
-
 GPU: Final = "nvidia.com/gpu"
-ACCELERATOR: Final = "skypilot.co/accelerator"
-"""The label by which SkyPilot knows what GPUs a node has."""
-
 GRACE_SECONDS: Final = 30
-
-_NO_IMAGE: Final = "local"
-"""A container must have an image; none is used here."""
 
 _FRAME: Final[Manifest] = {"spec": {"containers": [{"name": RUN}]}}
 """Below everything: the main container comes first, whatever a `pod_config` calls it."""
@@ -49,22 +38,8 @@ _LONGEST_NAME: Final = 63
 _HASH_LENGTH: Final = 8
 _LIKE_A_PIPELINE: Final = re.compile(r"-t\d+$")
 
-_FOR_FILES: Final = ("image", "imagePullPolicy", "securityContext", "volumeMounts", "workingDir")
-_FOR_SETUP: Final = (*_FOR_FILES, "env", "envFrom", "resources", "volumeDevices")
-"""What the containers before have of the main one: to the task it is one place."""
 
-
-class HostDirectories(Struct, frozen=True, kw_only=True):
-    """Directories of the machine where pods find what outlives them."""
-
-    archives: str
-    """`<namespace>/<sha256>.tar.gz` below it."""
-
-    checkpoints: str
-    """`<uid of the job>/<task index>/` below it."""
-
-
-def pod_template(job: Manifest, task: Task, task_index: int, candidate: Candidate) -> Manifest:
+def pod_template(job: Manifest, task: Task, task_index: int, candidate: Candidate, platform: Platform) -> Manifest:
     """What the pods of a task ask for, for the pod set of its Workload; `ValidationError` if a `pod_config` is wrong.
 
     Labels of the queue are left out: not these pods but their job is in the queue.
@@ -74,15 +49,10 @@ def pod_template(job: Manifest, task: Task, task_index: int, candidate: Candidat
     metadata, spec = template.get("metadata") or {}, template["spec"]
     spec.setdefault("terminationGracePeriodSeconds", GRACE_SECONDS)
     main = _main_of(spec)
-    main.setdefault("image", _NO_IMAGE)
+    main.setdefault("image", platform.image)
     for field in ("command", "args", "restartPolicy", "restartPolicyRules"):
         main.pop(field, None)
-    if candidate.accelerators:
-        _require_accelerator(spec, candidate)
-    before = [_beside(main, FILES, _FOR_FILES)] if task.files else []
-    before += [_beside(main, SETUP, _FOR_SETUP)] if task.setup else []
-    if before:
-        spec["initContainers"] = [*(spec.get("initContainers") or ()), *before]
+    platform.prepare(spec, task, candidate)
     kept = {
         "labels": {k: v for k, v in (metadata.get("labels") or {}).items() if not k.startswith(_QUEUE_PREFIX)},
         "annotations": {
@@ -103,7 +73,7 @@ def attempt_pods(
     attempt: int,
     cause: str,
     info: PodSetInfo | None,
-    places: HostDirectories,
+    platform: Platform,
 ) -> list[Manifest]:
     """The pods of one attempt, head first; `info` is what admission adds, and `InjectionConflict` if it cannot."""
     template = copied(template)
@@ -117,14 +87,10 @@ def attempt_pods(
         cause=cause,
         cluster=group_name(job, task_index, attempt),
         gpus=_gpus(template),
-        checkpoints=checkpoint_directory(job, task_index, places),
+        checkpoints=platform.checkpoints(job, task_index, task),
+        addresses=platform.addresses(task),
     )
-    return [_pod(told, template, rank, places) for rank in range(task.num_nodes)]
-
-
-def checkpoint_directory(job: Manifest, task_index: int, places: HostDirectories) -> str:
-    """The checkpoint directory of a task."""
-    return f"{places.checkpoints}/{job['metadata']['uid']}/{task_index}"
+    return [_pod(told, template, rank, platform) for rank in range(task.num_nodes)]
 
 
 def group_name(job: Manifest, task_index: int, attempt: int) -> str:
@@ -174,35 +140,14 @@ def _resources(candidate: Candidate) -> Manifest:
     return resources
 
 
-def _require_accelerator(spec: Manifest, candidate: Candidate) -> None:
-    """Add a node affinity for the models; nodes without the label match, too. In place."""
-    models = list(dict.fromkeys(name.lower() for name in candidate.accelerators))
-    terms: list[Manifest] = [
-        {"matchExpressions": [{"key": ACCELERATOR, "operator": "In", "values": models}]},
-        {"matchExpressions": [{"key": ACCELERATOR, "operator": "DoesNotExist"}]},
-    ]
-    required = (
-        spec.setdefault("affinity", {})
-        .setdefault("nodeAffinity", {})
-        .setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
-    )
-    required["nodeSelectorTerms"] = required_terms(required.get("nodeSelectorTerms") or [], terms)
-
-
-def _beside(main: Manifest, name: str, fields: tuple[str, ...]) -> Manifest:
-    shared: Manifest = copied({field: main[field] for field in fields if field in main})
-    return {"name": name} | shared
-
-
 def _gpus(template: Manifest) -> int:
     resources = _main_of(template["spec"]).get("resources") or {}
     return int((resources.get("limits") or {}).get(GPU) or 0)
 
 
-def _pod(told: AttemptEnvironment, template: Manifest, rank: int, places: HostDirectories) -> Manifest:
+def _pod(told: AttemptEnvironment, template: Manifest, rank: int, platform: Platform) -> Manifest:
     job, metadata, spec = told.job, template.get("metadata") or {}, copied(template["spec"])
-    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        _fill(container, told, rank, places)
+    platform.fill(spec, told, rank)
     labels = {
         JOB: job["metadata"]["name"],
         JOB_ID: str(job["spec"].get("id", 0)),
@@ -222,41 +167,6 @@ def _pod(told: AttemptEnvironment, template: Manifest, rank: int, places: HostDi
         },
         "spec": spec,
     }
-
-
-def _fill(container: Manifest, told: AttemptEnvironment, rank: int, places: HostDirectories) -> None:
-    """Give one of our containers its command and its variables; in place."""
-    task, secret = told.task, told.job["spec"].get("secretName", "")
-    own_home = _has_own_home(task)
-    if container["name"] == RUN:
-        together = task.num_nodes > 1 and bool(task.setup)
-        container["command"] = scripts.run_command(task.run, own_home=own_home, together=together)
-        ours = environment.run_variables(told, rank)
-    elif container["name"] == SETUP and task.setup:
-        container["command"] = scripts.setup_command(task.setup, own_home=own_home)
-        ours = environment.setup_variables(told, rank)
-    elif container["name"] == FILES and task.files:
-        archives = f"{places.archives}/{told.job['metadata']['namespace']}"
-        container["command"] = scripts.files_command(
-            (f"{archives}/{files.archive}.tar.gz", _target(files, task)) for files in task.files
-        )
-        return
-    else:
-        return
-    container["env"] = environment.declared(ours, task, secret, container.get("env"))
-
-
-def _is_at_home(files: Files) -> bool:
-    return files.path.partition("/")[0] == "~"
-
-
-def _has_own_home(task: Task) -> bool:
-    return "HOME" not in task.envs and any(map(_is_at_home, task.files))
-
-
-def _target(files: Files, task: Task) -> str:
-    home = task.envs.get("HOME", scripts.OWN_HOME)
-    return home + files.path.removeprefix("~") if _is_at_home(files) else files.path
 
 
 def _attempt_suffix(job: Manifest, task_index: int, attempt: int) -> str:

@@ -18,10 +18,10 @@ OWN_HOME: Final = ".home"
 _SHELL: Final = ("/bin/bash", "-p", "-c")
 _REFERENCE: Final = re.compile(r"\$(?=[$(])")
 
-_LONGEST_ARGUMENT: Final = 128 * 1024 - 1
+LONGEST_ARGUMENT: Final = 128 * 1024 - 1
 """In bytes; Linux starts no program with a longer one."""
 
-_PIECE: Final = _LONGEST_ARGUMENT // 4
+_PIECE: Final = LONGEST_ARGUMENT // 4
 """In characters, of which none has more than four bytes."""
 
 _CHECKPOINTS: Final = """\
@@ -96,14 +96,19 @@ def files_command(archives: Iterable[tuple[str, str]]) -> list[str]:
     return [*_SHELL, verbatim(_UNPACK), "files", *arguments]
 
 
+def pieces_of(script: str) -> list[str]:
+    """A long script in parts that are each short enough for an argument."""
+    return [script[at : at + _PIECE] for at in range(0, len(script), _PIECE)]
+
+
 def verbatim(text: str) -> str:
     """The text as it is to be written in a pod, where `$(NAME)` and `$$` would be replaced."""
     return _REFERENCE.sub("$$", text)
 
 
 def _command(name: str, script: str, *lines: str) -> list[str]:
-    if len(script.encode()) <= _LONGEST_ARGUMENT:
+    if len(script.encode()) <= LONGEST_ARGUMENT:
         start, pieces = _SCRIPT, [script]
     else:
-        start, pieces = _LONG_SCRIPT, [script[at : at + _PIECE] for at in range(0, len(script), _PIECE)]
+        start, pieces = _LONG_SCRIPT, pieces_of(script)
     return [*_SHELL, verbatim("".join((*lines, start))), name, *map(verbatim, pieces)]

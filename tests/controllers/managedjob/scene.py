@@ -27,13 +27,13 @@ from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
 from fairway.errors import NotFound
 from fairway.integrations import conditions
-from fairway.managedjobs.pods import HostDirectories
+from fairway.managedjobs.machine import ThisMachine
 from fairway.testing.clock import VirtualClock
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
 from fairway.testing.stores import LocalApi
 
 JOBS = "managedjobs"
-PLACES = HostDirectories(archives="/state/archives", checkpoints="/state/checkpoints")
+PLACES = ThisMachine(archives="/state/archives", checkpoint_root="/state/checkpoints")
 PREEMPTING: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 _STEP_SECONDS = 0.05
 

@@ -4,10 +4,12 @@ from typing import Any
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations.injection import PodSetInfo
-from fairway.managedjobs.pods import HostDirectories, attempt_pods, pod_template
+from fairway.managedjobs.machine import ThisMachine
+from fairway.managedjobs.platform import Platform
+from fairway.managedjobs.pods import attempt_pods, pod_template
 from fairway.managedjobs.tasks.task import Candidate, Task
 
-PLACES = HostDirectories(archives="/state/archives", checkpoints="/state/checkpoints")
+PLACES = ThisMachine(archives="/state/archives", checkpoint_root="/state/checkpoints")
 UID = "0c9e6a3e-6f0e-4f0a-9d0a-000000000007"
 DIGEST = "ab" * 32
 
@@ -29,7 +31,7 @@ def managed_job(name: str = "train-7", *, tasks: int = 1, namespace: str = "defa
 
 
 def template_of(task: Task | None = None, candidate: Candidate | None = None, **spec: Any) -> Manifest:
-    return pod_template(managed_job(**spec), task or Task(), 0, candidate or Candidate())
+    return pod_template(managed_job(**spec), task or Task(), 0, candidate or Candidate(), PLACES)
 
 
 def pods_of(
@@ -40,19 +42,19 @@ def pods_of(
     attempt: int = 1,
     cause: str = "",
     info: PodSetInfo | None = None,
-    places: HostDirectories = PLACES,
+    platform: Platform = PLACES,
 ) -> list[Manifest]:
     """The pods of an attempt at a task with its first candidate."""
     job, task = job or managed_job(), task or Task()
     return attempt_pods(
         job,
-        pod_template(job, task, task_index, task.candidates[0]),
+        pod_template(job, task, task_index, task.candidates[0], platform),
         task=task,
         task_index=task_index,
         attempt=attempt,
         cause=cause,
         info=info,
-        places=places,
+        platform=platform,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
-from fairway.managedjobs.pods import HostDirectories
+from fairway.managedjobs.machine import ThisMachine
 from fairway.managedjobs.tasks.task import Task
 from fairway.runner.machine import Machine
 from fairway.runner.runner import Runner
@@ -43,14 +43,14 @@ class World:
     uids: dict[str, str] = field(default_factory=dict)
 
     @property
-    def places(self) -> HostDirectories:
-        return HostDirectories(archives=str(self.state / "archives"), checkpoints=str(self.state / "checkpoints"))
+    def places(self) -> ThisMachine:
+        return ThisMachine(archives=str(self.state / "archives"), checkpoint_root=str(self.state / "checkpoints"))
 
     async def start(self, task: Task, name: str = "train", **attempt: Any) -> list[str]:
         """Make the pods of an attempt, as they are when the scheduler has seen them; their names."""
         stored = self.api.get("managedjobs", name)
         job = stored or await self.api.create("managedjobs", _submitted(name))
-        pods = pods_of(task, job, places=self.places, **attempt)
+        pods = pods_of(task, job, platform=self.places, **attempt)
         for pod in pods:
             pod["spec"]["nodeName"] = NODE
             created = await self.api.create("pods", pod)

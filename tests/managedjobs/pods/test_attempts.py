@@ -6,7 +6,7 @@ import pytest
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations.injection import InjectionConflict, PodSetInfo
-from fairway.managedjobs.pods import checkpoint_directory, pod_template
+from fairway.managedjobs.pods import pod_template
 from fairway.managedjobs.tasks.task import Candidate, Files, Task
 
 from .jobs import DIGEST, PLACES, UID, container_of, main_of, managed_job, pods_of, values_of
@@ -118,7 +118,7 @@ def test_the_tasks_of_a_pipeline_know_each_other() -> None:
     values = values_of(main_of(pod))
     ids = [f"sky-managed-2026-09-01-10-20-30_train_step-{number}_7-{number}" for number in range(2)]
     assert (values["SKYPILOT_TASK_ID"], values["SKYPILOT_TASK_IDS"].split("\n")) == (ids[1], ids)
-    assert values["FAIRWAY_CHECKPOINT_DIR"] == checkpoint_directory(job, 1, PLACES)
+    assert values["FAIRWAY_CHECKPOINT_DIR"] == PLACES.checkpoints(job, 1, Task())
     assert (pod["metadata"]["name"], pod["metadata"]["labels"]["fairway.dev/task"]) == ("train-7-t1-1-head", "1")
 
 
@@ -184,13 +184,13 @@ def test_admission_adds_to_every_pod_and_to_nothing_else() -> None:
         tolerations=[{"key": "gpu", "operator": "Exists"}],
     )
     job = managed_job(podConfig={"spec": {"nodeSelector": {"disk": "fast"}}})
-    before = pod_template(job, GANG, 0, Candidate())
+    before = pod_template(job, GANG, 0, Candidate(), PLACES)
     for pod in pods_of(GANG, job, info=info):
         assert pod["metadata"]["labels"]["kueue.x-k8s.io/podset"] == "main"
         assert pod["metadata"]["annotations"]["kueue.x-k8s.io/workload"] == "w"
         assert pod["spec"]["nodeSelector"] == {"disk": "fast", "zone": "a"}
         assert pod["spec"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
-    assert pod_template(job, GANG, 0, Candidate()) == before
+    assert pod_template(job, GANG, 0, Candidate(), PLACES) == before
     assert info.node_selector == {"zone": "a"}
 
 

@@ -16,7 +16,7 @@ from fairway.managedjobs.pods import pod_template
 from fairway.managedjobs.tasks.task import Candidate, Files, Task
 from fairway.testing.clusters import local_cluster
 
-from .jobs import DIGEST, UID, container_of, main_of, managed_job, pods_of, template_of
+from .jobs import DIGEST, PLACES, UID, container_of, main_of, managed_job, pods_of, template_of
 
 FILES = (Files(archive=DIGEST, path="."),)
 
@@ -60,7 +60,7 @@ def test_what_the_template_of_a_task_with_everything_is() -> None:
         {"matchExpressions": [{"key": accelerator, "operator": "In", "values": ["t4", "a100-80gb"]}]},
         {"matchExpressions": [{"key": accelerator, "operator": "DoesNotExist"}]},
     ]
-    assert pod_template(managed_job(), EVERYTHING, 0, EVERYTHING.candidates[0]) == {
+    assert pod_template(managed_job(), EVERYTHING, 0, EVERYTHING.candidates[0], PLACES) == {
         "metadata": {"labels": {"team": "vision", "tier": "2"}, "annotations": {"note": "of the task"}},
         "spec": {
             "restartPolicy": "Never",
@@ -127,7 +127,7 @@ def test_of_every_label_the_last_word_counts(
     task = Task(pod_config={"metadata": {"labels": of_the_task}})
     job = managed_job(podConfig={"metadata": {"labels": config}})
     before = deepcopy((job, task, own))
-    template = pod_template(job, task, 0, Candidate(labels=own))
+    template = pod_template(job, task, 0, Candidate(labels=own), PLACES)
     expected = {**config, **of_the_task, **own}
     expected.pop("kueue.x-k8s.io/queue-name", None)
     assert template["metadata"].get("labels", {}) == expected
@@ -273,7 +273,7 @@ def test_a_pod_config_that_is_no_part_of_a_pod_is_refused(config: dict[str, Any]
 
 def test_the_tasks_own_pod_config_is_named_by_its_place() -> None:
     with pytest.raises(ValidationError, match=r"spec\.tasks\[1\]\.config\.kubernetes\.pod_config\.sepc: Unknown field"):
-        pod_template(managed_job(tasks=2), Task(pod_config={"sepc": {}}), 1, Candidate())
+        pod_template(managed_job(tasks=2), Task(pod_config={"sepc": {}}), 1, Candidate(), PLACES)
 
 
 def test_nulls_take_away_what_configuration_says_and_are_not_left_behind() -> None:
@@ -340,7 +340,7 @@ def test_the_api_takes_the_workload_and_the_pods_as_they_are() -> None:
         async with local_cluster(keepers=False) as world:
             await world.api.create("managedjobs", job | {"metadata": {"name": "train-7", "namespace": "default"}})
             for attempt, task in enumerate((EVERYTHING, Task()), start=1):
-                template = pod_template(job, task, 0, task.candidates[0])
+                template = pod_template(job, task, 0, task.candidates[0], PLACES)
                 workload = new_workload(
                     f"w{attempt}", "default", [], [pod_set("main", template, task.num_nodes)], "q", Priority(0, None)
                 )

@@ -29,7 +29,7 @@ from fairway.managedjobs import instructions as told
 from fairway.managedjobs.asking import Base
 from fairway.managedjobs.observation import FOR_EVER, ManagedJobSpec
 from fairway.managedjobs.observing import FINALIZER
-from fairway.managedjobs.pods import HostDirectories
+from fairway.managedjobs.platform import Platform
 from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.writing import mapping_of
 
@@ -77,9 +77,9 @@ class Refused(FairwayError):
 class ManagedJobWriter:
     """Writes for the controller."""
 
-    def __init__(self, cluster: Cluster, places: HostDirectories, remotes: Remotes | None) -> None:
+    def __init__(self, cluster: Cluster, platform: Platform, remotes: Remotes | None) -> None:
         self._clock = cluster.clock
-        self._places = places
+        self._platform = platform
         self._remotes = remotes
         self._writer = cluster.writer("fairway-managed-jobs")
         self._pods = cluster.cache("pods")
@@ -118,7 +118,9 @@ class ManagedJobWriter:
     async def _make_workload(self, look: ManagedJobObservation, wanted: told.MakeWorkload) -> None:
         priority = Priority(wanted.priority, look.base.class_ref)
         try:
-            workload = asking.workload_for(look.manifest, look.job, look.life, look.seen.queue, priority, wanted.earned)
+            workload = asking.workload_for(
+                look.manifest, look.job, look.life, self._platform, look.seen.queue, priority, wanted.earned
+            )
             await self._writer.create(WORKLOADS, workload)
         except AlreadyExists:
             if look.life.workload in look.workloads:
@@ -174,24 +176,32 @@ class ManagedJobWriter:
         attempt, workload = look.life.live_attempt, look.workload
         if attempt is None or workload is None:
             return
-        task = look.job.task(attempt.task)
+        task, candidate = look.job.task(attempt.task), look.job.candidate(attempt.task, look.life.candidate)
         try:
             infos = injection.infos_of(workload, lambda name: self._flavors.get("", name))
             made = pods.attempt_pods(
                 look.manifest,
-                pods.pod_template(
-                    look.manifest, task, attempt.task, look.job.candidate(attempt.task, look.life.candidate)
-                ),
+                pods.pod_template(look.manifest, task, attempt.task, candidate, self._platform),
                 task=task,
                 task_index=attempt.task,
                 attempt=attempt.attempt,
                 cause=attempt.cause,
                 info=next((info for info in infos if info.name == MAIN), None),
-                places=self._places,
+                platform=self._platform,
             )
         except _LASTING as error:
             raise Refused(str(error)) from error
+        for needed in self._platform.needed(look.manifest, attempt.task, task):
+            await self._ensure(needed)
         await all_done(self._make_pod(pod, look) for pod in made if pod["metadata"]["name"] not in look.pods)
+
+    async def _ensure(self, manifest: Manifest) -> None:
+        try:
+            await self._writer.create(f"{manifest['kind'].lower()}s", manifest)
+        except AlreadyExists:
+            return
+        except _LASTING as error:
+            raise Refused(str(error)) from error
 
     async def _make_pod(self, pod: Manifest, look: ManagedJobObservation) -> None:
         metadata = pod["metadata"]

@@ -40,7 +40,7 @@ from fairway.managedjobs import asking, observing, status
 from fairway.managedjobs.deciding import step
 from fairway.managedjobs.instructions import JobPlan
 from fairway.managedjobs.observation import PodState
-from fairway.managedjobs.pods import HostDirectories
+from fairway.managedjobs.platform import Platform
 from fairway.managedjobs.states import FINAL
 from fairway.runtime.worker import Worker
 
@@ -68,7 +68,7 @@ class ManagedJobController:
         configuration: ConfigurationSource,
         recorder: Recorder,
         decider: Decider,
-        places: HostDirectories,
+        platform: Platform,
         remotes: Remotes | None = None,
     ) -> None:
         """`remotes` are other servers; without them, jobs run here or not at all."""
@@ -79,7 +79,7 @@ class ManagedJobController:
         self._writer = cluster.writer("fairway-managed-jobs")
         self._jobs = cluster.cache(JOBS)
         self._observer = Observer(cluster, decider, remotes)
-        self._effects = ManagedJobWriter(cluster, places, remotes)
+        self._effects = ManagedJobWriter(cluster, platform, remotes)
         self._settling = Settling(cluster.clock.monotonic)
         self._refused: dict[str, str] = {}
         """By the uid of a job, why what it asks for cannot be; until it is written down."""

@@ -4,19 +4,24 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from fairway.apis.machinery.quantities import Quantity
 from fairway.managedjobs.merging import merged
 from fairway.managedjobs.tasks.labels import label_value, labels, object_name
 from fairway.managedjobs.tasks.places import Where
-from fairway.managedjobs.tasks.values import mapping, text, unknown, whole, written
+from fairway.managedjobs.tasks.resources import image
+from fairway.managedjobs.tasks.task import CheckpointVolume
+from fairway.managedjobs.tasks.values import mapping, shown, text, unknown, whole, written
 
 ALL_CONTEXTS: Final = "*"
+_CHECKPOINTS: Final = ("size", "storage_class", "access_mode", "claim")
+_MODES: Final = ("ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod")
 _LONGEST_WAIT: Final = 2**31 - 1
 
 KNOWN: Final = (
     "pod_config", "custom_metadata", "provision_timeout", "remote_identity", "kueue", "quota",
-    "namespace", "allowed_contexts", "kubeconfig",
+    "checkpoints", "image", "namespace", "allowed_contexts", "kubeconfig",
 )  # fmt: skip
-FOR_CONFIGURATION_ONLY: Final = ("namespace", "allowed_contexts", "kubeconfig")
+FOR_CONFIGURATION_ONLY: Final = ("image", "namespace", "allowed_contexts", "kubeconfig")
 MEANINGLESS: Final = (
     "ports", "allowed_nodes", "networking", "networking_mode", "max_inline_command_length", "autoscaler",
     "enable_docker", "dws", "high_availability", "post_provision_runcmd", "set_pod_resource_limits", "pricing",
@@ -40,6 +45,8 @@ class KubernetesBlock(Struct, frozen=True, kw_only=True):
     """`*` among them for all, `None` if nothing is said."""
 
     kubeconfig: str = ""
+    image: str = ""
+    checkpoints: CheckpointVolume | None = None
 
 
 def kubernetes(value: Any, where: Where, ignored: list[Where], *, of_task: bool) -> KubernetesBlock:
@@ -68,6 +75,8 @@ def kubernetes(value: Any, where: Where, ignored: list[Where], *, of_task: bool)
         namespace=_name(given.get("namespace"), where.at("namespace"), "a namespace"),
         allowed_contexts=_contexts(given.get("allowed_contexts"), where.at("allowed_contexts")),
         kubeconfig=text(given.get("kubeconfig", ""), where.at("kubeconfig"), "~/.kube/config"),
+        image=image(given["image"], where.at("image")) if "image" in given else "",
+        checkpoints=_checkpoints(given.get("checkpoints"), where.at("checkpoints")),
     )
 
 
@@ -87,6 +96,31 @@ def pod_config(value: Any, where: Where) -> dict[str, Any]:
         elif name == "spec":
             result[name] = mapping(one, inner, "{nodeSelector: {disk: ssd}}")
     return {name: one for name, one in result.items() if one}
+
+
+def _checkpoints(value: Any, where: Where) -> CheckpointVolume | None:
+    if value is None:
+        return None
+    block = mapping(value, where, "{size: 50Gi}")
+    for name in block:
+        if name not in _CHECKPOINTS:
+            raise unknown(name, _CHECKPOINTS, where.at(name))
+    said = {name: text(str(one), where.at(name), "50Gi").strip() for name, one in block.items() if one is not None}
+    for name in ("claim", "storage_class"):
+        if said.get(name):
+            object_name(said[name], where.at(name), "a claim" if name == "claim" else "a storage class")
+    if said.get("claim") and len(said) > 1:
+        raise where.error("a claim that exists has a size and a class already; leave out everything but claim", value)
+    if said.get("access_mode", _MODES[0]) not in _MODES:
+        at = where.at("access_mode")
+        raise at.error(f"{shown(said['access_mode'])} is not one of {', '.join(_MODES)}", said["access_mode"])
+    try:
+        wrong = Quantity.parse(said.get("size", "1")).nanos <= 0
+    except ValueError:
+        wrong = True
+    if wrong:
+        raise where.at("size").error(f"{shown(said['size'])} is not an amount; write for example 50Gi", said["size"])
+    return CheckpointVolume(**said)
 
 
 def _metadata(value: Any, where: Where) -> dict[str, Any]:

@@ -217,6 +217,7 @@ def _task(task: dict[str, Any], where: Where, ignored: list[Where], **already: A
         priority=needed.priority,
         max_duration_seconds=_max_duration(task, needed, where),
         pod_config=block.pod_config,
+        checkpoints=block.checkpoints,
         service_account=block.service_account,
         provision_timeout_seconds=block.provision_timeout_seconds,
         queue=block.queue,

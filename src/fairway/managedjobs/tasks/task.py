@@ -46,6 +46,22 @@ class Files(Struct, frozen=True, kw_only=True):
     size: int = 0
     """Of the archive, in bytes; zero where that is not needed: on a cluster it says how many Secrets hold it."""
 
+    @property
+    def is_at_home(self) -> bool:
+        return self.path.partition("/")[0] == "~"
+
+
+class CheckpointVolume(Struct, frozen=True, kw_only=True):
+    """The volume for checkpoints on a cluster (`config.kubernetes.checkpoints`): a claim that is created for a job and
+    deleted with it, or an existing one (`claim`), in which each job has a directory."""
+
+    size: str = "10Gi"
+    storage_class: str = ""
+    access_mode: str = ""
+    """Empty for ReadWriteOnce, or ReadWriteMany if a task has several nodes."""
+
+    claim: str = ""
+
 
 class Task(Struct, frozen=True, kw_only=True):
     """One task, complete: every variable has a value, every path is an archive."""
@@ -66,7 +82,13 @@ class Task(Struct, frozen=True, kw_only=True):
     pod_config: dict[str, Any] = field(default_factory=dict)
     """A part of a pod, laid under what is made of the task (`config.kubernetes.pod_config`)."""
 
+    checkpoints: CheckpointVolume | None = None
     service_account: str = ""
     provision_timeout_seconds: int | None = None
     queue: str = ""
     """`config.kubernetes.kueue.local_queue_name`."""
+
+    @property
+    def has_own_home(self) -> bool:
+        """Whether it brings files for `~`, which is a directory of its own then."""
+        return "HOME" not in self.envs and any(one.is_at_home for one in self.files)

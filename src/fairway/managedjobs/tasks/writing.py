@@ -5,6 +5,8 @@ Reading what is written here gives the same task.
 
 from typing import Any
 
+from msgspec import structs
+
 from fairway.managedjobs.tasks.accelerators import ANY_MODEL
 from fairway.managedjobs.tasks.task import Candidate, Files, Recovery, Task
 
@@ -75,6 +77,9 @@ def _config(task: Task) -> dict[str, Any]:
         block["provision_timeout"] = task.provision_timeout_seconds
     if task.service_account:
         block["remote_identity"] = task.service_account
+    if task.checkpoints is not None:
+        said = structs.asdict(task.checkpoints).items()
+        block["checkpoints"] = {name: one for name, one in said if one}
     if task.queue:
         block["kueue"] = {"local_queue_name": task.queue}
     return {"kubernetes": block} if block else {}
