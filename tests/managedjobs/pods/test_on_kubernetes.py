@@ -123,7 +123,7 @@ def test_several_nodes_have_stable_names_in_a_headless_service() -> None:
 
 # GPUs
 
-NODES = (
+NODES: tuple[dict[str, str], ...] = (
     {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
     {"nvidia.com/gpu.product": "Tesla-T4", "kubernetes.io/os": "linux"},
     {"cloud.google.com/gke-accelerator": "nvidia-l4"},
