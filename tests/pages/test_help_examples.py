@@ -11,7 +11,17 @@ from fairway.cli.group import fairway
 from .shell import Printed, Shell
 
 SYSTEMD = "needs systemd"
-NOT_RUN = {"fairway service status": SYSTEMD, "fairway service uninstall": SYSTEMD}
+CLUSTER = "needs a Kubernetes cluster; see tests/cluster"
+NOT_RUN = {
+    "fairway service status": SYSTEMD,
+    "fairway service uninstall": SYSTEMD,
+    "fairway cluster install --image registry.example.com/fairway:0.1.0": CLUSTER,
+    "fairway cluster install --context prod --admission kueue --replicas 3": CLUSTER,
+    "fairway cluster install --dry-run": CLUSTER,
+    "fairway cluster uninstall": CLUSTER,
+    "fairway cluster uninstall --dry-run": CLUSTER,
+    "fairway cluster uninstall --delete-jobs -y": CLUSTER,
+}
 FOREGROUND = ("fairway serve", "fairway controller", "fairway get workloads -w")
 """Examples that begin so run until they are interrupted."""
 

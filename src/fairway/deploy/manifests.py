@@ -7,8 +7,9 @@ One rendering for all: `fairway cluster install` applies it; the Helm chart and 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from fairway.apis.fairway.records import GROUP
 from fairway.apis.machinery.kind import Manifest
 from fairway.deploy import permissions
 from fairway.deploy.names import (
@@ -20,6 +21,7 @@ from fairway.deploy.names import (
     NAME_LABEL,
     NAMESPACE,
     PORT,
+    QUEUEING_WEBHOOKS,
     SERVICE,
     STATE,
     TLS_SECRET,
@@ -48,7 +50,7 @@ class Installation(Struct, frozen=True, kw_only=True):
     replicas: Any = 2
     pull_policy: Any = "IfNotPresent"
     pull_secrets: Any = ()
-    resources: Any = RESOURCES
+    resources: Any = field(default_factory=lambda: dict(RESOURCES))
     node_selector: Any = {}
     tolerations: Any = ()
     affinity: Any = {}
@@ -101,21 +103,19 @@ def service_monitor(installation: Installation) -> Manifest:
 
 
 def webhooks(rules: Sequence[Manifest]) -> list[Manifest]:
-    """Both webhook configurations for these rules, without the CA that the controller adds.
+    """The webhook configurations for these rules (`webhook_rule`), without the CA that the controller adds.
 
     The controller's own writes are not reviewed: they are decisions already, and must not depend on its own answer.
     """
     own = [{"name": "not-the-controller", "expression": f"request.userInfo.username != {CONTROLLER_USER!r}"}]
-    return [
-        _object(
-            "admissionregistration.k8s.io/v1",
-            f"{action}WebhookConfiguration",
-            WEBHOOKS,
-            "",
-            webhooks=[_webhook(rule, action, own) for rule in rules],
-        )
-        for action in ("Mutating", "Validating")
-    ]
+    found = []
+    for name in (WEBHOOKS, QUEUEING_WEBHOOKS):
+        chosen = [rule for rule in rules if (GROUP in rule["rules"][0]["apiGroups"]) == (name == WEBHOOKS)]
+        for action in ("Mutating", "Validating") if chosen else ():
+            hooks = [_webhook(rule, action, own) for rule in chosen]
+            kind = f"{action}WebhookConfiguration"
+            found.append(_object("admissionregistration.k8s.io/v1", kind, name, "", webhooks=hooks))
+    return found
 
 
 def webhook_rule(group: str, version: str, plural: str, *, selected: Mapping[str, Any] | None = None) -> Manifest:

@@ -16,7 +16,13 @@ SERVICE: Final = "fairway-webhook"
 
 CONTROLLER_USER: Final = f"system:serviceaccount:{NAMESPACE}:{CONTROLLER}"
 WEBHOOKS: Final = "fairway"
-"""The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration."""
+"""The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration for ManagedJobs."""
+
+QUEUEING_WEBHOOKS: Final = "fairway-queueing"
+"""Those for pods, Jobs and Kueue's kinds, only where Fairway admits.
+
+Objects of their own: server-side apply keeps a webhook that is left out while the controller owns its `caBundle`.
+"""
 
 TLS_SECRET: Final = "fairway-tls"  # noqa: S105 - a name
 """`ca.crt`, `tls.crt` and `tls.key` of the Service, made and renewed by the leader."""

@@ -7,7 +7,7 @@ log of a kube-apiserver.
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from fairway.deploy.names import CONTROLLER, NAMESPACE, RUNTIME_OBJECTS, WAYS, WEBHOOKS, Way
+from fairway.deploy.names import CONTROLLER, NAMESPACE, QUEUEING_WEBHOOKS, RUNTIME_OBJECTS, WAYS, WEBHOOKS, Way
 
 _KUEUE: Final = "kueue.x-k8s.io"
 _READ: Final = ("get", "list", "watch")
@@ -104,7 +104,7 @@ CONTROLLER_PERMISSIONS: Final = (
         ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
         ("get", "patch"),
         "the CA of the webhooks, renewed",
-        names=(WEBHOOKS,),
+        names=(WEBHOOKS, QUEUEING_WEBHOOKS),
     ),
     # Its own namespace
     Permission("coordination.k8s.io", ("leases",), ("create",), "leader election", namespace=NAMESPACE),
