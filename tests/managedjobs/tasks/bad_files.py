@@ -160,7 +160,7 @@ YAML: Final = {
     ),
     "a list as key": (
         "? [a, b]\n: c\nrun: train\n",
-        "task.yaml:1:3: a list or a map stands where a key must be; put the key in quotes",
+        "task.yaml:1:3: a list or a map is the key of a map; only strings can be: put it in quotes",
     ),
     "a tag of somebody's": (
         "name: !Ref train\nrun: train\n",
@@ -184,7 +184,7 @@ YAML: Final = {
     ),
     "nesting without end": (
         "envs: " + "[" * 100 + "]" * 100,
-        "task.yaml:1:70: the file is nested deeper than 64 levels; make it flatter",
+        "task.yaml:1:70: the YAML is nested deeper than 64 levels; make it flatter",
     ),
     "a NUL behind a backslash": (
         'run: "train\\0"\n',

@@ -41,7 +41,7 @@ def test_aliases_that_multiply_are_not_written_out() -> None:
         documents.read("\n".join(lines), "task.yaml")
 
     assert str(refusal.value) == (
-        "task.yaml:5:25: the file stands for more than 50000 values once its aliases are written out; use fewer of them"
+        "task.yaml:5:25: the YAML stands for more than 50000 values once its aliases are written out; use fewer of them"
     )
 
 

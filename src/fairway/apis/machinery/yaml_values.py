@@ -25,7 +25,7 @@ _BOOLEANS: Final = {
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
 }
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
-_MERGE: Final = "<<"
+MERGE: Final = "<<"
 _WHOLE: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*|0[oO]?[0-7]+|0[xX][0-9a-fA-F]+|0[bB][01]+)")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
@@ -35,14 +35,17 @@ _LONGEST_KEY_SHOWN: Final = 200
 _MOST_AS_WHOLE: Final = 1e21
 """Below this, JSON writes a float without a fraction as a whole number."""
 
+Path = tuple[str | int, ...]
 
-class _Part:
+
+class Part:
     """A map or a list that is not complete yet."""
 
-    __slots__ = ("anchor", "before", "height", "key", "merged", "merging", "value")
+    __slots__ = ("anchor", "before", "height", "key", "merged", "merging", "path", "value")
 
-    def __init__(self, value: dict[str, Any] | list[Any], anchor: str | None, before: int) -> None:
+    def __init__(self, value: dict[str, Any] | list[Any], path: Path, anchor: str | None, before: int) -> None:
         self.value = value
+        self.path = path
         self.anchor = anchor
         self.before = before
         """How many values there were before it."""
@@ -56,12 +59,16 @@ class _Part:
 
 
 class Builder:
-    """Makes the values of documents from events."""
+    """Makes the values of documents from events.
+
+    A subclass may read keys and scalars by other rules, note where values are (`_placed`), and word errors its own way
+    (`_error`).
+    """
 
     def __init__(self, *, deepest: int, most_values: int) -> None:
         self._deepest = deepest
         self._most_values = most_values
-        self._open: list[_Part] = []
+        self._open: list[Part] = []
         self._anchored: dict[str, tuple[Any, int, int]] = {}
         """A value, how many values it is made of, and how high it is."""
 
@@ -76,37 +83,35 @@ class Builder:
             if isinstance(event, yaml.ScalarEvent):
                 self._scalar(event)
             elif isinstance(event, yaml.CollectionStartEvent):
-                self._note_repeated(event)
-                self._begin({} if isinstance(event, yaml.MappingStartEvent) else [], event.anchor)
+                self._begin({} if isinstance(event, yaml.MappingStartEvent) else [], event)
             elif isinstance(event, yaml.CollectionEndEvent):
-                self._end()
+                self._end(event)
             elif isinstance(event, yaml.AliasEvent):
-                self._note_repeated(event)
-                self._alias(event.anchor or "")
+                self._alias(event)
             elif isinstance(event, yaml.DocumentStartEvent):
                 self._root = None
                 self._anchored = {}
-                self._counted(1)
+                self._begin_document(event)
             elif isinstance(event, yaml.DocumentEndEvent):
                 yield self._root
 
-    def _scalar(self, event: yaml.ScalarEvent) -> None:
-        self._counted(1)
-        part = self._open[-1] if self._open else None
-        if part is not None and part.key is None and type(part.value) is dict:
-            part.merging = _is_merge(event)
-            part.key = _MERGE if part.merging else _key(_resolved(event))
-            if event.anchor:
-                self._anchored[event.anchor] = (part.key, 1, 0)
-            return
-        self._note_repeated(event)
-        value = _resolved(event)
-        if event.anchor:
-            self._anchored[event.anchor] = (value, 1, 0)
-        self._put(value, 0)
+    # What a subclass may do in another way
 
-    def _note_repeated(self, event: yaml.Event) -> None:
-        """The event begins a value: its key may have one already."""
+    def _begin_document(self, event: yaml.Event) -> None:
+        self._counted(1, event)
+
+    def _resolved(self, event: yaml.ScalarEvent) -> Any:
+        """What a scalar stands for."""
+        return _resolved(event)
+
+    def _take_key(self, value: Any, event: yaml.Event) -> None:
+        """A key of the innermost map."""
+        part = self._open[-1]
+        part.merging = isinstance(event, yaml.ScalarEvent) and _is_merge(event)
+        part.key = MERGE if part.merging else _key(value)
+
+    def _placed(self, event: yaml.Event) -> None:
+        """A value begins: its key may have one already."""
         part = self._open[-1] if self._open else None
         if part is None or part.key is None or part.merging or part.key not in part.value:
             return
@@ -115,17 +120,35 @@ class Builder:
             line = 0 if event.start_mark is None else event.start_mark.line + 1
             self.repeated.append(f"line {line}: key {key} already set in map")
 
-    def _begin(self, value: dict[str, Any] | list[Any], anchor: str | None) -> None:
-        if self._open and type(self._open[-1].value) is dict and self._open[-1].key is None:
-            raise BadRequest("a list or a map is the key of a map in this YAML; only strings can be")
-        if len(self._open) >= self._deepest:
-            raise self._too_deep()
-        if anchor:
-            self._anchored.pop(anchor, None)  # it stands for nothing before it is complete
-        self._open.append(_Part(value, anchor, self._count))
-        self._counted(1)
+    def _error(self, message: str, event: yaml.Event) -> Exception:  # noqa: ARG002 - for those who say where
+        return BadRequest(message)
 
-    def _end(self) -> None:
+    # Events
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        self._counted(1, event)
+        value = self._resolved(event)
+        if self._key_is_next():
+            self._take_key(value, event)
+            value = self._open[-1].key
+        else:
+            self._placed(event)
+            self._put(value, 0, event)
+        if event.anchor:
+            self._anchored[event.anchor] = (value, 1, 0)
+
+    def _begin(self, value: dict[str, Any] | list[Any], event: yaml.CollectionStartEvent) -> None:
+        if self._key_is_next():
+            raise self._error("a list or a map is the key of a map; only strings can be: put it in quotes", event)
+        if len(self._open) >= self._deepest:
+            raise self._too_deep(event)
+        if event.anchor:
+            self._anchored.pop(event.anchor, None)  # it stands for nothing before it is complete
+        self._placed(event)
+        self._open.append(Part(value, self._path(), event.anchor, self._count))
+        self._counted(1, event)
+
+    def _end(self, event: yaml.Event) -> None:
         part = self._open.pop()
         if type(part.value) is dict:
             for merged in part.merged:
@@ -133,22 +156,24 @@ class Builder:
                     part.value.setdefault(key, value)
         if part.anchor:
             self._anchored[part.anchor] = (part.value, self._count - part.before, part.height)
-        self._put(part.value, part.height)
+        self._put(part.value, part.height, event)
 
-    def _alias(self, anchor: str) -> None:
+    def _alias(self, event: yaml.AliasEvent) -> None:
+        anchor = event.anchor or ""
         if anchor not in self._anchored:
-            raise BadRequest(f"the YAML alias *{anchor[:80]} stands for nothing yet, or for itself")
+            message = f"the alias *{anchor[:60]} stands for nothing yet, or for itself; write &{anchor[:60]} before it"
+            raise self._error(message, event)
         value, weight, height = self._anchored[anchor]
         if len(self._open) + height > self._deepest:
-            raise self._too_deep()
-        self._counted(weight)
-        part = self._open[-1] if self._open else None
-        if part is not None and part.key is None and type(part.value) is dict:
-            part.key = _key(value)
+            raise self._too_deep(event)
+        self._counted(weight, event)
+        if self._key_is_next():
+            self._take_key(value, event)
         else:
-            self._put(copied(value), height)
+            self._placed(event)
+            self._put(copied(value), height, event)
 
-    def _put(self, value: Any, height: int) -> None:
+    def _put(self, value: Any, height: int, event: yaml.Event) -> None:
         if not self._open:
             self._root = value
             return
@@ -157,32 +182,40 @@ class Builder:
         if type(part.value) is list:
             part.value.append(value)
         elif part.merging:
-            part.merged += _mergeable(value)
+            part.merged += self._mergeable(value, event)
             part.key, part.merging = None, False
         elif part.key is not None and type(part.value) is dict:
             part.value[part.key] = value
             part.key = None
 
-    def _counted(self, more: int) -> None:
+    def _mergeable(self, value: Any, event: yaml.Event) -> list[dict[str, Any]]:
+        found = value if type(value) is list else [value]
+        if not all(type(one) is dict for one in found):
+            raise self._error("what `<<` merges must be a map, or a list of maps", event)
+        return found
+
+    def _key_is_next(self) -> bool:
+        return bool(self._open) and type(self._open[-1].value) is dict and self._open[-1].key is None
+
+    def _path(self) -> Path:
+        """Where the next value belongs."""
+        if not self._open:
+            return ()
+        part = self._open[-1]
+        return (*part.path, len(part.value) if type(part.value) is list else part.key or "")
+
+    def _counted(self, more: int, event: yaml.Event) -> None:
         self._count += more
         if self._count > self._most_values:
-            raise BadRequest(
-                f"the YAML stands for more than {self._most_values} values once its aliases are written out"
-            )
+            message = f"the YAML stands for more than {self._most_values} values once its aliases are written out"
+            raise self._error(f"{message}; use fewer of them", event)
 
-    def _too_deep(self) -> BadRequest:
-        return BadRequest(f"the YAML is nested deeper than {self._deepest} levels")
+    def _too_deep(self, event: yaml.Event) -> Exception:
+        return self._error(f"the YAML is nested deeper than {self._deepest} levels; make it flatter", event)
 
 
 def _is_merge(event: yaml.ScalarEvent) -> bool:
-    return event.value == _MERGE and (event.implicit[0] or event.tag == f"{_TAG}merge")
-
-
-def _mergeable(value: Any) -> list[dict[str, Any]]:
-    found = value if type(value) is list else [value]
-    if not all(type(one) is dict for one in found):
-        raise BadRequest("what is merged into a map of this YAML (`<<`) must be a map, or a list of maps")
-    return found
+    return event.value == MERGE and (event.implicit[0] or event.tag == f"{_TAG}merge")
 
 
 def copied(value: Any) -> Any:
@@ -197,7 +230,7 @@ def _key(value: Any) -> str:
     if type(value) is str:
         return value
     if value is None or type(value) is dict or type(value) is list:
-        raise BadRequest("null, a list or a map is the key of a map in this YAML; only strings can be")
+        raise BadRequest("null, a list or a map is the key of a map; only strings can be: put it in quotes")
     return {True: "true", False: "false"}[value] if type(value) is bool else str(value)
 
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import yaml
 
-from fairway.apis.machinery.yaml_values import copied
+from fairway.apis.machinery.yaml_values import MERGE, Builder
 from fairway.apis.machinery.yaml_values import plain as _plain
 from fairway.errors import BadRequest
 from fairway.managedjobs.tasks.errors import TaskError
-from fairway.managedjobs.tasks.places import Mark, Path, SourceMap
+from fairway.managedjobs.tasks.places import Mark, SourceMap
 from fairway.managedjobs.tasks.values import shown
 from fairway.managedjobs.tasks.yaml_wording import in_plain_words
 
@@ -26,7 +26,6 @@ _DIRECTIVE: Final = re.compile(r"^%", re.MULTILINE)
 _NO_CHARACTER: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 _TAG: Final = "tag:yaml.org,2002:"
 _SCALAR_TAGS: Final = frozenset({"str", "int", "float", "bool", "null"})
-_MERGE: Final = "<<"
 _LETTERS: Final = frozenset({"y", "Y", "n", "N"})
 """Booleans to Kubernetes, but text to SkyPilot, whose files these are."""
 
@@ -45,13 +44,12 @@ def documents(text: str, file: str, what: str) -> list[tuple[Any, SourceMap]]:
         raise TaskError(f"more than {_MOST_DIRECTIVES} lines begin with %; {what} needs none of them", file=file)
     builder = _Builder(file)
     try:
-        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            builder.take(event)
+        values = builder.documents(yaml.parse(text, Loader=yaml.CSafeLoader))
+        return [(value, builder.source) for value in values if value is not None]
     except yaml.MarkedYAMLError as error:
         raise in_plain_words(error, text, file) from None
     except yaml.YAMLError as error:
         raise TaskError(f"this is not valid YAML: {' '.join(str(error).split())}", file=file) from None
-    return [(value, source) for value, source in builder.done if value is not None]
 
 
 def plain(text: str) -> Any:
@@ -59,114 +57,32 @@ def plain(text: str) -> Any:
     return text if text in _LETTERS else _plain(text)
 
 
-class _Part:
-    """A map or a list that is not complete yet."""
-
-    __slots__ = ("anchor", "before", "height", "key", "merged", "path", "value")
-
-    def __init__(self, value: dict[str, Any] | list[Any], path: Path, anchor: str | None, before: int) -> None:
-        self.value = value
-        self.path = path
-        self.anchor = anchor
-        self.before = before
-        """How many values there were before it."""
-
-        self.height = 1
-        self.key: str | None = None
-        """Of a map: the key whose value comes next."""
-
-        self.merged: list[dict[str, Any]] = []
-
-
-class _Builder:
-    """Makes documents from events."""
+class _Builder(Builder):
+    """Makes documents from events, with the line and column of each value."""
 
     def __init__(self, file: str) -> None:
-        self.done: list[tuple[Any, SourceMap]] = []
+        super().__init__(deepest=DEEPEST, most_values=MOST_VALUES)
         self._file = file
-        self._open: list[_Part] = []
-        self._anchored: dict[str, tuple[Any, int, int]] = {}
-        """A value, how many values it is made of, and how high it is."""
+        self.source = SourceMap(file)
+        """Of the last document."""
 
-        self._count = 0
-        self._source = SourceMap(file)
-        self._root: Any = None
-
-    def take(self, event: yaml.Event) -> None:
-        if isinstance(event, yaml.ScalarEvent):
-            self._scalar(event)
-        elif isinstance(event, yaml.MappingStartEvent):
-            self._begin({}, event)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            self._begin([], event)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            self._end()
-        elif isinstance(event, yaml.AliasEvent):
-            self._alias(event)
-        elif isinstance(event, yaml.DocumentStartEvent):
-            self._source, self._root, self._anchored = SourceMap(self._file), None, {}
-            self._source.values[()] = _mark(event.end_mark)
-        elif isinstance(event, yaml.DocumentEndEvent):
-            self.done.append((self._root, self._source))
-
-    def _scalar(self, event: yaml.ScalarEvent) -> None:
-        self._counted(1, event)
-        if "\0" in event.value:
-            raise self._error("holds a NUL character, which no process can be given; remove it", event)
-        value = self._resolved(event)
-        if self._key_is_next():
-            self._take_key(value, event)
-            self._anchor(event.anchor, value, 1, 0)
-            return
-        self._anchor(event.anchor, value, 1, 0)
-        path = self._path()
-        if type(value) is not str and event.value:
-            self._source.written[path] = event.value
-        if event.value or event.style:  # an empty value has its mark wherever the next token is
-            self._source.values[path] = _mark(event.start_mark)
-        self._put(value, 0, event)
+    def _begin_document(self, event: yaml.Event) -> None:
+        self.source = SourceMap(self._file)
+        self.source.values[()] = _mark(event.end_mark)
 
     def _begin(self, value: dict[str, Any] | list[Any], event: yaml.CollectionStartEvent) -> None:
-        if self._key_is_next():
-            raise self._error("a list or a map stands where a key must be; put the key in quotes", event)
-        if len(self._open) >= DEEPEST:
-            raise self._error(f"the file is nested deeper than {DEEPEST} levels; make it flatter", event)
         allowed = {"map", "set"} if type(value) is dict else {"seq"}
         if event.tag not in {None, "!"} and event.tag.removeprefix(_TAG) not in allowed:
             raise self._unknown_tag(event.tag, event)
-        if event.anchor:
-            self._anchored.pop(event.anchor, None)  # it stands for nothing before it is complete
-        path = self._path()
-        self._source.values[path] = _mark(event.start_mark)
-        if path in self._source.keys:  # a block begins below its key; people look for the key
-            self._source.values[path] = self._source.keys[path]
-        self._open.append(_Part(value, path, event.anchor, self._count))
-        self._counted(1, event)
+        super()._begin(value, event)
 
-    def _end(self) -> None:
-        part = self._open.pop()
-        if type(part.value) is dict:
-            for merged in part.merged:
-                for key, value in merged.items():
-                    part.value.setdefault(key, value)
-        if part.anchor:
-            self._anchored[part.anchor] = (part.value, self._count - part.before, part.height)
-        self._put(part.value, part.height, None)
-
-    def _alias(self, event: yaml.AliasEvent) -> None:
-        anchor = event.anchor or ""
-        if anchor not in self._anchored:
-            message = f"the alias *{anchor[:60]} stands for nothing yet, or for itself; write &{anchor[:60]} before it"
-            raise self._error(message, event)
-        value, weight, height = self._anchored[anchor]
-        if len(self._open) + height > DEEPEST:
-            raise self._error(f"the file is nested deeper than {DEEPEST} levels; make it flatter", event)
-        self._counted(weight, event)
-        if self._key_is_next():
-            self._take_key(value, event)
-            return
-        self._source.values[self._path()] = _mark(event.start_mark)
-        self._put(copied(value), height, event)
+    def _placed(self, event: yaml.Event) -> None:
+        path, mark = self._path(), _mark(event.start_mark)
+        if isinstance(event, yaml.CollectionStartEvent):
+            mark = self.source.keys.get(path, mark)  # a block begins below its key; people look for the key
+        elif isinstance(event, yaml.ScalarEvent) and not event.value and not event.style:
+            return  # an empty value has its mark wherever the next token is
+        self.source.values[path] = mark
 
     def _take_key(self, value: Any, event: yaml.Event) -> None:
         part = self._open[-1]
@@ -174,40 +90,26 @@ class _Builder:
             written = event.value if isinstance(event, yaml.ScalarEvent) else shown(value)
             quoted = f'"{written}"' if len(written) < 60 else "quotes"
             raise self._error(f"the key {written[:60] or 'null'} is not text; write it as {quoted}", event)
-        if value == _MERGE and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
-            part.key = _MERGE
+        part.key = value
+        if value == MERGE and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
+            part.merging = True
             return
         path = (*part.path, value)
-        if value in part.value and path in self._source.keys:
-            first = self._source.keys[path].line
+        if path in self.source.keys:
+            first = self.source.keys[path].line
             message = f"the key {shown(value)} is there twice, first in line {first}; remove one of them"
             raise self._error(message, event)
-        self._source.keys[path] = _mark(event.start_mark)
-        part.key = value
-        part.value[value] = None  # type: ignore[call-overload]  # a second key of this name is found by it
-
-    def _put(self, value: Any, height: int, event: yaml.Event | None) -> None:
-        if not self._open:
-            self._root = value
-            return
-        part = self._open[-1]
-        part.height = max(part.height, height + 1)
-        if type(part.value) is list:
-            part.value.append(value)
-        elif type(part.value) is dict and part.key is not None:
-            if part.key == _MERGE and (*part.path, _MERGE) not in self._source.keys:
-                part.merged += self._mergeable(value, event)
-            else:
-                part.value[part.key] = value
-            part.key = None
-
-    def _mergeable(self, value: Any, event: yaml.Event | None) -> list[dict[str, Any]]:
-        found = value if type(value) is list else [value]
-        if not all(type(one) is dict for one in found):
-            raise self._error("what `<<` merges must be a map, or a list of maps", event)
-        return found
+        self.source.keys[path] = _mark(event.start_mark)
 
     def _resolved(self, event: yaml.ScalarEvent) -> Any:
+        if "\0" in event.value:
+            raise self._error("holds a NUL character, which no process can be given; remove it", event)
+        value = self._read(event)
+        if type(value) is not str and event.value and not self._key_is_next():
+            self.source.written[self._path()] = event.value
+        return value
+
+    def _read(self, event: yaml.ScalarEvent) -> Any:
         tag = event.tag
         if tag is None or tag == "!":
             if not event.implicit[0] or event.style:
@@ -226,31 +128,12 @@ class _Builder:
                 f"{event.value[:20]} is not a number that can be used; write a finite one", event
             ) from None
 
-    def _anchor(self, anchor: str | None, value: Any, weight: int, height: int) -> None:
-        if anchor:
-            self._anchored[anchor] = (value, weight, height)
-
-    def _key_is_next(self) -> bool:
-        return bool(self._open) and type(self._open[-1].value) is dict and self._open[-1].key is None
-
-    def _path(self) -> Path:
-        if not self._open:
-            return ()
-        part = self._open[-1]
-        return (*part.path, len(part.value) if type(part.value) is list else part.key or "")
-
-    def _counted(self, more: int, event: yaml.Event) -> None:
-        self._count += more
-        if self._count > MOST_VALUES:
-            message = f"the file stands for more than {MOST_VALUES} values once its aliases are written out"
-            raise self._error(f"{message}; use fewer of them", event)
-
     def _unknown_tag(self, tag: str, event: yaml.Event) -> TaskError:
         name = f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag
         return self._error(f"the tag {name[:60]} means nothing here; remove it", event)
 
-    def _error(self, message: str, event: yaml.Event | None) -> TaskError:
-        mark = _mark(event.start_mark) if event is not None else Mark(0, 0)
+    def _error(self, message: str, event: yaml.Event) -> TaskError:
+        mark = _mark(event.start_mark)
         return TaskError(message, file=self._file, line=mark.line, column=mark.column)
 
 
