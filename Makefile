@@ -6,11 +6,12 @@ READY  := $(VENV)/.ready
 DEV_READY := $(VENV)/.ready-dev
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
+CLUSTER_NAME = $(if $(NAME),--name $(NAME))
 SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py tests/crash/test_managed_jobs_survive.py $(addprefix tests/guides/test_,checks_that_wait.py \
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: test-cluster help setup dev demo kubectl test split operators pages fresh explore lint format bench bench-quick conformance clean
+.PHONY: help setup dev demo kubectl test split operators pages fresh explore lint format bench bench-quick conformance cluster cluster-down test-cluster clean
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -40,8 +41,14 @@ test: $(DEV_READY)   ## all tests; gets or builds kubectl where there is none
 operators: $(DEV_READY) ## operators that others wrote on the embedded API; builds them with Go, once
 	KUBECTL="$$(tools/kubectl/get)" timeout 900 $(BIN)/python -m pytest tests/operators
 
-test-cluster: $(DEV_READY) ## tests on a real Kubernetes, built from package registries into a cache outside the tree
-	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest tests/cluster
+cluster: $(DEV_READY) ## start a real Kubernetes on this machine, with Kueue (KUEUE=0: without); NAME=, PORT=, CPUS= for another one
+	@$(BIN)/python -m tools.cluster up $(CLUSTER_NAME) $(if $(PORT),--port $(PORT)) $(if $(CPUS),--cpus $(CPUS)) $(if $(filter 0,$(KUEUE)),--no-kueue)
+
+cluster-down: $(DEV_READY) ## remove it: processes, mounts, namespaces, control groups, files (NAME= for another one)
+	@$(BIN)/python -m tools.cluster down $(CLUSTER_NAME)
+
+test-cluster: $(DEV_READY) ## tests on a real Kubernetes; starts one if none is up (KUBELET=0: on etcd and kube-apiserver alone)
+	@$(BIN)/python -m tools.cluster test $(CLUSTER_NAME) $(if $(filter 0,$(KUBELET)),--no-kubelet) $(TESTS)
 
 split: $(DEV_READY)  ## guides, managed jobs and crashes with controllers in a process of their own
 	KUBECTL="$$(tools/kubectl/get)" FAIRWAY_TEST_ARRANGEMENT=split FAIRWAY_JOBS=150 FAIRWAY_MANAGED_JOBS=100 FAIRWAY_KILLS=3 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(SPLIT)

@@ -1,23 +1,26 @@
 """The command: `python -m tools.cluster COMMAND`."""
 
 import argparse
+import os
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.cluster.apiserver import ApiServer
 from tools.cluster.build import GROUPS, Builder
 from tools.cluster.images import Images
 from tools.cluster.install import INSTALLERS, dns
-from tools.cluster.lifecycle import DEFAULT_NAME, Place, RunningCluster, down, up
+from tools.cluster.lifecycle import DEFAULT_NAME, Place, RunningCluster, down, kubectl_path, up
 from tools.cluster.machine import PACKAGES, require, require_node, require_root
 from tools.cluster.oci import Config, Layout
-from tools.cluster.places import Cache, ClusterError
+from tools.cluster.places import ROOT, Cache, ClusterError
 
+_CPUS = 16
 _NODE_IMAGES = ("pause", "busybox", "python", "coredns", "fairway")
 
 
@@ -57,20 +60,42 @@ def _image(options: argparse.Namespace) -> None:
 
 
 def _up(options: argparse.Namespace) -> None:
-    cache = Cache.default()
-    place = Place(options.name, cache)
     extras = [name for name in INSTALLERS if getattr(options, name)]
+    cluster = _start(options.name, extras, port=options.port, cpus=options.cpus)
+    print(f"export KUBECONFIG={cluster.kubeconfig}")
+
+
+def _start(name: str, extras: Sequence[str], *, port: int = 0, cpus: int = _CPUS) -> RunningCluster:
+    cache = Cache.default()
+    place = Place(name, cache)
     require_node()
     Builder(cache, _say).build(["kube", "dns", *extras])
-    Images(cache, _say).make([*_NODE_IMAGES, *extras, *(["ray"] if options.kuberay else [])])
+    Images(cache, _say).make([*_NODE_IMAGES, *extras, *(["ray"] if "kuberay" in extras else [])])
     began = time.monotonic()
-    cluster = up(place, _say, port=options.port, cpus=options.cpus)
+    cluster = up(place, _say, port=port, cpus=cpus)
     dns(place)
     _say(f"{time.monotonic() - began:5.1f} s  DNS ready")
-    for name in extras:
-        INSTALLERS[name](place)
-        _say(f"{time.monotonic() - began:5.1f} s  {name} ready")
-    print(f"export KUBECONFIG={cluster.kubeconfig}")
+    for extra in extras:
+        INSTALLERS[extra](place)
+        _say(f"{time.monotonic() - began:5.1f} s  {extra} ready")
+    return cluster
+
+
+def _test(options: argparse.Namespace) -> int:
+    """Run the tests; a cluster that is started for them is removed in the end, whatever happens."""
+    place = Place(options.name, Cache.default())
+    Builder(place.cache, _say).build(["kube" if options.kubelet else "api"])
+    which = [] if options.kubelet else ["-m", "not kubelet and not control_plane"]
+    environment = {**os.environ, "FAIRWAY_CLUSTER_NAME": place.name, "KUBECTL": kubectl_path()}
+    command = [sys.executable, "-m", "pytest", *which, *(options.tests or ["tests/cluster"])]
+    started = options.kubelet and place.process() is None
+    try:
+        if started:
+            _start(place.name, ["kueue"])
+        return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode  # noqa: S603
+    finally:
+        if started:
+            down(place)
 
 
 def _down(options: argparse.Namespace) -> None:
@@ -102,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--name", default=DEFAULT_NAME, help="several clusters run beside each other (%(default)s)")
     command.add_argument("--port", type=int, default=0, help="of kube-apiserver on 127.0.0.1 (default: a free one)")
     command.add_argument(
-        "--cpus", type=int, default=16, help="what the node says it has; 0 for the truth (%(default)s)"
+        "--cpus", type=int, default=_CPUS, help="what the node says it has; 0 for the truth (%(default)s)"
     )
     command.add_argument("--no-kueue", dest="kueue", action="store_false", help="leave Kueue out")
     command.add_argument("--kuberay", action="store_true", help="install KubeRay, too")
@@ -112,6 +137,12 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("down", help="remove a cluster: processes, mounts, namespaces, control groups, files")
     command.add_argument("--name", default=DEFAULT_NAME)
     command.set_defaults(run=_down)
+
+    command = commands.add_parser("test", help="run tests/cluster, on a cluster that is up or is started for it")
+    command.add_argument("--name", default=DEFAULT_NAME)
+    command.add_argument("--no-kubelet", dest="kubelet", action="store_false", help="only on etcd and kube-apiserver")
+    command.add_argument("tests", nargs="*", help="files or directories (default: tests/cluster)")
+    command.set_defaults(run=_test)
 
     command = commands.add_parser("status", help="list the clusters and their kubeconfigs")
     command.set_defaults(run=_status)

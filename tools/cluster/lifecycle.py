@@ -4,6 +4,7 @@ A cluster is a set of namespaces, a control group and a directory; on the host i
 it is left when it is down.
 """
 
+import functools
 import json
 import os
 import re
@@ -210,12 +211,20 @@ def _ready(place: Place) -> bool:
 
 def kubectl(place: Place, *arguments: str, given: str = "", check: bool = True) -> "subprocess.CompletedProcess[str]":
     """kubectl on this cluster."""
-    found = subprocess.run([ROOT / "tools/kubectl/get"], capture_output=True, text=True, check=True)  # noqa: S603
-    command = [found.stdout.strip(), f"--kubeconfig={place.kubeconfig}", *arguments]
+    command = [kubectl_path(), f"--kubeconfig={place.kubeconfig}", *arguments]
     ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False)  # noqa: S603
     if check and ended.returncode:
         raise ClusterError(f"`kubectl {' '.join(arguments)}` failed: {ended.stderr.strip()}")
     return ended
+
+
+@functools.cache
+def kubectl_path() -> str:
+    """A kubectl of this machine, or one that is built."""
+    found = subprocess.run([ROOT / "tools/kubectl/get"], stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
+    if found.returncode:
+        raise ClusterError("there is no kubectl, see above")
+    return found.stdout.strip()
 
 
 def down(place: Place) -> None:
