@@ -28,6 +28,7 @@ COMMANDS = {
         "serve": ("fairway.cli.serve", "Run the server in the foreground."),
         "controller": ("fairway.cli.controller", "Run controllers in a process of their own, beside a server."),
         "cluster": ("fairway.cli.cluster", "Install Fairway on a Kubernetes cluster, and remove it."),
+        "node": ("fairway.cli.node", "Make this machine a node of a Kubernetes cluster, with pods as processes."),
         "shutdown": ("fairway.cli.shutdown", "Stop the server."),
         "service": ("fairway.cli.service", "Run the server as a systemd service, started at boot."),
         "doctor": ("fairway.cli.doctor", "Find problems, and print how to fix them."),

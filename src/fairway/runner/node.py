@@ -5,6 +5,7 @@ A node stays Ready when the server ends, because its jobs keep running; only its
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +40,9 @@ _CONDITIONS: Final = (
 class NodeKeeper:
     """Registers the machine and keeps its lease."""
 
-    def __init__(self, cluster: Cluster, machine: Machine, name: str) -> None:
+    def __init__(self, cluster: Cluster, machine: Machine, name: str, taints: Sequence[Manifest] = ()) -> None:
+        """`taints` are those of a new Node; one that exists keeps what it has."""
+        self._taints = list(taints)
         self._cluster = cluster
         self._clock = cluster.clock
         self._machine = machine
@@ -56,7 +59,8 @@ class NodeKeeper:
         if known is None:
             try:
                 metadata = {"name": self.name, "labels": labels, "annotations": {_TOLD: _gpu_labels(labels)}}
-                await self._writer.create("nodes", {"metadata": metadata, "spec": {}, "status": status})
+                spec = {"taints": self._taints} if self._taints else {}
+                await self._writer.create("nodes", {"metadata": metadata, "spec": spec, "status": status})
             except AlreadyExists:
                 return  # the cache will tell, and the next start brings it up to date
             return
@@ -84,10 +88,10 @@ class NodeKeeper:
         return await self._writer.patch("nodes", node, {"metadata": patch})
 
     async def run(self) -> None:
-        """Renew the lease, and recreate the node if it is deleted, until cancelled."""
+        """Renew the lease, and correct the node if it was deleted or marked as lost, until cancelled."""
         while True:
             try:
-                if self._nodes.get("", self.name) is None:
+                if not _is_ready(self._nodes.get("", self.name)):
                     await self.register()
                 await self._renew()
             except FairwayError as error:
@@ -151,6 +155,12 @@ class NodeKeeper:
                 "systemUUID": machine.identity,
             },
         }
+
+
+def _is_ready(node: Manifest | None) -> bool:
+    """False after the node controller of a cluster did not see the lease renewed for a while."""
+    conditions = ((node or {}).get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def lasting_name(state: Path, machine: Machine) -> str:

@@ -11,7 +11,7 @@ A short job costs one write: what happens within `SETTLE_SECONDS` is written tog
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,14 +72,16 @@ class Runner:
         recorder: Recorder,
         environment: Mapping[str, str] = os.environ,
         enforcement: Enforcement = Enforcement(),  # noqa: B008 - it cannot change
+        taints: Sequence[Manifest] = (),
     ) -> None:
-        """`state` is the server's state directory; of `environment` containers get the few variables they may have."""
+        """`state` is the server's state directory; of `environment` containers get the few variables they may have;
+        `taints` are those of a new Node."""
         self._cluster = cluster
         self._clock = cluster.clock
         self._supervision = supervision
         self._recorder = recorder
         self._writer = cluster.writer("fairway-runner")
-        self._node = NodeKeeper(cluster, machine, lasting_name(state, machine))
+        self._node = NodeKeeper(cluster, machine, lasting_name(state, machine), taints)
         self._registered = False
         self._machine = machine
         self._directories = Directories(state)

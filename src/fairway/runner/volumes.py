@@ -19,6 +19,9 @@ from fairway.runner.pods.troubles import ConfigError, from_os_error
 
 _KNOWN: Final = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
 _FILE_MODE: Final = 0o644
+_AUTOMOUNTED: Final = "kube-api-access-"
+"""How the volume is named that a cluster adds to pods; it is made without the token, which is not offered here."""
+
 _HOST_PATH_CHECKS: Final = {
     "Directory": Path.is_dir,
     "DirectoryOrCreate": Path.is_dir,
@@ -61,6 +64,8 @@ def _made(pod: Manifest, volume: Mapping[str, Any], place: Path, sources: Source
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     if kind == "emptyDir":
         return place
+    if volume["name"].startswith(_AUTOMOUNTED):
+        source = {"sources": [part for part in source.get("sources") or () if "serviceAccountToken" not in part]}
     for file in _files(kind, pod, source, source.get("defaultMode", _FILE_MODE), sources):
         _write(place, file)
     return place
