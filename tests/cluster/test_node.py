@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.conftest import Kubectl
 from tools.cluster.apiserver import ApiServer
 
 _SECONDS = 120
+Kubectl = Callable[..., str]
 _TOLERATIONS = [{"key": "fairway.dev/runtime", "operator": "Exists"}]
 
 
