@@ -21,6 +21,9 @@ NOT_RUN = {
     "fairway cluster uninstall": CLUSTER,
     "fairway cluster uninstall --dry-run": CLUSTER,
     "fairway cluster uninstall --delete-jobs -y": CLUSTER,
+    "fairway node --kubeconfig ./kubeconfig": CLUSTER,
+    "fairway node --taints '' --cpus 8 --memory 32Gi": CLUSTER,
+    "fairway node --remove": CLUSTER,
 }
 FOREGROUND = ("fairway serve", "fairway controller", "fairway get workloads -w")
 """Examples that begin so run until they are interrupted."""
