@@ -11,7 +11,7 @@ SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py te
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test split operators pages fresh explore lint format bench bench-quick conformance cluster cluster-down test-cluster clean
+.PHONY: help setup dev demo kubectl test split operators pages fresh explore lint format bench bench-quick conformance cluster cluster-down test-cluster clean packages
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -72,6 +72,10 @@ lint: $(DEV_READY)   ## style, types, the direction of imports, names
 	$(BIN)/lint-imports
 	$(BIN)/python tools/names/check.py
 	$(BIN)/python tools/words/check.py
+	$(BIN)/python tools/deploy/generate.py --check
+
+packages: $(DEV_READY) ## generate the Helm chart and the kustomize bases in deploy/
+	$(BIN)/python tools/deploy/generate.py
 
 format: $(DEV_READY) ## put the sources into shape
 	$(BIN)/ruff check --fix src tests bench examples tools

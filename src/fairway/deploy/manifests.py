@@ -55,7 +55,10 @@ class Installation(Struct, frozen=True, kw_only=True):
     tolerations: Any = ()
     affinity: Any = {}
     priority_class: Any = ""
-    arguments: Any = ()
+    admission: Any = ""
+    """The value of `--admission`; `way` if empty."""
+
+    arguments: tuple[str, ...] = ()
     """More arguments of `fairway controller`."""
 
     managed_by: str = ""
@@ -243,18 +246,17 @@ def _pod(installation: Installation) -> Manifest:
 def _container(installation: Installation) -> Manifest:
     arguments = [
         "controller",
-        f"--admission={installation.way}",
+        f"--admission={installation.admission or installation.way}",
         "--host=0.0.0.0",
         f"--port={PORT}",
         f"--state={STATE}",
     ]
-    more = installation.arguments
     downward = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
     return {
         "name": "controller",
         "image": installation.image,
         "imagePullPolicy": installation.pull_policy,
-        "args": [*arguments, *more] if isinstance(more, tuple | list) else more,
+        "args": [*arguments, *installation.arguments],
         "env": [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()],
         "ports": [{"name": "https", "containerPort": PORT, "protocol": "TCP"}],
         "livenessProbe": _probe("/healthz", failures=6),
