@@ -9,14 +9,14 @@ Controllers and the runner take a `Cluster` and nothing else of the outside worl
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry
 from fairway.client.informer import Informer
-from fairway.client.protocol import EVERYTHING, Client, Scope, StagingClient, is_gone
+from fairway.client.protocol import EVERYTHING, Client, LogClient, Scope, StagingClient, is_gone
 from fairway.errors import NotFound
 from fairway.runtime.clock import Clock
 
@@ -71,6 +71,16 @@ class Cluster:
             scopes = self._scopes.get(kind.resource, (EVERYTHING,))
             found = self._caches[kind.resource] = Informer(self._reader, kind, self.clock, *scopes)
         return found
+
+    async def get(self, resource: str, namespace: str, name: str) -> Manifest:
+        """One object as the server has it now, not as a cache has it; `NotFound` if there is none."""
+        return await self._reader.get(self.kind(resource), namespace, name)
+
+    def log(self, namespace: str, pod: str, **query: str | int | bool) -> AsyncIterator[bytes]:
+        """What a container of a pod wrote, by the parameters of `pods/log`; only of servers that have a kubelet."""
+        if not isinstance(self._reader, LogClient):
+            raise NotFound("logs of pods are files of this server; there is no pods/log to read them from")
+        return self._reader.log(namespace, pod, **query)
 
     def writer(self, manager: str) -> "Writer":
         """A writer with this field manager."""

@@ -137,3 +137,11 @@ class StagingClient(Protocol):
         self, kind: Kind, namespace: str, name: str, patch: Any, *, patch_type: str = "merge", subresource: str = ""
     ) -> Staged:
         """The same as `Client.patch`; a refusal is raised at once."""
+
+
+@runtime_checkable
+class LogClient(Protocol):
+    """What a client of a server with kubelets may do besides."""
+
+    def log(self, namespace: str, pod: str, **query: str | int | bool) -> AsyncIterator[bytes]:
+        """What a container of a pod wrote; the query parameters are those of `pods/log`."""

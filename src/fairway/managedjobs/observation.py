@@ -71,6 +71,33 @@ class PodState(StrEnum):
 ENDED: Final = frozenset(PodState) - {PodState.STARTING, PodState.RUNNING}
 
 
+class Obstacle(StrEnum):
+    """What keeps a pod from starting, where that is not merely time."""
+
+    NONE = ""
+    UNSCHEDULABLE = "unschedulable"
+    IMAGE = "image"
+    """It cannot be pulled; that may end by itself."""
+
+    HOPELESS = "hopeless"
+    """No such image can exist."""
+
+
+class NodeState(Struct, frozen=True, kw_only=True):
+    """What is known of the node of a pod."""
+
+    name: str = ""
+    gone: bool = False
+    """It has been deleted: nothing of its pods runs any more, as Kubernetes sees it, too."""
+
+    trouble: str = ""
+    """Why its pods may run without anybody knowing; empty for a healthy node."""
+
+
+KNOWN: Final = NodeState()
+"""A node that is healthy, or that says itself how its pods ended, as this machine does."""
+
+
 class ObservedPod(Struct, frozen=True, kw_only=True):
     """A pod that the job controls."""
 
@@ -92,6 +119,10 @@ class ObservedPod(Struct, frozen=True, kw_only=True):
     """What keeps it from starting, or why it ended."""
 
     ended_at: datetime | None = None
+    node_trouble: str = ""
+    """Why nobody may know whether it still runs."""
+
+    obstacle: Obstacle = Obstacle.NONE
 
     @property
     def is_over(self) -> bool:

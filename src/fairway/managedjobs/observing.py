@@ -1,19 +1,25 @@
 """Parses manifests into the observed state."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fairway.admission.records import EARNED_PRIORITY, annotation_number
+from fairway.apis.core.accelerators import LABEL as ACCELERATOR
 from fairway.apis.machinery.conditions import find_in
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations import conditions
+from fairway.managedjobs.clusterscripts import NOT_TOGETHER, SETUP_FAILED
+from fairway.managedjobs.containers import SETUP
 from fairway.managedjobs.observation import (
     DEFAULT_CAP,
     DEFAULT_STEP,
+    KNOWN,
     ManagedJobSpec,
+    NodeState,
     ObservedPod,
     ObservedWorkload,
+    Obstacle,
     PodState,
 )
 from fairway.managedjobs.pods import ATTEMPT, RANK, TASK
@@ -30,6 +36,20 @@ _LONGEST_MESSAGE: Final = 1024
 
 WAITS_FOR_NODE: Final = "waits for a node: "
 """How the message of a job begins whose pods fit nowhere now."""
+
+_OWN: Final = "fairway://"
+"""How ids of containers begin that our own runner started."""
+
+_IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable"})
+_HOPELESS_IMAGE: Final = frozenset({"InvalidImageName"})
+_DISRUPTIONS: Final = {
+    "EvictionByEvictionAPI": "evicted from node {node}, which is drained",
+    "DeletionByTaintManager": "node {node} is unreachable or was tainted",
+    "DeletionByPodGC": "node {node} no longer exists",
+    "PreemptionByScheduler": "preempted on node {node} by a pod of higher priority",
+    "TerminationByKubelet": "ended by the kubelet of node {node}",
+}
+"""By the reasons of the condition DisruptionTarget."""
 
 WORKLOAD_CLASS: Final = "WorkloadPriorityClass"
 
@@ -76,10 +96,14 @@ def workload_of(manifest: Manifest, evicted_by: str = "") -> ObservedWorkload:
     )
 
 
-def pod_of(manifest: Manifest) -> ObservedPod:
+def pod_of(manifest: Manifest, node: NodeState = KNOWN) -> ObservedPod:
+    """A pod as it is; `node` is what is known of the node that it is on."""
     metadata, status = manifest["metadata"], manifest.get("status") or {}
     labels = metadata.get("labels") or {}
     state, failed = _state(manifest, status)
+    message = _message(manifest, status, state, failed)
+    if node.gone and state in {PodState.STARTING, PodState.RUNNING}:
+        state, message = PodState.LOST, f"node {node.name} no longer exists"
     return ObservedPod(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -91,23 +115,28 @@ def pod_of(manifest: Manifest) -> ObservedPod:
         kept=FINALIZER in (metadata.get("finalizers") or ()),
         exit_code=None if failed is None else failed[1].get("exitCode"),
         container="" if failed is None else failed[0],
-        message=conditions.shortened(_message(status, state, failed), _LONGEST_MESSAGE),
+        message=conditions.shortened(message, _LONGEST_MESSAGE),
         ended_at=_ended_at(status),
+        node_trouble=node.trouble,
+        obstacle=_obstacle(status, state),
     )
 
 
 def _state(pod: Manifest, status: dict[str, Any]) -> tuple[PodState, tuple[str, dict[str, Any]] | None]:
     """How far it has come; and of a pod that failed by itself the container and how that ended."""
     phase = status.get("phase")
-    if phase == "Succeeded":
-        return (PodState.STOPPED if status.get("reason") == STOPPED else PodState.SUCCEEDED), None
-    if phase == "Failed":
-        if conditions.is_true(pod, "DisruptionTarget"):
+    if phase in {"Succeeded", "Failed"}:
+        stopped = status.get("reason") == STOPPED or _ended_when_told(pod, status)
+        if conditions.is_true(pod, "DisruptionTarget") and (stopped or phase == "Failed"):
             return PodState.LOST, None
-        if status.get("reason") == STOPPED:
+        if stopped:
             return PodState.STOPPED, None
+        if phase == "Succeeded":
+            return PodState.SUCCEEDED, None
         failed = _failed_container(status)
-        return (PodState.LOST, None) if failed is None else (PodState.FAILED, failed)
+        if failed is None or str(failed[1].get("message") or "").startswith(NOT_TOGETHER):
+            return PodState.LOST, None
+        return PodState.FAILED, failed
     if phase == "Running":
         return PodState.RUNNING, None
     metadata = pod["metadata"]
@@ -116,13 +145,31 @@ def _state(pod: Manifest, status: dict[str, Any]) -> tuple[PodState, tuple[str, 
     return (PodState.STOPPED if told and not _runs(status) else PodState.STARTING), None
 
 
+def _ended_when_told(pod: Manifest, status: dict[str, Any]) -> bool:
+    """Whether a kubelet's pod ended after its deletion was requested: a program that saves its state on SIGTERM and
+    exits with 0 has not succeeded. Our own runner says so itself, and knows it better than by whole seconds.
+    """
+    metadata = pod["metadata"]
+    ends = [one for one in _terminations(status) if not str(one.get("containerID", _OWN)).startswith(_OWN)]
+    finished = max((datetime.fromisoformat(one["finishedAt"]) for one in ends if one.get("finishedAt")), default=None)
+    if "deletionTimestamp" not in metadata or finished is None:
+        return False
+    grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    return finished >= datetime.fromisoformat(metadata["deletionTimestamp"]) - grace
+
+
 def _failed_container(status: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """The first that ended badly, in the order in which containers run."""
     for one in _containers(status):
         terminated = (one.get("state") or {}).get("terminated")
         if terminated and terminated.get("exitCode"):
-            return one["name"], terminated
+            in_setup = str(terminated.get("message") or "").startswith(SETUP_FAILED)
+            return (SETUP if in_setup else one["name"]), terminated
     return None
+
+
+def _terminations(status: dict[str, Any]) -> list[dict[str, Any]]:
+    return [found for one in _containers(status) if (found := (one.get("state") or {}).get("terminated"))]
 
 
 def _runs(status: dict[str, Any]) -> bool:
@@ -134,15 +181,15 @@ def _containers(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from status.get("containerStatuses") or ()
 
 
-def _message(status: dict[str, Any], state: PodState, failed: tuple[str, dict[str, Any]] | None) -> str:
+def _message(pod: Manifest, status: dict[str, Any], state: PodState, failed: tuple[str, dict[str, Any]] | None) -> str:
     """Why it failed or was lost, or what keeps it from starting."""
     if failed is not None:
-        said = failed[1].get("message") or ("out of memory" if failed[1].get("reason") == "OOMKilled" else "")
-        return str(said or status.get("message") or "")
+        said = str(failed[1].get("message") or "")
+        if said.startswith(SETUP_FAILED):
+            return ""
+        return said or ("out of memory" if failed[1].get("reason") == "OOMKilled" else str(status.get("message") or ""))
     if state is PodState.LOST:
-        if (lost := find_in(status, "DisruptionTarget")) is not None:
-            return str(lost.get("message") or "")
-        return str(status.get("message") or status.get("reason") or "")
+        return _loss(pod, status)
     if state is not PodState.STARTING:
         return ""
     for one in _containers(status):
@@ -156,9 +203,51 @@ def _message(status: dict[str, Any], state: PodState, failed: tuple[str, dict[st
     return ""
 
 
+def _loss(pod: Manifest, status: dict[str, Any]) -> str:
+    """Why a pod was lost, by who took it away."""
+    for one in _terminations(status):
+        if str(one.get("message") or "").startswith(NOT_TOGETHER):
+            return str(one["message"]).strip()
+    disruption = find_in(status, "DisruptionTarget")
+    if disruption is None:
+        return ": ".join(str(status[name]) for name in ("reason", "message") if status.get(name))
+    node = (pod.get("spec") or {}).get("nodeName") or "its node"
+    said = _DISRUPTIONS.get(str(disruption.get("reason")), "").format(node=node)
+    told = str(disruption.get("message") or "")
+    return f"{said} ({told})" if said and told else said or told
+
+
+def _obstacle(status: dict[str, Any], state: PodState) -> Obstacle:
+    """What keeps a pod from starting, by its kind."""
+    if state is not PodState.STARTING:
+        return Obstacle.NONE
+    reasons = {((one.get("state") or {}).get("waiting") or {}).get("reason") for one in _containers(status)}
+    if reasons & _HOPELESS_IMAGE:
+        return Obstacle.HOPELESS
+    if reasons & _IMAGE:
+        return Obstacle.IMAGE
+    placed = find_in(status, "PodScheduled") or {}
+    if placed.get("status") == "False" and placed.get("reason") == "Unschedulable":
+        return Obstacle.UNSCHEDULABLE
+    return Obstacle.NONE
+
+
 def _ended_at(status: dict[str, Any]) -> datetime | None:
-    ends = [((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in _containers(status)]
+    ends = [one.get("finishedAt") for one in _terminations(status)]
     return max((datetime.fromisoformat(end) for end in ends if end), default=None)
+
+
+def asked_models(pod: Manifest) -> frozenset[str]:
+    """The models of GPUs that a pod of ours asks for by its node affinity."""
+    affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return frozenset(
+        value
+        for term in required.get("nodeSelectorTerms") or ()
+        for one in term.get("matchExpressions") or ()
+        if one["key"] == ACCELERATOR and one["operator"] == "In"
+        for value in one.get("values") or ()
+    )
 
 
 def _number(text: str | None) -> int:

@@ -7,7 +7,10 @@ between counts: a task that succeeded before it was stopped has succeeded.
 
 from typing import Final
 
+import msgspec
+
 from fairway.managedjobs import recovery
+from fairway.managedjobs.containers import FILES, SETUP
 from fairway.managedjobs.instructions import (
     FinishWorkload,
     JobAction,
@@ -18,17 +21,20 @@ from fairway.managedjobs.instructions import (
     StartPods,
     StopPods,
 )
-from fairway.managedjobs.observation import ObservedPod, PodState
+from fairway.managedjobs.observation import ObservedPod, Obstacle, PodState
 from fairway.managedjobs.states import CAUSE_AFTER, PHASE_AFTER, AttemptOutcome, Cause, Phase
 from fairway.managedjobs.status import HELD, QUEUED, Attempt, ManagedJobStatus, PodRef
 from fairway.managedjobs.view import JobView, ended, later, seconds_between
+from fairway.managedjobs.waiting import REFUSED, TIMED_OUT, is_settled, passed_over
 
 PREEMPTED: Final = "Preempted"
-SETUP: Final = "setup"
-FILES: Final = "files"
 
 _OWN_FAILURES: Final = {SETUP: AttemptOutcome.SETUP_FAILED, FILES: AttemptOutcome.FILES_FAILED}
 _TAKEN_AWAY: Final = frozenset({AttemptOutcome.PREEMPTED, AttemptOutcome.EVICTED, AttemptOutcome.HELD})
+_PASSED_OVER: Final = frozenset({AttemptOutcome.NOT_STARTED, AttemptOutcome.IMAGE_FAILED})
+_IMAGE_SECONDS: Final = 600
+"""How long an image may be missing: a registry that is away comes back, a name that is wrong does not."""
+
 _WAYS_BACK: Final = "; `fairway jobs launch` restarts jobs"
 
 
@@ -46,8 +52,20 @@ def stopping(case: JobView) -> JobPlan | None:
     if told:
         do.append(StopPods(names=told, message=attempt.message))
     if do or not all(pod.is_over for pod in pods):
-        return JobPlan(do=tuple(do))
+        return JobPlan(life=_blocked(case, pods), do=tuple(do))
     return _closed(case, attempt, *_how_it_ended(attempt, pods))
+
+
+def _blocked(case: JobView, pods: list[ObservedPod]) -> ManagedJobStatus | None:
+    """The status of a job whose next attempt must wait because a pod may still run where nobody sees it."""
+    for pod in pods:
+        if pod.node_trouble and not pod.is_over:
+            message = (
+                f"waits for the end of pod {pod.name}: {pod.node_trouble}, so it may still run; it counts as ended "
+                "when the node is back, is deleted, or has the taint node.kubernetes.io/out-of-service"
+            )
+            return None if case.life.message == message else case.life.replace(message=message)
+    return None
 
 
 def living(case: JobView) -> JobPlan | None:
@@ -65,10 +83,13 @@ def living(case: JobView) -> JobPlan | None:
         return (
             _stop(case, AttemptOutcome.LOST, f"pod {gone[0]} no longer exists") if gone else JobPlan(do=(StartPods(),))
         )
+    late = _late(case, attempt, pods)
+    if isinstance(late, JobPlan):
+        return late
     longest = _outlived(case)
     if isinstance(longest, JobPlan):
         return longest
-    return _shown(case, attempt, pods, longest)
+    return _shown(case, attempt, pods, longest if late is None else late)
 
 
 def _judged(case: JobView, attempt: Attempt, pods: list[ObservedPod]) -> JobPlan | None:
@@ -103,6 +124,25 @@ def _taken_away(case: JobView) -> JobPlan | None:
     return None
 
 
+def _late(case: JobView, attempt: Attempt, pods: list[ObservedPod]) -> JobPlan | float | None:
+    """The end of an attempt whose pods cannot start, or how many seconds they still have."""
+    found = next((pod for pod in pods if pod.obstacle), None)
+    if found is None or attempt.started_at is None or case.life.running_since is not None:
+        return None
+    if found.obstacle is Obstacle.HOPELESS:
+        return _stop(case, AttemptOutcome.IMAGE_FAILED, found.message)
+    elsewhere = len(case.task.candidates) > 1 and not is_settled(case)
+    seconds = case.job.timeout_seconds(case.life.task)
+    if found.obstacle is Obstacle.IMAGE:
+        seconds, outcome = min(seconds if seconds >= 0 else _IMAGE_SECONDS, _IMAGE_SECONDS), AttemptOutcome.IMAGE_FAILED
+    else:
+        outcome = AttemptOutcome.NOT_STARTED
+        if not elsewhere or seconds < 0:
+            return None
+    left = seconds - (case.now - attempt.started_at).total_seconds()
+    return left if left > 0 else _stop(case, outcome, f"not started within {seconds} s: {found.message}")
+
+
 def _outlived(case: JobView) -> JobPlan | float | None:
     """The end of an attempt that ran for too long, or how many seconds are left."""
     longest, since = case.task.max_duration_seconds, case.life.running_since
@@ -128,6 +168,8 @@ def _shown(case: JobView, attempt: Attempt, pods: list[ObservedPod], left: float
     elif not up and life.running_since is None:
         trouble = next((pod.message for pod in pods if pod.message), "")
         life = life.replace(message=trouble)
+    elif life.phase is Phase.RUNNING:
+        life = life.replace(message=next((pod.node_trouble for pod in pods if pod.node_trouble), ""))
     again = None if left is None else later(case.now, left)
     return JobPlan(life=None if life == case.life else life, do=case.set_priority(), tell=tell, again_at=again)
 
@@ -186,6 +228,9 @@ def _closed(case: JobView, attempt: Attempt, outcome: AttemptOutcome, message: s
         plan = ended(case, life, Phase.CANCELLED, AttemptOutcome.CANCELLED, "cancelled by its user")
     elif outcome is AttemptOutcome.SUCCEEDED and life.task + 1 < len(job.tasks):
         plan = next_task(case, life)
+    elif outcome in _PASSED_OVER and len(case.task.candidates) > 1 and not is_settled(case):
+        moved = msgspec.structs.replace(case, life=life.moved(_phase_between(life.phase)))
+        plan = passed_over(moved, TIMED_OUT if outcome is AttemptOutcome.NOT_STARTED else REFUSED, message)
     elif recovery.comes_back(job, life, outcome, exit_code):
         plan = _coming_back(case, life, outcome, message, exit_code)
     else:

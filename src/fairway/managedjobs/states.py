@@ -113,6 +113,10 @@ class AttemptOutcome(StrEnum):
     REFUSED = "PodsRefused"
     """Its pods could not be made."""
 
+    IMAGE_FAILED = "ImagePullFailed"
+    NOT_STARTED = "ProvisionTimeout"
+    """Its pods found no node in time, and there is another candidate."""
+
     PREEMPTED = "Preempted"
     EVICTED = "Evicted"
     """The queue took its quota back for another reason than a preemption."""
@@ -156,6 +160,8 @@ PHASE_AFTER: Final = {
     AttemptOutcome.SETUP_FAILED: Phase.FAILED_SETUP,
     AttemptOutcome.FILES_FAILED: Phase.FAILED_PRECHECKS,
     AttemptOutcome.REFUSED: Phase.FAILED_PRECHECKS,
+    AttemptOutcome.IMAGE_FAILED: Phase.FAILED_PRECHECKS,
+    AttemptOutcome.NOT_STARTED: Phase.FAILED_NO_RESOURCE,
     AttemptOutcome.UNREADABLE: Phase.FAILED_CONTROLLER,
 }
 """How a job ends that does not come back; FAILED where nothing is said."""

@@ -158,6 +158,13 @@ class HttpClient:
         left = answer.get("kind") == kind.kind and "deletionTimestamp" in answer["metadata"]
         return answer if left and not is_gone(answer) else None
 
+    async def log(self, namespace: str, pod: str, **query: str | int | bool) -> AsyncGenerator[bytes, None]:
+        """What a container of a pod wrote, as it comes."""
+        path = paths.resource("v1", "pods", namespace, pod, "log")
+        async with aclosing(self.transport.stream(path, query)) as pieces:
+            async for piece in pieces:
+                yield piece
+
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
         binding = {
             "apiVersion": "v1",

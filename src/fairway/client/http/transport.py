@@ -123,6 +123,10 @@ class Transport:
                 if events := [decode_event(line, self.server) for line in lines if line.strip()]:
                     yield events
 
+    def stream(self, path: str, query: Mapping[str, Query] = _NOTHING) -> AsyncGenerator[bytes, None]:
+        """What comes, as it comes, until the server ends it; it may be silent for as long as it likes."""
+        return self._stream(f"{path}{query_string(query, path)}", None)
+
     def refresh(self) -> None:
         """Read the kubeconfig again; new connections use what it says now."""
         if self._access.moved():

@@ -12,6 +12,7 @@ from fairway.client.cluster import Cluster
 from fairway.controllers.kit.status import WorkloadStatusChange
 from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.controllers.kit.writes import add_finalizer, all_done, commit, remove_finalizer
+from fairway.controllers.managedjob.kubelets import Kubelets
 from fairway.controllers.managedjob.observe import (
     JOBS,
     ORIGIN_NAME,
@@ -77,7 +78,10 @@ class Refused(FairwayError):
 class ManagedJobWriter:
     """Writes for the controller."""
 
-    def __init__(self, cluster: Cluster, platform: Platform, remotes: Remotes | None) -> None:
+    def __init__(
+        self, cluster: Cluster, platform: Platform, remotes: Remotes | None, kubelets: Kubelets | None = None
+    ) -> None:
+        self._kubelets = kubelets
         self._clock = cluster.clock
         self._platform = platform
         self._remotes = remotes
@@ -107,7 +111,10 @@ class ManagedJobWriter:
             case told.StopPods(names=names):
                 await all_done(self._writer.delete("pods", look.pods[name]) for name in names if name in look.pods)
             case told.LetGoOfPods(names=names):
-                await self.let_go([look.pods[name] for name in names if name in look.pods])
+                gone = [look.pods[name] for name in names if name in look.pods]
+                if self._kubelets is not None:
+                    await self._kubelets.logs.keep(look.manifest, look.life, gone)
+                await self.let_go(gone)
             case told.Delegate():
                 await self._delegate(look, instruction)
             case told.ChangeRemote():
@@ -224,8 +231,10 @@ class ManagedJobWriter:
     async def _let_one_go(self, pod: Manifest) -> None:
         try:
             pod = await self.unbind(pod)
-            if "deletionTimestamp" not in pod["metadata"]:
-                await self._writer.delete("pods", pod)
+            # No kubelet confirms the end of a pod whose node was deleted.
+            force = self._kubelets is not None and self._kubelets.nodes.state_of(pod).gone
+            if force or "deletionTimestamp" not in pod["metadata"]:
+                await self._writer.delete("pods", pod, grace_seconds=0 if force else None)
         except NotFound:
             return
 

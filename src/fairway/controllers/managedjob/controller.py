@@ -22,6 +22,7 @@ from fairway.controllers.kit.readiness import Settling
 from fairway.controllers.kit.status import differs
 from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.controllers.managedjob.act import ELSEWHERE, ManagedJobWriter, Refused
+from fairway.controllers.managedjob.kubelets import Kubelets
 from fairway.controllers.managedjob.observe import (
     JOBS,
     LOCAL_QUEUES,
@@ -70,16 +71,19 @@ class ManagedJobController:
         decider: Decider,
         platform: Platform,
         remotes: Remotes | None = None,
+        kubelets: Kubelets | None = None,
     ) -> None:
-        """`remotes` are other servers; without them, jobs run here or not at all."""
+        """`remotes` are other servers; without them, jobs run here or not at all. `kubelets` are those of a cluster;
+        without them, the runner of this machine looks after pods, logs and secrets itself.
+        """
         self._clock = cluster.clock
         self._configuration = configuration
         self._recorder = recorder
         self._remotes = remotes
         self._writer = cluster.writer("fairway-managed-jobs")
         self._jobs = cluster.cache(JOBS)
-        self._observer = Observer(cluster, decider, remotes)
-        self._effects = ManagedJobWriter(cluster, platform, remotes)
+        self._observer = Observer(cluster, decider, remotes, kubelets)
+        self._effects = ManagedJobWriter(cluster, platform, remotes, kubelets)
         self._settling = Settling(cluster.clock.monotonic)
         self._refused: dict[str, str] = {}
         """By the uid of a job, why what it asks for cannot be; until it is written down."""
@@ -87,13 +91,16 @@ class ManagedJobController:
         self._worker: Worker[Key] = Worker("managed job", cluster.clock, self._reconcile, parallel=_PARALLEL)
         self._pods = cluster.cache("pods")
         self._forsaken: Worker[Key] = Worker("pod without a managed job", cluster.clock, self._forsake, parallel=4)
-        self._secrets = LaunchSecrets(cluster)
+        self._kubelets = kubelets
+        self._secrets = LaunchSecrets(cluster) if kubelets is None else None
         self._jobs.on_change(self._job_changed)
         cluster.cache(WORKLOADS).on_change(self._workload_changed)
         self._pods.on_change(self._pod_changed)
         cluster.cache(LOCAL_QUEUES).on_change(self._queue_changed)
         cluster.cache(WORKLOAD_CLASSES).on_change(self._class_changed)
         cluster.cache(PRIORITY_CLASSES).on_change(self._default_class_changed)
+        if kubelets is not None:
+            kubelets.nodes.on_change(lambda pod: self._wake(None, pod, observing.pod_of))
         if remotes is not None:
             remotes.on_change(self._remote_changed)
 
@@ -102,7 +109,9 @@ class ManagedJobController:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._worker.run())
             group.create_task(self._forsaken.run())
-            group.create_task(self._secrets.run())
+            for part in (self._secrets, self._kubelets):
+                if part is not None:
+                    group.create_task(part.run())
             if self._remotes is not None:
                 group.create_task(self._remotes.run())
 
@@ -125,6 +134,10 @@ class ManagedJobController:
     def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is not None and _is_forsaken(new):
             self._forsaken.add(key_of(new))
+        if self._kubelets is not None:
+            self._kubelets.logs.pod_changed(new)
+            if new is None and old is not None:
+                self._kubelets.logs.pod_gone(old)
         self._wake(old, new, observing.pod_of)
 
     def _wake(self, old: Manifest | None, new: Manifest | None, matters: Callable[[Manifest], object]) -> None:
@@ -268,7 +281,7 @@ class ManagedJobController:
         gone = [
             pod
             for pod in self._observer.orphans(key)
-            if "deletionTimestamp" in pod["metadata"] and (seen := observing.pod_of(pod)).is_over and seen.kept
+            if "deletionTimestamp" in pod["metadata"] and (seen := self._observer.pod_of(pod)).is_over and seen.kept
         ]
         if gone:
             await self._effects.let_go(gone)

@@ -15,11 +15,12 @@ from fairway.client.informer import Informer
 from fairway.client.sighting import ORIGIN_NAME, ORIGIN_NAMESPACE, ORIGIN_UID, Sighting
 from fairway.controllers.kit.owners import OwnerIndex, controller_uid
 from fairway.controllers.kit.workloads import WORKLOADS
+from fairway.controllers.managedjob.kubelets import ClusterNodes, Kubelets
 from fairway.integrations import conditions
 from fairway.integrations.workloads import controller_of, namespaced_name
-from fairway.managedjobs import asking, observing, status
+from fairway.managedjobs import asking, gpulabels, observing, status
 from fairway.managedjobs.asking import Base
-from fairway.managedjobs.observation import JobObservation, ManagedJobSpec, ObservedRemote
+from fairway.managedjobs.observation import JobObservation, ManagedJobSpec, ObservedPod, ObservedRemote, Obstacle
 from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.errors import TaskError
 from fairway.managedjobs.tasks.parse import stored_tasks
@@ -145,7 +146,10 @@ class ManagedJobObservation(NamedTuple):
 class Observer:
     """Looks from memory alone: no look waits for anything."""
 
-    def __init__(self, cluster: Cluster, decider: Decider, remotes: Remotes | None) -> None:
+    def __init__(
+        self, cluster: Cluster, decider: Decider, remotes: Remotes | None, kubelets: Kubelets | None = None
+    ) -> None:
+        self._kubelets = kubelets
         self._decider = decider
         self._remotes = remotes
         self._tasks = Tasks()
@@ -173,7 +177,7 @@ class Observer:
         seen = JobObservation(
             workload=None if workload is None else observing.workload_of(workload, self._preemptors.said_of(workload)),
             others=_strays(workloads, past),
-            pods=tuple(observing.pod_of(one) for one in pods.values()),
+            pods=tuple(map(self.pod_of, pods.values())),
             predecessor=bool(self.orphans(key)),
             base_priority=base.value,
             priority_class=base.class_name,
@@ -183,6 +187,18 @@ class Observer:
             remote=self._remote(past),
         )
         return ManagedJobObservation(manifest, job, past, seen, base, workload, workloads, pods)
+
+    def pod_of(self, pod: Manifest) -> ObservedPod:
+        """A pod, with what is known of its node."""
+        return observing.pod_of(pod) if self._kubelets is None else self._pod_of(pod, self._kubelets.nodes)
+
+    def _pod_of(self, pod: Manifest, nodes: ClusterNodes) -> ObservedPod:
+        found = observing.pod_of(pod, nodes.state_of(pod))
+        if found.obstacle is Obstacle.UNSCHEDULABLE:
+            models = observing.asked_models(pod)
+            if said := gpulabels.missing(models, nodes.labels()):
+                return msgspec.structs.replace(found, message=f"{observing.WAITS_FOR_NODE}{said}")
+        return found
 
     def orphans(self, key: Key) -> list[Manifest]:
         """Pods of a job that is gone or going, or of one before it that had its name."""
