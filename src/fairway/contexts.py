@@ -21,9 +21,14 @@ _DEFAULT: Final = "~/.kube/config"
 _ALL: Final = "*"
 
 
+def configuration_of(settings: Settings) -> LaunchConfig:
+    """The configuration of a server or a process of controllers; the defaults if it cannot be read."""
+    return _configuration(configuration_file(settings.state))
+
+
 def runner_configuration(settings: Settings) -> RunnerConfig:
     """What the server's configuration says about its own machine; the defaults if it cannot be read."""
-    return _configuration(configuration_file(settings.state)).runner
+    return configuration_of(settings).runner
 
 
 def other_servers(settings: Settings, environment: Mapping[str, str], clock: Clock) -> KubeconfigRemotes:
@@ -31,7 +36,7 @@ def other_servers(settings: Settings, environment: Mapping[str, str], clock: Clo
 
     Their kubeconfig is `kubernetes.kubeconfig` of the configuration, else `$KUBECONFIG`, else `~/.kube/config`.
     """
-    said = _configuration(configuration_file(settings.state))
+    said = configuration_of(settings)
     return KubeconfigRemotes(
         said.other_servers or environment.get("KUBECONFIG") or _DEFAULT,
         settings.state / "archives",

@@ -14,7 +14,7 @@ from fairway.apis.core.node_views import DEFAULT_SCHEDULER
 from fairway.apis.machinery.admission import AdmissionChain, AdmissionPlugin
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.contexts import other_servers
+from fairway.contexts import configuration_of, other_servers
 from fairway.controllers.admission.controller import QueueingController
 from fairway.controllers.admission.waiting import WaitingWorkloads
 from fairway.controllers.batchjob.controller import JobController
@@ -22,6 +22,7 @@ from fairway.controllers.decider.stored import StoredDecider, StoredExplainer
 from fairway.controllers.jobframework.controller import FrameworkController
 from fairway.controllers.kit.configuration import ConfigurationSource, CurrentConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
+from fairway.controllers.managedjob.kubelets import Kubelets
 from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission
 from fairway.controllers.metrics import QueueMetrics
 from fairway.controllers.notrun import NotRunController
@@ -36,6 +37,7 @@ from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
 from fairway.integrations.frameworks import FRAMEWORKS
+from fairway.managedjobs.kubernetes import DEFAULT_IMAGE, OnKubernetes
 from fairway.managedjobs.machine import ThisMachine
 from fairway.managedjobs.platform import Platform
 from fairway.runtime.parts import Part, running, unless
@@ -65,14 +67,23 @@ def admission_plugins(
     )
 
 
+def pod_platform(settings: Settings, kubelets: Kubelets | None) -> Platform:
+    """Where the pods of managed jobs run."""
+    if kubelets is None:
+        state = settings.state
+        return ThisMachine(archives=str(state / "archives"), checkpoint_root=str(state / "checkpoints"))
+    said = configuration_of(settings)
+    return OnKubernetes(
+        image=said.image or DEFAULT_IMAGE, checkpoint_volume=said.checkpoints, node_labels=kubelets.nodes.labels
+    )
+
+
 class ControllerManager:
     """The selected controllers on one cluster, with what they share. `settings` are those of the API server."""
 
-    def __init__(
-        self, cluster: Cluster, settings: Settings, names: Collection[str], platform: Platform | None = None
-    ) -> None:
-        """`names` are folders of `fairway.controllers` (`settings.CONTROLLERS`); `platform` is where pods run, this
-        machine unless given.
+    def __init__(self, cluster: Cluster, settings: Settings, names: Collection[str], *, own_nodes: bool = True) -> None:
+        """`names` are folders of `fairway.controllers` (`settings.CONTROLLERS`); `own_nodes` says that this machine
+        runs the pods, and not the kubelets of a cluster.
         """
         kueue, kubernetes = Recorder(cluster, "kueue"), Recorder(cluster, "fairway")
         configuration = CurrentConfiguration(cluster, kueue)
@@ -117,11 +128,11 @@ class ControllerManager:
         if "notrun" in names:
             self.parts.append(NotRunController(cluster, kubernetes))
         if "managedjob" in names:
-            state = settings.state
-            here = ThisMachine(archives=str(state / "archives"), checkpoint_root=str(state / "checkpoints"))
+            kubelets = None if own_nodes else Kubelets(cluster)
+            platform = pod_platform(settings, kubelets)
             remotes = other_servers(settings, os.environ, cluster.clock)
             self.parts.append(
-                ManagedJobController(cluster, configuration, kubernetes, decider, platform or here, remotes)
+                ManagedJobController(cluster, configuration, kubernetes, decider, platform, remotes, kubelets)
             )
         if scheduler is not None:
             self.parts.append(scheduler)

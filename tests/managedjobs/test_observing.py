@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairway.managedjobs import asking, observing
-from fairway.managedjobs.observation import PodState
+from fairway.managedjobs.observation import NodeState, Obstacle, PodState
 from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.parse import stored_tasks
 
@@ -172,3 +172,99 @@ def test_the_priority_of_a_job(given: dict[str, Any], want: tuple[int | None, st
     base = asking.base_priority(given, job, ManagedJobStatus(), Classes(low=1, high=100), Classes())
     assert (base.value, base.class_name) == want
     assert asking.may_name_class(given, base.class_name) or not base.class_name
+
+
+# Pods of kubelets
+
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:40Z", "deletionGracePeriodSeconds": 30}
+"""At 00:00:10, with 30 s to end."""
+
+
+def on_kubelet(exit_code: int, at: str, **more: Any) -> list[dict[str, Any]]:
+    return ended(exit_code, containerID="containerd://1", **{"finishedAt": f"2026-01-01T00:00:{at}Z", **more})
+
+
+def disrupted(reason: str, message: str = "") -> list[dict[str, Any]]:
+    return [{"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}]
+
+
+@pytest.mark.parametrize(
+    ("pod", "state", "message"),
+    [
+        pytest.param(
+            a_pod("Succeeded", DELETED, containerStatuses=on_kubelet(0, "12")),
+            PodState.STOPPED, "", id="saved its state and exited with 0 when it was told to end",
+        ),
+        pytest.param(
+            a_pod("Failed", DELETED, containerStatuses=on_kubelet(143, "10")),
+            PodState.STOPPED, "", id="ended in the second in which it was told",
+        ),
+        pytest.param(
+            a_pod("Succeeded", DELETED, containerStatuses=on_kubelet(0, "09")),
+            PodState.SUCCEEDED, "", id="had succeeded before",
+        ),
+        pytest.param(
+            a_pod("Failed", DELETED, containerStatuses=on_kubelet(1, "09")), PodState.FAILED, "", id="had failed before"
+        ),
+        pytest.param(
+            a_pod("Succeeded", DELETED, conditions=disrupted("EvictionByEvictionAPI"),
+                  containerStatuses=on_kubelet(0, "12")),
+            PodState.LOST, "evicted from node its node, which is drained", id="drained",
+        ),
+        pytest.param(
+            a_pod("Failed", DELETED, conditions=disrupted("PreemptionByScheduler", "for p2"),
+                  containerStatuses=on_kubelet(143, "12")),
+            PodState.LOST, "preempted on node its node by a pod of higher priority (for p2)", id="by kube-scheduler",
+        ),
+        pytest.param(
+            a_pod("Failed", DELETED, conditions=disrupted("DeletionByPodGC")),
+            PodState.LOST, "node its node no longer exists", id="collected after its node was deleted",
+        ),
+        pytest.param(
+            a_pod("Running", DELETED, conditions=disrupted("DeletionByTaintManager")),
+            PodState.RUNNING, "", id="on an unreachable node, where it may still run",
+        ),
+        pytest.param(
+            a_pod("Failed", containerStatuses=on_kubelet(137, "12", reason="OOMKilled")),
+            PodState.FAILED, "out of memory", id="out of memory",
+        ),
+        pytest.param(
+            a_pod("Failed", reason="Evicted", message="The node was low on resource: memory."),
+            PodState.LOST, "Evicted: The node was low on resource: memory.", id="evicted by an old kubelet",
+        ),
+        pytest.param(
+            a_pod("Failed", containerStatuses=on_kubelet(1, "12", message="fairway: nodes missing: w1 after 1800 s\n")),
+            PodState.LOST, "fairway: nodes missing: w1 after 1800 s", id="the other nodes did not come",
+        ),
+    ],
+)  # fmt: skip
+def test_how_a_pod_of_a_kubelet_ended(pod: dict[str, Any], state: PodState, message: str) -> None:
+    seen = observing.pod_of(pod)
+    assert (seen.state, seen.message) == (state, message)
+
+
+def test_a_failed_setup_is_told_by_the_termination_message() -> None:
+    pod = a_pod("Failed", containerStatuses=on_kubelet(7, "12", message="fairway: setup failed\n"))
+    seen = observing.pod_of(pod)
+    assert (seen.container, seen.exit_code, seen.message) == ("setup", 7, "")
+
+
+def test_a_pod_is_over_when_its_node_was_deleted_and_not_while_it_is_unreachable() -> None:
+    pod = a_pod("Running", DELETED)
+    assert observing.pod_of(pod, NodeState(name="n1", trouble="node n1 is unreachable")).is_over is False
+    gone = observing.pod_of(pod, NodeState(name="n1", gone=True))
+    assert (gone.state, gone.message) == (PodState.LOST, "node n1 no longer exists")
+
+
+@pytest.mark.parametrize(
+    ("reason", "obstacle"),
+    [
+        ("ErrImagePull", Obstacle.IMAGE),
+        ("ImagePullBackOff", Obstacle.IMAGE),
+        ("InvalidImageName", Obstacle.HOPELESS),
+        ("ContainerCreating", Obstacle.NONE),
+    ],
+)
+def test_what_keeps_a_container_from_starting(reason: str, obstacle: Obstacle) -> None:
+    waiting = [{"name": "run", "state": {"waiting": {"reason": reason, "message": "so"}}}]
+    assert observing.pod_of(a_pod(containerStatuses=waiting)).obstacle is obstacle
