@@ -91,7 +91,7 @@ class NodeState(Struct, frozen=True, kw_only=True):
     """It has been deleted: nothing of its pods runs any more, as Kubernetes sees it, too."""
 
     trouble: str = ""
-    """Why its pods may run without anybody knowing; empty for a healthy node."""
+    """Why the state of its pods is not known; empty for a healthy node."""
 
 
 KNOWN: Final = NodeState()
@@ -120,7 +120,7 @@ class ObservedPod(Struct, frozen=True, kw_only=True):
 
     ended_at: datetime | None = None
     node_trouble: str = ""
-    """Why nobody may know whether it still runs."""
+    """Why it is not known whether it still runs."""
 
     obstacle: Obstacle = Obstacle.NONE
 

@@ -126,7 +126,7 @@ def _state(pod: Manifest, status: dict[str, Any]) -> tuple[PodState, tuple[str, 
     """How far it has come; and of a pod that failed by itself the container and how that ended."""
     phase = status.get("phase")
     if phase in {"Succeeded", "Failed"}:
-        stopped = status.get("reason") == STOPPED or _ended_when_told(pod, status)
+        stopped = status.get("reason") == STOPPED or _ended_after_deletion(pod, status)
         if conditions.is_true(pod, "DisruptionTarget") and (stopped or phase == "Failed"):
             return PodState.LOST, None
         if stopped:
@@ -145,7 +145,7 @@ def _state(pod: Manifest, status: dict[str, Any]) -> tuple[PodState, tuple[str, 
     return (PodState.STOPPED if told and not _runs(status) else PodState.STARTING), None
 
 
-def _ended_when_told(pod: Manifest, status: dict[str, Any]) -> bool:
+def _ended_after_deletion(pod: Manifest, status: dict[str, Any]) -> bool:
     """Whether a kubelet's pod ended after its deletion was requested: a program that saves its state on SIGTERM and
     exits with 0 has not succeeded. Our own runner says so itself, and knows it better than by whole seconds.
     """

@@ -57,7 +57,7 @@ def stopping(case: JobView) -> JobPlan | None:
 
 
 def _blocked(case: JobView, pods: list[ObservedPod]) -> ManagedJobStatus | None:
-    """The status of a job whose next attempt must wait because a pod may still run where nobody sees it."""
+    """The status of a job whose next attempt must wait because a pod may still run on a node that cannot be reached."""
     for pod in pods:
         if pod.node_trouble and not pod.is_over:
             message = (
