@@ -1,6 +1,6 @@
 """Logs of ended attempts on a cluster: a ConfigMap a pod, owned by the job, with the end of each container's log.
 
-Lines carry their timestamps, compressed with gzip. A ConfigMap and not a Secret: users who may read `pods/log` (the role
+Lines carry their timestamps, compressed with gzip. A ConfigMap and not a Secret: users who may read `pods/log` (role
 `view`) may read it. All of it is bounded: etcd is no place for logs.
 """
 
