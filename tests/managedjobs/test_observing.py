@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairway.managedjobs import asking, observing
-from fairway.managedjobs.observation import NodeState, Obstacle, PodState
+from fairway.managedjobs.observation import NodeState, PodState, StartObstacle
 from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.parse import stored_tasks
 
@@ -259,12 +259,12 @@ def test_a_pod_is_over_when_its_node_was_deleted_and_not_while_it_is_unreachable
 @pytest.mark.parametrize(
     ("reason", "obstacle"),
     [
-        ("ErrImagePull", Obstacle.IMAGE),
-        ("ImagePullBackOff", Obstacle.IMAGE),
-        ("InvalidImageName", Obstacle.HOPELESS),
-        ("ContainerCreating", Obstacle.NONE),
+        ("ErrImagePull", StartObstacle.IMAGE),
+        ("ImagePullBackOff", StartObstacle.IMAGE),
+        ("InvalidImageName", StartObstacle.HOPELESS),
+        ("ContainerCreating", StartObstacle.NONE),
     ],
 )
-def test_what_keeps_a_container_from_starting(reason: str, obstacle: Obstacle) -> None:
+def test_what_keeps_a_container_from_starting(reason: str, obstacle: StartObstacle) -> None:
     waiting = [{"name": "run", "state": {"waiting": {"reason": reason, "message": "so"}}}]
     assert observing.pod_of(a_pod(containerStatuses=waiting)).obstacle is obstacle

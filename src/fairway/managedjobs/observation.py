@@ -71,7 +71,7 @@ class PodState(StrEnum):
 ENDED: Final = frozenset(PodState) - {PodState.STARTING, PodState.RUNNING}
 
 
-class Obstacle(StrEnum):
+class StartObstacle(StrEnum):
     """What keeps a pod from starting, where that is not merely time."""
 
     NONE = ""
@@ -122,7 +122,7 @@ class ObservedPod(Struct, frozen=True, kw_only=True):
     node_trouble: str = ""
     """Why it is not known whether it still runs."""
 
-    obstacle: Obstacle = Obstacle.NONE
+    obstacle: StartObstacle = StartObstacle.NONE
 
     @property
     def is_over(self) -> bool:

@@ -19,8 +19,8 @@ from fairway.managedjobs.observation import (
     NodeState,
     ObservedPod,
     ObservedWorkload,
-    Obstacle,
     PodState,
+    StartObstacle,
 )
 from fairway.managedjobs.pods import ATTEMPT, RANK, TASK
 from fairway.managedjobs.tasks.task import Task
@@ -217,19 +217,19 @@ def _loss(pod: Manifest, status: dict[str, Any]) -> str:
     return f"{said} ({told})" if said and told else said or told
 
 
-def _obstacle(status: dict[str, Any], state: PodState) -> Obstacle:
+def _obstacle(status: dict[str, Any], state: PodState) -> StartObstacle:
     """What keeps a pod from starting, by its kind."""
     if state is not PodState.STARTING:
-        return Obstacle.NONE
+        return StartObstacle.NONE
     reasons = {((one.get("state") or {}).get("waiting") or {}).get("reason") for one in _containers(status)}
     if reasons & _HOPELESS_IMAGE:
-        return Obstacle.HOPELESS
+        return StartObstacle.HOPELESS
     if reasons & _IMAGE:
-        return Obstacle.IMAGE
+        return StartObstacle.IMAGE
     placed = find_in(status, "PodScheduled") or {}
     if placed.get("status") == "False" and placed.get("reason") == "Unschedulable":
-        return Obstacle.UNSCHEDULABLE
-    return Obstacle.NONE
+        return StartObstacle.UNSCHEDULABLE
+    return StartObstacle.NONE
 
 
 def _ended_at(status: dict[str, Any]) -> datetime | None:

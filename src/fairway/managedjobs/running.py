@@ -21,7 +21,7 @@ from fairway.managedjobs.instructions import (
     StartPods,
     StopPods,
 )
-from fairway.managedjobs.observation import ObservedPod, Obstacle, PodState
+from fairway.managedjobs.observation import ObservedPod, PodState, StartObstacle
 from fairway.managedjobs.states import CAUSE_AFTER, PHASE_AFTER, AttemptOutcome, Cause, Phase
 from fairway.managedjobs.status import HELD, QUEUED, Attempt, ManagedJobStatus, PodRef
 from fairway.managedjobs.view import JobView, ended, later, seconds_between
@@ -129,11 +129,11 @@ def _late(case: JobView, attempt: Attempt, pods: list[ObservedPod]) -> JobPlan |
     found = next((pod for pod in pods if pod.obstacle), None)
     if found is None or attempt.started_at is None or case.life.running_since is not None:
         return None
-    if found.obstacle is Obstacle.HOPELESS:
+    if found.obstacle is StartObstacle.HOPELESS:
         return _stop(case, AttemptOutcome.IMAGE_FAILED, found.message)
     elsewhere = len(case.task.candidates) > 1 and not is_settled(case)
     seconds = case.job.timeout_seconds(case.life.task)
-    if found.obstacle is Obstacle.IMAGE:
+    if found.obstacle is StartObstacle.IMAGE:
         seconds, outcome = min(seconds if seconds >= 0 else _IMAGE_SECONDS, _IMAGE_SECONDS), AttemptOutcome.IMAGE_FAILED
     else:
         outcome = AttemptOutcome.NOT_STARTED

@@ -20,7 +20,7 @@ from fairway.integrations import conditions
 from fairway.integrations.workloads import controller_of, namespaced_name
 from fairway.managedjobs import asking, gpulabels, observing, status
 from fairway.managedjobs.asking import Base
-from fairway.managedjobs.observation import JobObservation, ManagedJobSpec, ObservedPod, ObservedRemote, Obstacle
+from fairway.managedjobs.observation import JobObservation, ManagedJobSpec, ObservedPod, ObservedRemote, StartObstacle
 from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.errors import TaskError
 from fairway.managedjobs.tasks.parse import stored_tasks
@@ -194,7 +194,7 @@ class Observer:
 
     def _pod_of(self, pod: Manifest, nodes: ClusterNodes) -> ObservedPod:
         found = observing.pod_of(pod, nodes.state_of(pod))
-        if found.obstacle is Obstacle.UNSCHEDULABLE:
+        if found.obstacle is StartObstacle.UNSCHEDULABLE:
             models = observing.asked_models(pod)
             if said := gpulabels.missing(models, nodes.labels()):
                 return msgspec.structs.replace(found, message=f"{observing.WAITS_FOR_NODE}{said}")
