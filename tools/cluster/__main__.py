@@ -16,7 +16,7 @@ from tools.cluster.build import GROUPS, Builder
 from tools.cluster.images import Images
 from tools.cluster.install import INSTALLERS, dns
 from tools.cluster.lifecycle import DEFAULT_NAME, Place, RunningCluster, down, kubectl_path, up
-from tools.cluster.machine import PACKAGES, require, require_node, require_root
+from tools.cluster.machine import install_packages, require_node
 from tools.cluster.oci import Config, Layout
 from tools.cluster.places import ROOT, Cache, ClusterError
 
@@ -39,11 +39,8 @@ def _build(options: argparse.Namespace) -> None:
 
 
 def _packages(_: argparse.Namespace) -> None:
-    require("apt-get", "apt")
-    require_root("installing packages")
-    command = ["apt-get", "install", "--yes", "--no-upgrade", "--no-install-recommends", *PACKAGES]
-    if subprocess.run(command, check=False).returncode:  # noqa: S603
-        raise ClusterError(f"`{shlex.join(command)}` failed; `apt-get update` may help")
+    install_packages(_say)
+    require_node()
 
 
 def _images(options: argparse.Namespace) -> None:
@@ -54,9 +51,10 @@ def _images(options: argparse.Namespace) -> None:
 
 def _image(options: argparse.Namespace) -> None:
     layout = Layout(Cache.default().images)
-    below = layout.layers(options.base) if options.base else []
     config = Config(command=shlex.split(options.command))
-    layout.add([options.name], [*below, layout.layer(options.directory)], config, "by hand")
+    with layout.locked():
+        below = layout.layers(options.base) if options.base else []
+        layout.add([options.name], [*below, layout.layer(options.directory)], config, "by hand")
 
 
 def _up(options: argparse.Namespace) -> None:
@@ -68,6 +66,7 @@ def _up(options: argparse.Namespace) -> None:
 def _start(name: str, extras: Sequence[str], *, port: int = 0, cpus: int = _CPUS) -> RunningCluster:
     cache = Cache.default()
     place = Place(name, cache)
+    install_packages(_say)
     require_node()
     Builder(cache, _say).build(["kube", "dns", *extras])
     Images(cache, _say).make([*_NODE_IMAGES, *extras, *(["ray"] if "kuberay" in extras else [])])
@@ -159,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--scheduler", action="store_true", help="run kube-scheduler, too")
     command.set_defaults(run=_api)
 
-    command = commands.add_parser("packages", help="install what comes from Debian")
+    command = commands.add_parser("packages", help="install what comes from Debian; say what else this machine lacks")
     command.set_defaults(run=_packages)
 
     command = commands.add_parser("build", help="build programs from the Go module proxy into the cache")

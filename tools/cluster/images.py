@@ -24,6 +24,7 @@ _KUBERNETES: Final = "registry.k8s.io"
 _PACKAGES: Final = "python3,python3-pip,python3-venv,ca-certificates,curl,procps"
 _SITE: Final = f"usr/local/lib/python{versions.PYTHON}/dist-packages"
 FAIRWAY_IMAGE: Final = f"{_HUB}/library/fairway"
+_ON_PYTHON: Final = {"fairway", "ray"}
 _FAIRWAY_USER: Final = "65532"
 
 
@@ -51,10 +52,14 @@ class Images:
         return list(self._recipes)
 
     def make(self, names: Iterable[str]) -> None:
-        for name in names:
+        """Make these images where they are missing or made by another recipe."""
+        wanted = list(names)
+        for name in wanted:
             if name not in self._recipes:
                 raise ClusterError(f"there is no image {name}; there are {', '.join(self._recipes)}")
-            with tempfile.TemporaryDirectory(dir=self._cache.root, prefix="image-") as temporary:
+        below = {"python"} if _ON_PYTHON & set(wanted) else set()
+        for name in [name for name in self._recipes if name in below.union(wanted)]:
+            with self._layout.locked(), tempfile.TemporaryDirectory(dir=self._cache.root, prefix="image-") as temporary:
                 Path(temporary).chmod(0o755)
                 self._recipes[name](Path(temporary))
 
@@ -185,7 +190,6 @@ class Images:
         self._say(f"image {names[0]}")
 
     def _add_to_python(self, names: list[str], root: Path, config: Config, recipe: str) -> None:
-        self.make(["python"])
         below = self._layout.layers(f"{_HUB}/library/python:{versions.PYTHON}")
         self._layout.add(names, [*below, self._layout.layer(root)], config, recipe)
         self._say(f"image {names[0]}")

@@ -179,8 +179,9 @@ def _start(place: Place, port: int, cpus: int) -> None:
             cpus=cpus,
             listening=listening.fileno(),
         )
-        process = psutil.Popen(
-            ["unshare", *_NAMESPACES, "--fork", "--kill-child=KILL", "--mount-proc", *options.command()],
+        command = ["unshare", *_NAMESPACES, "--fork", "--kill-child=KILL", "--mount-proc", *options.command()]
+        process = subprocess.Popen(  # noqa: S603
+            command,
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -188,7 +189,8 @@ def _start(place: Place, port: int, cpus: int) -> None:
             start_new_session=True,
             pass_fds=[listening.fileno()],
         )
-    noted = {"pid": process.pid, "created": process.create_time()}
+    noted = {"pid": process.pid, "created": psutil.Process(process.pid).create_time()}
+    process.returncode = 0  # it outlives this process, and `down` waits for it
     (place.directory / "process.json").write_text(json.dumps(noted))
 
 
@@ -232,8 +234,10 @@ def down(place: Place) -> None:
     holder = place.process()
     if holder is not None:
         # With process 1 of its pid namespace every process of the node ends, and with them mounts and interfaces.
-        for process in (*holder.children(), holder):
+        ending = [*holder.children(), holder]
+        for process in ending:
             process.kill()
+        psutil.wait_procs(ending, timeout=_END_SECONDS)
     until = time.monotonic() + _END_SECONDS
     while True:
         _remove(place)

@@ -3,24 +3,29 @@
 import os
 import re
 import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from tools.cluster.places import ClusterError
 
-PACKAGES: Final = (
-    "containerd",
-    "runc",
-    "containernetworking-plugins",
-    "busybox-static",
-    "iptables",
-    "conntrack",
-    "iproute2",
-    "util-linux",
-    "debootstrap",
-)
+_PROGRAMS: Final = {
+    "containerd": "containerd",
+    "runc": "runc",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "busybox": "busybox-static",
+    "debootstrap": "debootstrap",
+    "ip": "iproute2",
+    "unshare": "util-linux",
+    "setpriv": "util-linux",
+}
+"""What a node and its images need, and the Debian package of each."""
+
+_PLUGINS: Final = "containernetworking-plugins"
 CGROUPS: Final = Path("/sys/fs/cgroup")
-_CNI: Final = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
+_CNI: Final[tuple[Path, ...]] = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 _GIGABYTE: Final = 1 << 30
 _SOURCES: Final = re.compile(r"^(?:deb(?: \[[^]]*\])?|URIs:) +(\S+)", re.MULTILINE)
 
@@ -54,26 +59,40 @@ def require_disk(path: Path, gigabytes: int) -> None:
 def require_node() -> None:
     """Everything that a node of its own needs besides what is built."""
     require_root("a cluster in namespaces of its own")
-    for program, package in (
-        ("containerd", "containerd"),
-        ("runc", "runc"),
-        ("iptables", "iptables"),
-        ("conntrack", "conntrack"),
-        ("ip", "iproute2"),
-        ("unshare", "util-linux"),
-        ("setpriv", "util-linux"),
-    ):
-        require(program, package)
-    cni()
     require_cgroups()
+    if lacking := lacking_packages():
+        raise ClusterError(f"these packages are missing; install them with `apt install {' '.join(lacking)}`")
+
+
+def lacking_packages() -> list[str]:
+    """Debian packages that a node needs and that are not there."""
+    lacking = {package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
+    return sorted(lacking if _cni() else {*lacking, _PLUGINS})
+
+
+def install_packages(say: Callable[[str], None]) -> None:
+    """Install what is missing with apt; nothing that is installed is changed."""
+    lacking = lacking_packages()
+    if not lacking or shutil.which("apt-get") is None:
+        return
+    require_root("a cluster in namespaces of its own")
+    say(f"installing {' '.join(lacking)} with apt")
+    command = ["apt-get", "install", "--yes", "--no-upgrade", "--no-install-recommends", *lacking]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if ended.returncode:
+        raise ClusterError(f"`{' '.join(command)}` failed; `apt-get update` may help: {ended.stderr.strip()[-1000:]}")
 
 
 def cni() -> Path:
     """Where the CNI plugins are."""
-    for folder in _CNI:
-        if (folder / "bridge").exists():
-            return folder
-    raise ClusterError("there are no CNI plugins; install them with `apt install containernetworking-plugins`")
+    if found := _cni():
+        return found
+    raise ClusterError(f"there are no CNI plugins; install them with `apt install {_PLUGINS}`")
+
+
+def _cni() -> Path | None:
+    return next((folder for folder in _CNI if (folder / "bridge").exists()), None)
 
 
 def require_cgroups() -> None:

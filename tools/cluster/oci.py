@@ -78,7 +78,7 @@ class Layout:
         return self._keep(Path(temporary.name), _LAYER)
 
     def add(self, names: Sequence[str], layers: Sequence[Any], config: Config, recipe: str) -> None:
-        """Make an image of these layers under all these names."""
+        """Make an image of these layers under all these names. Call it, and `layer` before it, within `locked`."""
         settings = {
             "Env": [_PATH, *config.environment],
             "Entrypoint": list(config.entrypoint) or None,
@@ -99,11 +99,10 @@ class Layout:
             "layers": list(layers),
         }
         entry = self._keep_json(manifest, MANIFEST)
-        with self._locked():
-            entries = self.images()
-            entries.update({name: {**entry, "annotations": {NAME: name, RECIPE: recipe}} for name in names})
-            self._write({"schemaVersion": 2, "manifests": list(entries.values())})
-            self._remove_unused(entries)
+        entries = self.images()
+        entries.update({name: {**entry, "annotations": {NAME: name, RECIPE: recipe}} for name in names})
+        self._write({"schemaVersion": 2, "manifests": list(entries.values())})
+        self._remove_unused(entries)
 
     def _remove_unused(self, entries: dict[str, Any]) -> None:
         used = set()
@@ -132,7 +131,8 @@ class Layout:
         new.rename(self.root / "index.json")
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
+        """One process at a time makes images: blobs that no image has are removed after each."""
         with (self.root / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
