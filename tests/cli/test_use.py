@@ -162,25 +162,29 @@ def status(code: int, reason: str, message: str) -> tuple[int, Any]:
 
 
 FORBIDDEN = (
-    'managedjobs.fairway.dev is forbidden: User "{user}" cannot list resource "managedjobs" in API group "fairway.dev"'
+    '{resource} is forbidden: User "{user}" cannot list resource "{resource}" in API group "{group}"'
     ' in the namespace "team-a"'
 )
+BOB = FORBIDDEN.format(user="bob", resource="managedjobs", group="fairway.dev")
+ACCOUNT = FORBIDDEN.format(user="system:serviceaccount:team-a:runner", resource="pods", group="")
 REFUSALS = {
     "a cluster without Fairway": (
         (404, "404 page not found\n"),
         ["has no Fairway", "fairway cluster install --context prod", "fairway use --here"],
     ),
     "a user who may not": (
-        status(403, "Forbidden", FORBIDDEN.format(user="bob")),
+        status(403, "Forbidden", BOB),
         [
             "user bob lacks the right to list managedjobs.fairway.dev in namespace team-a",
-            "kubectl create role fairway-list-managedjobs --verb=list --resource=managedjobs.fairway.dev -n team-a",
-            "--role=fairway-list-managedjobs --user=bob -n team-a",
+            "kubectl create rolebinding fairway-users --clusterrole=edit --user=bob -n team-a",
         ],
     ),
     "a service account that may not": (
-        status(403, "Forbidden", FORBIDDEN.format(user="system:serviceaccount:team-a:runner")),
-        ["--serviceaccount=team-a:runner -n team-a"],
+        status(403, "Forbidden", ACCOUNT),
+        [
+            "kubectl create role fairway-list-pods --verb=list --resource=pods -n team-a",
+            "--role=fairway-list-pods --serviceaccount=team-a:runner -n team-a",
+        ],
     ),
     "credentials that are not accepted": (
         status(401, "Unauthorized", "Unauthorized"),

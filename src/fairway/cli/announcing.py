@@ -13,20 +13,24 @@ def aligned(commands: Sequence[tuple[str, str]]) -> str:
 
 
 def ids(jobs: Sequence[Manifest]) -> str:
-    """`17`, or `17-1016`; a list if the ids are not consecutive."""
-    numbers = [id_of(job) for job in jobs]
-    if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
-        return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
-    return " ".join(map(str, numbers))
+    """`17`, `17-1016`, or several of these if the ids are not consecutive; as other commands accept them."""
+    runs: list[list[int]] = []
+    for number in sorted(id_of(job) for job in jobs):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def announcement(jobs: Sequence[Manifest]) -> str:
-    """The line that says that the jobs are submitted."""
+def announcement(jobs: Sequence[Manifest], place: str = "") -> str:
+    """The line that says that the jobs are submitted; `place` is the server, if it is another than usual."""
     first = jobs[0]
     queue = f" to queue {first['spec']['queue']}" if first["spec"].get("queue") else ""
+    where = f"{queue}{f' on {place}' if place else ''}"
     if len(jobs) == 1:
-        return f"Job {title(first)} submitted{queue}."
-    return f"Jobs {ids(jobs)} ({name_of(first)}) submitted{queue}: {len(jobs)} jobs."
+        return f"Job {title(first)} submitted{where}."
+    return f"Jobs {ids(jobs)} ({name_of(first)}) submitted{where}: {len(jobs)} jobs."
 
 
 def ending(job: Manifest) -> str:

@@ -34,10 +34,11 @@ def until(
 ) -> list[Manifest]:
     """The jobs when all of them are `done` or deleted; a deleted one as it was last seen.
 
-    `jobs` are as the server had them at one moment. After `seconds` it is `TimedOut`, and the session is over. `check`
-    is called with the jobs that are left before each watch and returns how many seconds to watch, or `None` to stop.
+    `jobs` are as a server of ours had them at one moment, or as a cluster returned each of them. After `seconds` it is
+    `TimedOut`, and the session is over. `check` is called with the jobs that are left before each watch and returns how
+    many seconds to watch, or `None` to stop.
     """
-    progress = _Progress(jobs, done, on_done)
+    progress = _Progress(jobs, done, on_done, earliest=session.is_cluster)
     spaces = {job["metadata"]["namespace"] for job in jobs}
     path = paths.jobs(spaces.pop() if len(spaces) == 1 else None)
     patience = Patience(_away)
@@ -68,13 +69,20 @@ class _Progress:
     """Which jobs are not done yet."""
 
     def __init__(
-        self, jobs: Sequence[Manifest], done: Callable[[Manifest], bool], on_done: Callable[[Manifest], None]
+        self,
+        jobs: Sequence[Manifest],
+        done: Callable[[Manifest], bool],
+        on_done: Callable[[Manifest], None],
+        *,
+        earliest: bool,
     ) -> None:
+        """`earliest`: the jobs are of different moments, so changes count from the first of them."""
         self._last = {job["metadata"]["uid"]: job for job in jobs}
         self._done = done
         self._on_done = on_done
         self._left = set(self._last)
-        self.version = str(max((int(job["metadata"]["resourceVersion"]) for job in jobs), default=0))
+        versions = [int(job["metadata"]["resourceVersion"]) for job in jobs]
+        self.version = str((min if earliest else max)(versions, default=0))
         for job in jobs:
             self.seen(job, gone=False)
 

@@ -1,13 +1,13 @@
 """What the commands that change launched jobs share: which jobs, the question before it, one transaction for all."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import click
 
-from fairway.cli.announcing import summary
+from fairway.cli.announcing import ids, summary
 from fairway.cli.choosing import Manifest, all_jobs, has_ended, id_of, name_of, phase_of, resolve_jobs, title
 from fairway.cli.completion import job_names
 from fairway.cli.options import with_options
@@ -132,11 +132,13 @@ def mine_elsewhere(session: Session) -> tuple[int, str]:
 
 
 def change(session: Session, jobs: Sequence[Manifest], spec: Callable[[Manifest], Manifest]) -> list[Manifest]:
-    """Merge something into the spec of each job, all or none; returns the jobs as they are then."""
+    """Merge something into the spec of each job; returns the jobs as they are then."""
+    from fairway.cli.writing import write  # noqa: PLC0415 - not for lists
+
     if not jobs:
         return []
-    return session.rest.transact(
-        session.namespace,
+    return write(
+        session,
         [
             {
                 "verb": "patch",
@@ -174,18 +176,7 @@ def which(jobs: Sequence[Manifest], job: str = "Job") -> str:
     """`Job 3 (train)`, or `4 jobs (3, 5-7)`."""
     if len(jobs) == 1:
         return f"{job} {title(jobs[0])}"
-    return f"{len(jobs)} jobs ({ranges(id_of(job) for job in jobs)})"
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """`3, 5-9`."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    return f"{len(jobs)} jobs ({ids(jobs).replace(' ', ', ')})"
 
 
 def unless_ended(jobs: Sequence[Manifest]) -> list[Manifest]:

@@ -18,6 +18,7 @@ from fairway.runtime.privacy import exposure
 
 if TYPE_CHECKING:
     from fairway.cli.jobs.records import PendingRow
+    from fairway.cli.session import Session
     from fairway.client.rest import Rest
     from fairway.managedjobs.configured import RunnerConfig
 
@@ -290,11 +291,7 @@ def answer(rest: "Rest", ours: str) -> Iterator[Finding]:
     yield ok("server", f"{rest.server} answers")
     _, mark, theirs = version.partition(MARK)
     if not mark:
-        yield warning(
-            "version",
-            f"{rest.server} is not a Fairway server (version {version or 'unknown'})",
-            "choose another with --context",
-        )
+        yield ok("version", f"{rest.server} is Kubernetes {version or 'of an unknown version'}")
     elif theirs != ours:
         yield warning(
             "version",
@@ -303,6 +300,32 @@ def answer(rest: "Rest", ours: str) -> Iterator[Finding]:
         )
     else:
         yield ok("version", f"server and command line are Fairway {theirs}")
+
+
+def cluster(session: "Session") -> Iterator[Finding]:
+    """Whether a cluster serves what the commands need: ManagedJobs, Kueue's kinds, a controller that answers."""
+    from fairway.cli.waiting import who_waits  # noqa: PLC0415
+    from fairway.cli.way_out import KUEUE  # noqa: PLC0415
+    from fairway.client.rest import paths  # noqa: PLC0415
+
+    context = session.rest.context
+    install = f"an administrator installs it: `fairway cluster install --context {context}`"
+    if not session.rest.exists(paths.FAIRWAY):
+        yield broken("fairway", f"{session.place} has no Fairway: it serves no ManagedJobs", install)
+        return
+    yield ok("fairway", f"{session.place} serves ManagedJobs")
+    if not session.rest.exists(KUEUE):
+        yield warning("kueue", f"{session.place} has no queues: it serves no kinds of Kueue", "jobs start at once")
+        return
+    who_waits(session, session.namespace)
+    if session.explains:
+        yield ok("controller", "the controller answers why jobs wait")
+    else:
+        yield warning(
+            "controller",
+            "the controller does not answer why jobs wait; the commands use what the stored objects say",
+            f"`fairway cluster doctor --context {context}` finds out why",
+        )
 
 
 def clock(rest: "Rest", namespace: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Finding:
@@ -390,14 +413,14 @@ def default_queue(local: list[Any], namespace: str) -> Finding:
     return ok("default queue", f"the LocalQueue `default` of {namespace} points to ClusterQueue {queue.cluster_queue}")
 
 
-def waiting_jobs(rest: "Rest", namespace: str) -> Iterator[Finding]:
+def waiting_jobs(session: "Session") -> Iterator[Finding]:
     """Jobs that wait: all of them, or those of a namespace where one may not see the others."""
-    from fairway.cli.jobs.queue import who_waits  # noqa: PLC0415
+    from fairway.cli.waiting import who_waits  # noqa: PLC0415
 
     try:
-        waiting = who_waits(rest, None)
+        waiting = who_waits(session, None)
     except Forbidden:
-        waiting = who_waits(rest, namespace)
+        waiting = who_waits(session, session.namespace)
     yield hopeless(waiting)
     placed = [one for one in waiting if one.outcome == "WaitingForNode"]
     if placed:

@@ -1,5 +1,6 @@
 """`fairway doctor`: checks the installation and prints how to fix what is wrong."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -7,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fairway.cli import tables
-from fairway.cli.session import output_option, session_options
+from fairway.cli.session import Session, output_option, session_options
 
 if TYPE_CHECKING:
     from fairway.cli.checks import Finding
-    from fairway.client.rest import Rest
 
 _MARKS: Final = {"ok": ("✓", "ok"), "warning": ("!", "!"), "broken": ("✗", "X")}
 
@@ -61,11 +61,13 @@ def _findings(state: Path, kubeconfig: Path | None, context: str, namespace: str
     from fairway.managedjobs.tasks.errors import TaskError  # noqa: PLC0415
 
     try:
-        meant = target(state, kubeconfig, context, read_config(state))
-    except TaskError:  # of the configuration, which has a check of its own
-        meant = target(state, kubeconfig, context, LaunchConfig())
+        config = read_config(state)
+    except TaskError:  # it has a check of its own
+        config = LaunchConfig()
+    meant = target(state, kubeconfig, context, config)
     own = meant.own
     path = Path(meant.kubeconfig or state / "kubeconfig").expanduser()
+    several = not own and os.pathsep in meant.kubeconfig
     yield checks.python()
     if own:
         yield checks.installation(OWN)
@@ -75,37 +77,50 @@ def _findings(state: Path, kubeconfig: Path | None, context: str, namespace: str
         yield checks.configuration(state)
         yield from checks.starting(state)
         yield from checks.others()
-    yield checks.kubeconfig(path)
+    if not several:
+        yield checks.kubeconfig(path)
     running = True
     if own:
         process = checks.process(state)
         yield process
         running = process.severity == "ok"
-    if not running or not path.is_file():
+    if not running or not (several or path.is_file()):
         return
     try:
-        with open_rest(path, meant.context) as rest:
-            yield from _of_server(rest, state if own else None, namespace or meant.namespace)
+        rest = open_rest(meant.kubeconfig or path, meant.context)
+        with Session(
+            rest, config, namespace or config.namespace or meant.namespace or rest.namespace, own=own
+        ) as session:
+            yield from _of_server(session, state)
     except FairwayError as error:
         way_out = f"see {state / 'server.log'}; restart it with `fairway shutdown` and `fairway up`" if own else ""
-        yield checks.broken("server", str(error), way_out or "check that the server runs and that your token is valid")
+        notes = " ".join(getattr(error, "__notes__", ()))
+        yield checks.broken(
+            "server", str(error), way_out or notes or "check that the server runs and that your token is valid"
+        )
 
 
-def _of_server(rest: "Rest", state: Path | None, namespace: str | None) -> "Iterator[Finding]":
+def _of_server(session: "Session", state: Path) -> "Iterator[Finding]":
     from fairway import __version__  # noqa: PLC0415
     from fairway.cli import checks  # noqa: PLC0415
 
-    namespace = namespace or rest.namespace
+    rest, namespace = session.rest, session.namespace
     yield from checks.answer(rest, __version__)
+    if session.is_cluster:
+        found = list(checks.cluster(session))
+        yield from found
+        if any(one.check in ("fairway", "kueue") and one.severity != "ok" for one in found):
+            return
     yield checks.clock(rest, namespace)
-    if state is not None and rest.get("/api/v1/nodes")["items"]:
+    if session.own and rest.get("/api/v1/nodes")["items"]:
         yield checks.supervisor(state)
         yield checks.limits(state)
         yield checks.gpus(checks.declared_gpus(rest))
     yield from checks.queues(rest, namespace)
     yield from checks.commitment(rest)
-    yield from checks.waiting_jobs(rest, namespace)
-    yield from checks.not_run(rest, namespace)
+    yield from checks.waiting_jobs(session)
+    if not session.is_cluster:
+        yield from checks.not_run(rest, namespace)
     yield from checks.outside(rest)
 
 

@@ -10,6 +10,7 @@ from fairway.cli.choosing import Manifest, all_jobs, resolve_jobs
 from fairway.cli.completion import job_names
 from fairway.cli.session import Session, open_session, output_option, session_options, yes_option
 from fairway.cli.tables import as_json
+from fairway.cli.writing import write
 
 
 @click.command()
@@ -64,8 +65,8 @@ def _launched(session: Session, *, all_users: bool) -> list[Manifest]:
 def _remove(session: Session, jobs: list[Manifest], *, wait: bool) -> None:
     from fairway.cli.awaiting import until  # noqa: PLC0415 - help must not wait for it
 
-    results = session.rest.transact(
-        session.namespace,
+    results = write(
+        session,
         [
             {
                 "verb": "delete",
@@ -77,6 +78,7 @@ def _remove(session: Session, jobs: list[Manifest], *, wait: bool) -> None:
             }
             for job in jobs
         ],
+        "Deleting jobs",
     )
     going = [result for result in results if result is not None]
     if wait and going:

@@ -155,15 +155,16 @@ class _Follower:
 
         from fairway.cli.jobs import wording  # noqa: PLC0415
         from fairway.cli.jobs.records import JobRow, PendingRow  # noqa: PLC0415
+        from fairway.cli.waiting import waiting_job  # noqa: PLC0415
 
         workload = (self._job.get("status") or {}).get("workload")
         waiting = None
         if workload and phase_of(self._job) in _QUEUED:
             try:
-                found = self._session.rest.get(paths.waiting(self._job["metadata"]["namespace"], workload))
-                waiting = msgspec.convert(found, PendingRow)
+                found = waiting_job(self._session, self._job["metadata"]["namespace"], workload)
+                waiting = None if found is None else msgspec.convert(found, PendingRow)
             except (NotFound, Unreachable, Unavailable):
-                pass  # it has left the queue, or the server is away
+                pass  # the server is away
         self._hopeless = self._hopeless + 1 if waiting is not None and not waiting.can_ever_run else 0
         self._reason = "" if waiting is None else plain(waiting.message)
         place = f"position {waiting.position} in {waiting.cluster_queue}" if waiting and waiting.position else ""

@@ -211,9 +211,10 @@ def account_server(**where: Any) -> "Iterator[Session]":
         try:
             yield session
         except NotFound as error:
-            if "could not find the requested resource" not in str(error):
+            if not session.is_cluster:
                 raise
             raise ApiError(
-                f"{session.rest.server} has no Fairway users: on a Kubernetes cluster use the users of the cluster and "
-                "RBAC (`kubectl create rolebinding`)"
-            ) from None
+                f"{session.place} is a Kubernetes cluster: its users are those of the cluster, and RBAC says what they "
+                "may do. Let a user launch jobs in a namespace with `kubectl create rolebinding NAME "
+                "--clusterrole=edit --user=USER -n NAMESPACE`"
+            ) from error

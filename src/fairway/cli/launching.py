@@ -2,7 +2,7 @@
 
     wanted = understand(words, given, state=..., recover=True)      checked; nothing is sent yet, no server is needed
     launch = manifests(wanted, files)                               what the server is to have
-    jobs = create(session, launch)                                  all of it at once
+    jobs = create(session, launch, packages)                        all of it at once
 
 What a task may say is in `fairway.managedjobs.tasks`, what the jobs look like in `fairway.managedjobs.making`; how
 they are followed afterwards is in `following`.
@@ -35,6 +35,7 @@ from fairway.client.rest import paths
 from fairway.errors import FairwayError, NotFound
 
 if TYPE_CHECKING:
+    from fairway.cli.sending import Packages
     from fairway.managedjobs.configured import LaunchConfig
     from fairway.managedjobs.making import Launch
     from fairway.managedjobs.tasks.documents import TaskFile
@@ -306,8 +307,15 @@ def manifests(wanted: LaunchRequest, files: "Sequence[Sequence[Files]]") -> "Lau
     return launch
 
 
-def create(session: Session, launch: "Launch", *, replacing: Sequence[Manifest] = ()) -> list[Manifest]:
-    """Make all jobs at once; jobs that they replace go in the same moment."""
+def create(
+    session: Session, launch: "Launch", packages: "Packages", *, replacing: Sequence[Manifest] = ()
+) -> list[Manifest]:
+    """Send the files and make all jobs, at once on a server of ours; jobs that they replace go in the same moment."""
+    if session.is_cluster:
+        return _create_on_cluster(session, launch, packages, replacing)
+    from fairway.cli.writing import write  # noqa: PLC0415 - help must not wait for it
+
+    packages.upload(session)
     operations: list[Manifest] = [
         {
             "verb": "delete",
@@ -324,15 +332,28 @@ def create(session: Session, launch: "Launch", *, replacing: Sequence[Manifest] 
     operations += [{"verb": "create", "manifest": job} for job in launch.jobs]
     made: list[Manifest] = []
     for part in _parts(operations):
-        made += session.rest.transact(session.namespace, part, _on_retry)
+        made += write(session, part)
     jobs = made[before:]
     if None in jobs:
         raise JobsGone("the jobs were submitted, but some have been deleted since; `fairway queue -a` lists the others")
     return jobs
 
 
-def _on_retry() -> None:
-    print_note("The response of the server was lost; retrying ...")
+def _create_on_cluster(
+    session: Session, launch: "Launch", packages: "Packages", replacing: Sequence[Manifest]
+) -> list[Manifest]:
+    """Files and secrets first, then the jobs; what was made is deleted again if something fails."""
+    from fairway.cli.writing import create_jobs, remove_job  # noqa: PLC0415 - only for clusters
+    from fairway.client.clusterlaunch import ClusterLaunch  # noqa: PLC0415
+
+    unique = _unique()
+    with ClusterLaunch(session.rest, session.namespace, unique) as made:
+        packages.store(made)
+        if launch.secret is not None:
+            made.add_secret(launch.secret)
+        for old in replacing:
+            remove_job(session, old)
+        return create_jobs(session, launch.jobs, unique, then=made.own)
 
 
 def _unique() -> str:
@@ -362,8 +383,7 @@ def run(words: Sequence[str], given: dict[str, Any], *, words_after: Callable[[s
             return 0
         with open_session(**where, config=wanted.config) as session:
             replaced = _predecessor(session, wanted.overrides.cluster)
-            packages.upload(session)
-            jobs = create(session, made, replacing=replaced)
+            jobs = create(session, made, packages, replacing=replaced)
             for warning in (*session.rest.warnings, *_missing_references(session, jobs[0])):
                 print_note(f"warning: {without_number(warning)}")
             return _follow_or_announce(session, jobs, given, words_after)
@@ -382,15 +402,16 @@ def _follow_or_announce(
     session: Session, jobs: list[Manifest], given: Mapping[str, Any], words_after: Callable[[str], str]
 ) -> int:
     """Say what was launched, in the form that is wanted, and follow it if it is to be followed."""
+    place = "" if session.own else session.place
     if given["output"] == "json":
         click.echo(as_json([summary(job) for job in jobs]))
     elif given["asynchronous"]:
         click.echo(ids(jobs))
     elif given["detach"] or len(jobs) > 1:
-        click.echo(f"{announcement(jobs)}\n{words_after(ids(jobs))}")
+        click.echo(f"{announcement(jobs, place)}\n{words_after(ids(jobs))}")
         _warn_of_hopeless(session, jobs)
     else:
-        print_note(announcement(jobs))
+        print_note(announcement(jobs, place))
         return _follow(session, jobs[0], words_after)
     return 0
 

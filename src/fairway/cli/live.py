@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from fairway.cli import top
-from fairway.cli.jobs.queue import who_waits
 from fairway.cli.jobs.records import JobRow, by_name
 from fairway.cli.quotas import API, ClusterQueueUsage, cluster_queue
 from fairway.cli.tables import Screen
+from fairway.cli.waiting import who_waits
 from fairway.client.rest import Rest, Unreachable, paths
 from fairway.errors import FairwayError
 
@@ -121,7 +121,7 @@ class Picture:
     def _ask(self) -> None:
         self._asked = time.monotonic()
         try:
-            waiting = who_waits(self._session.rest, self._session.scope)
+            waiting = who_waits(self._session, self._session.scope)
         except FairwayError as error:
             self._lost = str(error)
         else:

@@ -64,12 +64,12 @@ class Prospects:
         return None
 
     def _unable_to_run(self, jobs: list[Manifest]) -> list[tuple[Manifest, str]]:
-        from fairway.cli.jobs.queue import who_waits  # noqa: PLC0415
         from fairway.cli.jobs.records import by_name  # noqa: PLC0415
+        from fairway.cli.waiting import who_waits  # noqa: PLC0415
 
         spaces = {job["metadata"]["namespace"] for job in jobs}
         try:
-            waiting = by_name(who_waits(self._session.rest, spaces.pop() if len(spaces) == 1 else None))
+            waiting = by_name(who_waits(self._session, spaces.pop() if len(spaces) == 1 else None))
         except Forbidden:
             return []
         found = []
@@ -87,6 +87,8 @@ def cannot_run(
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
     """Why a job can never run as things are; empty if it can, or if that is not decided within a moment."""
+    from fairway.cli.waiting import waiting_job  # noqa: PLC0415 - not for those who follow
+
     until = now() + _MOST_SECONDS
     namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
     while True:
@@ -95,9 +97,10 @@ def cannot_run(
             status = job.get("status") or {}
             if phase_of(job) != "PENDING" or status.get("infra") or job["spec"].get("hold"):
                 return ""
-            waiting = session.rest.get(paths.waiting(namespace, status["workload"])) if status.get("workload") else {}
+            # Nothing if it is not queued yet, or already admitted.
+            waiting = (status.get("workload") and waiting_job(session, namespace, status["workload"])) or {}
         except NotFound:
-            waiting = {}  # it is not queued yet, or already admitted
+            waiting = {}
         except ApiError:
             return ""  # without the permission there is no hint
         if waiting.get("outcome", "") not in _UNTRIED:

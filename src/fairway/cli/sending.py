@@ -1,26 +1,21 @@
 """The files of a task on their way to the server: each packed once, and uploaded only if the server has not got it."""
 
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Final, Self, cast
 
-import click
-
 from fairway.cli.launching import LaunchRequest, source_of
+from fairway.cli.meter import Meter
 from fairway.cli.session import Session, print_note
-from fairway.cli.tables import screen
 from fairway.client.rest import AnswerLost, paths
 
 if TYPE_CHECKING:
     from fairway.cli.packing import Archive
+    from fairway.client.clusterlaunch import ClusterLaunch
     from fairway.managedjobs.tasks.files import Mount
     from fairway.managedjobs.tasks.task import Files
 
-_QUIET_SECONDS: Final = 0.3
-_BETWEEN_SECONDS: Final = 0.1
 _SHOWN: Final = 3
 _TRIES: Final = 3
 
@@ -45,6 +40,12 @@ class Packages:
         """Have them all at the server."""
         for source, archive in self._archives.values():
             _upload(session, source, archive)
+
+    def store(self, launch: "ClusterLaunch") -> None:
+        """Have them all on a cluster, as Secrets."""
+        for source, archive in self._archives.values():
+            with Meter(f"Uploading {source}", archive.size) as meter:
+                launch.add_archive(source, archive.digest, archive.size, archive.file, meter.show)
 
     def __enter__(self) -> Self:
         return self
@@ -117,7 +118,7 @@ def _print_skipped(source: str, skipped: Sequence[str]) -> None:
 class _Read:
     """A file that tells how far it was read."""
 
-    def __init__(self, file: BinaryIO, meter: "Meter") -> None:
+    def __init__(self, file: BinaryIO, meter: Meter) -> None:
         self._file = file
         self._meter = meter
 
@@ -131,31 +132,3 @@ class _Read:
 
     def tell(self) -> int:
         return self._file.tell()
-
-
-class Meter:
-    """Progress of a long operation, in one line on a terminal; nothing for short ones, or without a terminal."""
-
-    def __init__(self, label: str, total: int = 0) -> None:
-        self._label = label
-        self._total = total
-        self._shown = False
-        self._next = time.monotonic() + _QUIET_SECONDS if screen(sys.stderr).moves else float("inf")
-
-    def show(self, files: int, size: int) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        from fairway.cli.packing import size_text  # noqa: PLC0415 - not every task has files
-
-        self._next = now + _BETWEEN_SECONDS
-        self._shown = True
-        far = f"{size_text(size)} of {size_text(self._total)}" if self._total else f"{files} files, {size_text(size)}"
-        click.echo(f"\r\x1b[2K{self._label} ... {far}", err=True, nl=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown:
-            click.echo("\r\x1b[2K", err=True, nl=False)

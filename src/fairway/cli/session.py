@@ -138,6 +138,8 @@ class Session:
         self.config = config
         self.namespace = namespace
         self.all_namespaces = all_namespaces
+        self.explains = True
+        """Whether the server answers why jobs wait, as far as is known; see `waiting`."""
 
     @cached_property
     def user(self) -> str:

@@ -117,7 +117,7 @@ def _make(server: "TeamState", name: str, namespace: str, quotas: "Quotas", *, b
     after = [*server.queues, queue]
     more, said = server.default_queue_patches(after)
     operations = [first, {"verb": "create", "manifest": queue}, {"verb": "create", "manifest": local}, *more]
-    server.rest.transact(namespace, operations)
+    server.write(namespace, operations)
     click.echo(f"Team {name}: namespace {namespace}, {_described(queue)}.")
     _say(server, said)
     print_note(f"Add users: fairway users add NAME --team {name}")
@@ -151,7 +151,7 @@ def set_team(*, name: str, borrow: bool | None, **options: Any) -> None:
         changed = {**queue, "spec": {**queue["spec"], "resourceGroups": groups}}
         after = [changed if one is queue else one for one in server.queues]
         more, said = server.default_queue_patches(after)
-        server.rest.transact("default", [patch(queue, {"spec": {"resourceGroups": groups}}), *more])
+        server.write("default", [patch(queue, {"spec": {"resourceGroups": groups}}), *more])
         click.echo(f"Team {name}: {_described(changed)}.")
         _say(server, said)
 
@@ -179,7 +179,7 @@ def remove(*, name: str, keep_namespace: bool, yes: bool, **where: Any) -> None:
         if team.namespace:
             _ask(server, team, goes=goes, yes=yes)
         more, said = server.default_queue_patches([one for one in server.queues if one is not team.queue])
-        server.rest.transact("default", [*_removals(server, team, goes=goes), *more])
+        server.write("default", [*_removals(server, team, goes=goes), *more])
         _until_gone(server, team, with_namespace=goes)
         click.echo(f"Removed team {name}{f' and namespace {team.namespace}' if goes else ''}.")
         if said:

@@ -43,6 +43,13 @@ class TeamState:
 
     def __init__(self, session: Session) -> None:
         self.rest = session.rest
+        self._session = session
+
+    def write(self, namespace: str, operations: Sequence[Manifest]) -> None:
+        """All changes of a command, in one transaction where the server has them."""
+        from fairway.cli.writing import write  # noqa: PLC0415 - not for lists
+
+        write(self._session, operations, "Writing objects", namespace=namespace)
 
     @cached_property
     def queues(self) -> list[Manifest]:

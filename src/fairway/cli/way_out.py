@@ -14,17 +14,21 @@ _FORBIDDEN: Final = re.compile(
     r'User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
     r'(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
+_ROLE: Final = "edit"
+"""Kubernetes' own ClusterRole for users; `fairway cluster install` adds ManagedJobs to it."""
+
+_OF_USERS: Final = ("fairway.dev", "explain.fairway.dev")
 _UNAVAILABLE_WEBHOOK: Final = "failed calling webhook"
 
 
-class NotServed(FairwayError):
+class MissingAPI(FairwayError):
     """The server lacks an API that the command needs."""
 
 
 def way_out(session: "Session", error: FairwayError) -> str:
     """A sentence or two after the error; empty if the error says it all.
 
-    `NotServed` instead of a 404 that names nothing but a path.
+    `MissingAPI` instead of a 404 that names nothing but a path.
     """
     if isinstance(error, KubeconfigError):
         missing = "there is no program" in str(error)
@@ -44,7 +48,7 @@ def way_out(session: "Session", error: FairwayError) -> str:
     if isinstance(error, NotFound) and is_unserved(error):
         missing_api = _unserved(session)
         if missing_api:
-            raise NotServed(missing_api) from error
+            raise MissingAPI(missing_api) from error
     return ""
 
 
@@ -106,13 +110,18 @@ def _forbidden(session: "Session", message: str) -> str:
         return ""
     user, verb, resource, group, namespace = found.group("user", "verb", "resource", "group", "namespace")
     what = f"{resource}.{group}" if group else resource
-    kind, where = ("role", f" -n {namespace}") if namespace else ("clusterrole", "")
+    where = f" -n {namespace}" if namespace else ""
     subject = _subject(user)
-    name = f"fairway-{verb}-{resource.replace('/', '-')}"
-    return (
+    said = (
         f"On {session.place}, user {user} lacks the right to {verb} {what}"
         f"{f' in namespace {namespace}' if namespace else ' in the whole cluster'}. An administrator grants it:\n"
-        f"  kubectl create {kind} {name} --verb={verb} --resource={what}{where}\n"
+    )
+    if group in _OF_USERS and namespace:
+        return f"{said}  kubectl create rolebinding fairway-users --clusterrole={_ROLE} {subject}{where}"
+    kind = "role" if namespace else "clusterrole"
+    name = f"fairway-{verb}-{resource.replace('/', '-')}"
+    return (
+        f"{said}  kubectl create {kind} {name} --verb={verb} --resource={what}{where}\n"
         f"  kubectl create {kind}binding {name} --{kind}={name} {subject}{where}"
     )
 

@@ -14,7 +14,6 @@ from fairway.cli.tables import Screen, TableColumn, duration
 if TYPE_CHECKING:
     from fairway.cli.jobs.records import JobRow, PendingRow
     from fairway.cli.session import Session
-    from fairway.client.rest import Rest
 
 STATUSES: Final = (
     "PENDING",
@@ -174,6 +173,7 @@ def print_ended(ended: "Sequence[JobRow]", hidden: int, now: datetime) -> None:
 def fetched(session: "Session", words: Sequence[str] = ()) -> "tuple[list[JobRow], list[PendingRow]]":
     """The jobs, or those that the words name, and the waiting Workloads."""
     from fairway.cli.jobs.records import decode_jobs  # noqa: PLC0415
+    from fairway.cli.waiting import who_waits  # noqa: PLC0415
     from fairway.client.rest import paths  # noqa: PLC0415
 
     if words:
@@ -184,19 +184,7 @@ def fetched(session: "Session", words: Sequence[str] = ()) -> "tuple[list[JobRow
         return jobs, []
     # A job that is named by its id can be in another namespace.
     scope = session.scope if all(job.metadata.namespace == session.scope for job in jobs) else None
-    return jobs, who_waits(session.rest, scope)
-
-
-def who_waits(rest: "Rest", namespace: str | None) -> "list[PendingRow]":
-    """The waiting Workloads of a server with their positions; none if the server cannot say."""
-    from fairway.cli.jobs.records import decode_waiting  # noqa: PLC0415
-    from fairway.client.rest import paths  # noqa: PLC0415
-    from fairway.errors import NotFound  # noqa: PLC0415
-
-    try:
-        return decode_waiting(rest.raw(paths.waiting(namespace), accept=_JSON)).items
-    except NotFound:  # not a server of ours: there the queue is another's
-        return []
+    return jobs, who_waits(session, scope)
 
 
 def _named(session: "Session", words: Sequence[str]) -> "list[JobRow]":

@@ -54,16 +54,12 @@ def _waiting(session: "Session", job: "JobWithAttempts") -> "WaitingInDetail | N
     import msgspec  # noqa: PLC0415
 
     from fairway.cli.jobs.records import WaitingInDetail  # noqa: PLC0415
-    from fairway.client.rest import paths  # noqa: PLC0415
-    from fairway.errors import NotFound  # noqa: PLC0415
+    from fairway.cli.waiting import waiting_job  # noqa: PLC0415
 
     if not job.waits or not job.status.workload:
         return None
-    try:
-        found = session.rest.get(paths.waiting(job.metadata.namespace, job.status.workload))
-    except NotFound:
-        return None
-    return msgspec.convert(found, WaitingInDetail)
+    found = waiting_job(session, job.metadata.namespace, job.status.workload)
+    return None if found is None else msgspec.convert(found, WaitingInDetail)
 
 
 def _names(session: "Session", uids: set[str]) -> dict[str, str]:

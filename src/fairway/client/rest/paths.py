@@ -4,6 +4,8 @@ from typing import Final
 from urllib.parse import quote
 
 FAIRWAY: Final = "/apis/fairway.dev/v1alpha1"
+EXPLAINING: Final = "/apis/explain.fairway.dev/v1alpha1"
+"""On a cluster, what the controller answers by itself: an aggregated API."""
 
 
 def jobs(namespace: str | None = None) -> str:
@@ -25,9 +27,9 @@ def files(namespace: str, name: str) -> str:
     return _in(FAIRWAY, namespace, "managedjobs", name, "files")
 
 
-def waiting(namespace: str | None = None, workload: str = "") -> str:
-    """Why Workloads wait; one of them in all detail if it is named."""
-    return _in(FAIRWAY, namespace, "waitingjobs", workload)
+def waiting(namespace: str | None = None, workload: str = "", *, cluster: bool = False) -> str:
+    """Why Workloads wait; one of them in all detail if it is named. `cluster`: not on a server of ours."""
+    return _in(EXPLAINING if cluster else FAIRWAY, namespace, "waitingjobs", workload)
 
 
 def transactions(namespace: str) -> str:

@@ -15,8 +15,8 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import format_amount
 from fairway.client.cluster import Cluster
 from fairway.controllers.admission.controller import QueueingController
-from fairway.controllers.decider.stored import hints_with_quota, owner_of, with_quota
 from fairway.integrations import checks, conditions, priority_ranges
+from fairway.integrations.waiting import hints_with_quota, item_with_quota, owner_of
 from fairway.integrations.workloads import namespaced_name
 
 MayRead = Callable[[str], bool]
@@ -72,7 +72,7 @@ class WaitingWorkloads:
         """A workload that has its quota and waits for an admission check or a node; `None` if it does not."""
         record = self._queueing.engine.record(key)
         workload = self._workloads.get(*key.split("/", 1))
-        return None if record is None or not record.holding or workload is None else with_quota(workload)
+        return None if record is None or not record.holding or workload is None else item_with_quota(workload)
 
     async def pending(self, cluster_queue: str) -> list[Record]:
         return self._queueing.engine.pending(cluster_queue)
@@ -92,7 +92,7 @@ class WaitingWorkloads:
             workload = self._workloads.get(namespace, name)
             if found is None or workload is None:
                 return None
-            return {**found, "hints": hints_with_quota(found, workload, self._checks)}
+            return {**found, "hints": hints_with_quota(found, workload, lambda check: self._checks.get("", check))}
         explanation = why.explanation
         standing = Standing(record, why.cluster_queue, why.position, why.local_position, explanation)
         message = advice.message(explanation, why.cluster_queue, why.position, strict=remedies.strict)
