@@ -7,7 +7,7 @@ take the full path (`changing.py`). Only for kinds whose rules support it (`Rule
 trusted and not recorded, it is enough that the status is apart from the rest), and only in the stored version.
 """
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
@@ -15,7 +15,6 @@ from fairway.apis.machinery.contentcache import same
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.machinery.schemas.schema import Schema
 from fairway.apis.machinery.schemas.walk import Findings, inspect
-from fairway.errors import FieldError
 from fairway.store.entries import MODIFIED, Change, Entry
 from fairway.store.patching.claims import Claims, StatusWrite, after_status_write
 from fairway.store.patching.merge import merge_patch
@@ -26,11 +25,6 @@ from fairway.store.verbs.writing import WriteContext, check_preconditions, is_su
 
 _PARTS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 _WHICH: Final = frozenset({"name", "namespace", "uid", "resourceVersion"})
-
-_News: TypeAlias = list[tuple[Any, Any]]
-
-_MOST_CHECKED: Final = 1024
-_LARGEST_CHECKED: Final = 1024
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -83,7 +77,6 @@ def patch(context: WriteContext, target: WriteTarget, entry: Entry, body: Any) -
     status = merge_patch(before.status, body["status"]) if "status" in body else before.status
     after = before.with_status(status if options.trusted else _kept(before.status, status))
     warnings: tuple[str, ...] = ()
-    news: _News | None = None
     if options.trusted:
         after.is_right = before.is_right or _is_written_as_a_whole(status, body.get("status"))
         if kind.rules.status_is_apart:
@@ -91,22 +84,18 @@ def patch(context: WriteContext, target: WriteTarget, entry: Entry, body: Any) -
                 return None
             kind.rules.prepare_update(_manifest(kind, before), _manifest(kind, after))
     else:
-        news = _news(before.status, after.status) if before.is_right else None
-        warnings = _checked(target, before, after, news)
+        warnings = _checked(target, before, after)
     if after.status == before.status:
         return unchanged(context, entry, warnings)
     if options.tracked:
-        # What is right by the schema has each condition but once.
-        claims = _owners(context, target, before, after, news if after.is_right else None)
+        claims = _owners(context, target, before, after)
         if claims is None:
             return None
         after.give_to(claims, before.claims)
     return _put(context, entry, after, warnings)
 
 
-def _owners(
-    context: WriteContext, target: WriteTarget, before: ObjectParts, after: ObjectParts, news: _News | None
-) -> Claims | None:
+def _owners(context: WriteContext, target: WriteTarget, before: ObjectParts, after: ObjectParts) -> Claims | None:
     """Who owns which field afterwards; `None` if that is for the long way to say."""
     kind = target.kind
     try:
@@ -114,38 +103,17 @@ def _owners(
     except msgspec.DecodeError:
         return None
     api_version = kind.api_version(kind.stored)
-    write = StatusWrite(before.status, after.status, target.options.manager, api_version, context.stamp(), news)
+    write = StatusWrite(before.status, after.status, target.options.manager, api_version, context.stamp())
     return after_status_write(claims, write, kind.schemas[kind.stored]())
 
 
-def _news(old: Any, new: Any) -> _News | None:
-    """Conditions that are set, each with the one in its place before, if any; `None` if anything else is new."""
-    if type(old) is not dict or type(new) is not dict or old.keys() != new.keys():
-        return None
-    for name, part in new.items():
-        if part is not old[name] and name != "conditions":
-            return None
-    before, after = old.get("conditions"), new.get("conditions")
-    if type(before) is not list or type(after) is not list or len(after) < len(before):
-        return None
-    news: _News = [(ours, theirs) for ours, theirs in zip(before, after, strict=False) if ours is not theirs]
-    news += [(None, theirs) for theirs in after[len(before) :]]
-    return news
-
-
-def _checked(target: WriteTarget, before: ObjectParts, after: ObjectParts, news: _News | None) -> tuple[str, ...]:
+def _checked(target: WriteTarget, before: ObjectParts, after: ObjectParts) -> tuple[str, ...]:
     """Hold a new status against the schema and the rules, and raise what is wrong with it; what to warn of."""
     kind = target.kind
-    warnings: tuple[str, ...] = ()
-    missed: list[FieldError] = []
     schema = kind.schemas[kind.stored]().properties["status"]
-    if news is not None and _are_checked(schema, news, after.status["conditions"]):
-        after.is_right = True
-        new = _manifest(kind, after)
-    else:
-        findings = _inspected(schema, before, after)
-        new = _manifest(kind, after)
-        warnings, missed = judged(kind, target.version, new, findings, target.options.field_validation)
+    findings = _inspected(schema, before, after)
+    new = _manifest(kind, after)
+    warnings, missed = judged(kind, target.version, new, findings, target.options.field_validation)
     validate_status = kind.rules.validate_status
     if validate_status is not None:
         refuse_invalid(kind, target.version, new, validate_status(_manifest(kind, before), new), missed)
@@ -163,39 +131,7 @@ def _inspected(schema: Schema, before: ObjectParts, after: ObjectParts) -> Findi
         findings = inspect(schema, after.status, "status")
     # What is found may keep the rest from being found.
     after.is_right = not findings.unknown and not findings.errors
-    if after.is_right and after.status is not None:
-        _remember_conditions(schema, before.status, after.status)
     return findings
-
-
-_checked_conditions: set[tuple[Schema, bytes]] = set()
-"""Conditions that were right as they are, with the schemas of their lists; emptied when there are too many."""
-
-
-def _remember_conditions(schema: Schema, old: Any, new: dict[str, Any]) -> None:
-    conditions = schema.properties.get("conditions")
-    if conditions is None or conditions.list_keys != ("type",):
-        return
-    before = (old or {}).get("conditions") or ()
-    for at, condition in enumerate(new.get("conditions") or ()):
-        text = b"" if at < len(before) and condition is before[at] else _encode(condition)
-        if 0 < len(text) <= _LARGEST_CHECKED:
-            if len(_checked_conditions) >= _MOST_CHECKED:
-                _checked_conditions.clear()
-            _checked_conditions.add((conditions, text))
-
-
-def _are_checked(schema: Schema, news: _News, after: list[Any]) -> bool:
-    """Whether the conditions that are new among those of a status were right in another one, and each is there once."""
-    conditions = schema.properties.get("conditions")
-    if conditions is None:
-        return False
-    for _, condition in news:
-        if (conditions, _encode(condition)) not in _checked_conditions:
-            return False
-    if len(after) > conditions.limits.get("maxItems", len(after)):
-        return False
-    return len({condition["type"] for condition in after}) == len(after)
 
 
 def _is_written_as_a_whole(status: Any, patch: Any) -> bool:
