@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.apis.core.pod_parts import containers_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations.priorities import Priority
 
@@ -116,12 +117,10 @@ def copied(value: Any) -> Any:
 
 def sanitized(template: Manifest) -> Manifest:
     """Of variables that a container sets twice, only the last stays; in place."""
-    spec = template.get("spec") or {}
-    for field in ("initContainers", "containers"):
-        for container in spec.get(field) or ():
-            variables = container.get("env")
-            if variables:
-                unique = {variable["name"]: variable for variable in variables}
-                if len(unique) != len(variables):
-                    container["env"] = list(unique.values())
+    for container in containers_of(template.get("spec") or {}):
+        variables = container.get("env")
+        if variables:
+            unique = {variable["name"]: variable for variable in variables}
+            if len(unique) != len(variables):
+                container["env"] = list(unique.values())
     return template

@@ -2,10 +2,11 @@
 
 from typing import Any, Final
 
+from fairway.apis.core.pod_parts import containers_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
 from fairway.runner.pods.attempts import process_id
-from fairway.runner.pods.planning import LEAST_GRACE_SECONDS, Health, PodObservation, containers_of
+from fairway.runner.pods.planning import LEAST_GRACE_SECONDS, Health, PodObservation
 from fairway.runner.probing import Probing, Watched, first_health, has_probes
 from fairway.runner.processes import ProcessSpec, Supervision
 from fairway.runner.records import PodRecord
@@ -31,7 +32,7 @@ class Attending:
     def attend(self, pod: Manifest, record: PodRecord, seen: PodObservation) -> None:
         """Ask the probes of what runs, and of nothing else."""
         uid = pod["metadata"]["uid"]
-        for container in containers_of(pod):
+        for container in containers_of(pod["spec"]):
             name, life = container["name"], seen.life(container)
             if not has_probes(container) or life.latest is None:
                 continue

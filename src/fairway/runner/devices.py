@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from fairway.apis.core.accelerators import GPU, asked_models
-from fairway.apis.core.pod_requests import pod_shape
+from fairway.apis.core.pod_parts import is_sidecar
+from fairway.apis.core.pod_requests import pod_requests, pod_shape
 from fairway.apis.kueue.workloads import PodTemplate
 from fairway.apis.machinery.kind import Manifest
-from fairway.apis.machinery.quantities import Quantity
-from fairway.runner.pods.restarts import is_sidecar
+from fairway.apis.machinery.quantities import ZERO, Quantity
 
 FILE: Final = "devices.json"
 
@@ -100,16 +100,7 @@ def _write(directory: Path, indices: Iterable[int]) -> None:
 
 def wanted_by(pod: Manifest) -> int:
     """How many GPUs a pod needs at once: those of its containers, or of the init container that needs the most."""
-    spec = pod["spec"]
-    stays, most = 0, 0
-    for container in spec.get("initContainers") or ():
-        own = asked_by(container)
-        if is_sidecar(container):
-            stays += own
-            most = max(most, stays)
-        else:
-            most = max(most, stays + own)
-    return max(most, stays + sum(asked_by(one) for one in spec.get("containers") or ()))
+    return pod_requests(pod["spec"]).get(GPU, ZERO).value()
 
 
 def models_of(pod: Manifest) -> frozenset[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairway.apis.core.accelerators import GPU
+from fairway.apis.core.pod_parts import containers_of, statuses_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
@@ -35,7 +36,7 @@ from fairway.runner.pods.attempts import (
     read_stamp,
 )
 from fairway.runner.pods.environment import Sources
-from fairway.runner.pods.planning import LEAST_GRACE_SECONDS, OVER, PodObservation, PodPlan, containers_of, decide
+from fairway.runner.pods.planning import LEAST_GRACE_SECONDS, OVER, PodObservation, PodPlan, decide
 from fairway.runner.pods.statuses import rejected_status, status_of, status_patch
 from fairway.runner.probing import first_health, has_probes
 from fairway.runner.processes import Process, Supervision
@@ -418,7 +419,7 @@ class Runner:
     async def _forget_ended(self, pod: Manifest) -> None:
         """Whatever has its end in the status that was written."""
         uid = pod["metadata"]["uid"]
-        for status in _container_statuses(pod["status"]):
+        for status in statuses_of(pod):
             ended = last_written_end(status)
             for number, process in list(self._processes.of(uid).get(status["name"], {}).items()):
                 if number <= ended:
@@ -445,7 +446,7 @@ class Runner:
         return "deletionTimestamp" in self._pods[uid]["metadata"] or _is_over(self._pods[uid])
 
     def _new_record(self, pod: Manifest) -> PodRecord:
-        probed = [one for one in containers_of(pod) if has_probes(one)]
+        probed = [one for one in containers_of(pod["spec"]) if has_probes(one)]
         health = {one["name"]: first_health(one) for one in probed}
         accepted = (pod.get("status") or {}).get("startTime") or self._processes.of(pod["metadata"]["uid"])
         requests = requests_of(pod) if accepted else None
@@ -466,17 +467,13 @@ class Runner:
 
     def _record_back_off(self, pod: Manifest, patch: Mapping[str, Any]) -> None:
         metadata = pod["metadata"]
-        for status in _container_statuses(patch):
+        for status in statuses_of({"status": patch}):
             if (status["state"].get("waiting") or {}).get("reason") == "CrashLoopBackOff":
                 message = (
                     f"Back-off restarting failed container {status['name']} in pod "
                     f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
                 )
                 self._recorder.warning(pod, "BackOff", message)
-
-
-def _container_statuses(status: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def _is_over(pod: Manifest) -> bool:

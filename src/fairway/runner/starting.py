@@ -7,6 +7,7 @@ import asyncio
 import logging
 from typing import Final
 
+from fairway.apis.core.pod_parts import containers_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
 from fairway.errors import FairwayError
@@ -15,7 +16,7 @@ from fairway.runner.directories import Directories
 from fairway.runner.launching import Launching, Prepared
 from fairway.runner.mounts import variable_of
 from fairway.runner.pods.attempts import failed_to_start
-from fairway.runner.pods.planning import ContainerStart, containers_of
+from fairway.runner.pods.planning import ContainerStart
 from fairway.runner.pods.troubles import OutOfResources, Trouble, Unstartable, from_os_error
 from fairway.runner.processes import Process, StartDeferred, Supervision
 from fairway.runner.records import PodRecord, Processes
@@ -64,7 +65,7 @@ class Starting:
             self._keep_logs(pod)
             record.volumes = self._launching.volumes(pod)
         except Unstartable as error:
-            for container in containers_of(pod):
+            for container in containers_of(pod["spec"]):
                 self._on_start_failed(pod, record, ContainerStart(container=container["name"], number=0), error)
 
     def _take_gpus(self, pod: Manifest) -> None:
@@ -89,7 +90,7 @@ class Starting:
 
     def prepared(self, pod: Manifest, record: PodRecord, name: str, number: int) -> Prepared:
         """The process of a container, as it is or would be started; `ConfigError` if it cannot be."""
-        container = next(one for one in containers_of(pod) if one["name"] == name)
+        container = next(one for one in containers_of(pod["spec"]) if one["name"] == name)
         if record.volumes is None:
             record.volumes = self._launching.volumes(pod)
         return self._launching.prepare(pod, container, number, record.volumes)

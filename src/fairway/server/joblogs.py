@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from fairway.apis.core.pod_parts import containers_of, statuses_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import BadRequest, Expired
 from fairway.managedjobs.states import FINAL
@@ -201,9 +202,7 @@ async def _stream_log(
 
 def _has_begun(pod: Manifest, source: Source) -> bool:
     """Whether a container has something to tell, or never will."""
-    names = {one["name"] for part in ("initContainers", "containers") for one in pod["spec"].get(part) or ()}
+    names = {one["name"] for one in containers_of(pod["spec"])}
     if source.container not in names or has_ended(pod, source.container, source.restart):
         return True
-    status = pod.get("status") or {}
-    both = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    return any(one["name"] == source.container and "running" in (one.get("state") or {}) for one in both)
+    return any(one["name"] == source.container and "running" in (one.get("state") or {}) for one in statuses_of(pod))

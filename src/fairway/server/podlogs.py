@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fairway.apis.core.pod_parts import statuses_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import Expired
 from fairway.runtime.inotify import FileChanges
@@ -132,8 +133,7 @@ def has_ended(pod: Manifest, container: str, restart: int) -> bool:
     status = pod.get("status") or {}
     if status.get("phase") in {"Succeeded", "Failed"}:
         return True
-    for name in ("containerStatuses", "initContainerStatuses"):
-        for one in status.get(name) or ():
-            if one.get("name") == container:
-                return one.get("restartCount", 0) > restart or "terminated" in (one.get("state") or {})
+    for one in statuses_of(pod):
+        if one.get("name") == container:
+            return one.get("restartCount", 0) > restart or "terminated" in (one.get("state") or {})
     return False

@@ -8,6 +8,7 @@ from fairway.apis.batch.indexes import IndexesFault, read_indexes
 from fairway.apis.batch.labels import CONTROLLER_UID, GENERATED_LABELS
 from fairway.apis.core import checks
 from fairway.apis.core.checks import Part
+from fairway.apis.core.pod_parts import containers_of
 from fairway.apis.core.pod_specs import wrong_template
 from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import names, problems
@@ -195,7 +196,7 @@ def _wrong_failure_policy(spec: Part) -> list[FieldError]:
     path = "spec.podFailurePolicy.rules"
     rules = spec["podFailurePolicy"].get("rules") or []
     pod = spec["template"]["spec"]
-    containers = {one.get("name") for field in ("containers", "initContainers") for one in pod.get(field) or ()}
+    containers = {one.get("name") for one in containers_of(pod)}
     errors: list[FieldError] = []
     if len(rules) > _MOST_RULES:
         errors.append(problems.too_many(path, len(rules), _MOST_RULES))

@@ -5,10 +5,10 @@ node and the priority of a pod without a class. A named priority class stays a n
 """
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
+from fairway.apis.core.pod_parts import containers_of
 from fairway.apis.core.resources import canonical, defaulted_pod_resources, requests_from_limits
 from fairway.apis.machinery.kind import Manifest
 
@@ -38,13 +38,13 @@ _PROBE_DEFAULTS: Final = (
 def default_pod(manifest: Manifest) -> None:
     """What a pod, and no template, gets; then what both get."""
     spec = manifest.setdefault("spec", {})
-    for container in _containers(spec):
+    for container in containers_of(spec):
         requests_from_limits(container)
     if spec.get("resources"):
         defaulted_pod_resources(spec)
     spec.setdefault("enableServiceLinks", True)
     if spec.get("hostNetwork"):
-        for container in _containers(spec):
+        for container in containers_of(spec):
             for port in container.get("ports") or ():
                 if not port.get("hostPort") and port.get("containerPort"):
                     port["hostPort"] = port["containerPort"]
@@ -98,11 +98,6 @@ def pull_policy(image: str) -> str:
         return "IfNotPresent"
     tag = match["tag"] or ("" if match["digest"] else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"
-
-
-def _containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield from spec.get("containers") or ()
-    yield from spec.get("initContainers") or ()
 
 
 def _default_container(container: dict[str, Any]) -> None:

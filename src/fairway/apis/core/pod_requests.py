@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.apis.core.pod_parts import add_amounts, needed_together
 from fairway.apis.core.taints import Toleration
 from fairway.apis.kueue.workloads import PodTemplate
 from fairway.apis.machinery import problems
@@ -134,47 +135,18 @@ def requests_exceeding_limits(spec: Mapping[str, Any], path: str = "") -> list[F
 
 
 def _requests(pod: PodSpec) -> dict[str, Quantity]:
-    total: dict[str, Quantity] = {}
-    for container in pod.containers:
-        _add(total, container.resources.requests_or_limits())
-    if pod.init_containers:
-        _raise_to(total, _starting(pod.init_containers, total))
+    total = needed_together(
+        (one.resources.requests_or_limits() for one in pod.containers),
+        ((one.resources.requests_or_limits(), one.restart_policy == _ALWAYS) for one in pod.init_containers),
+    )
     if pod.resources is not None:
         total |= {
             name: quantity
             for name, quantity in pod.resources.requests_or_limits().items()
             if name in _POD_LEVEL_RESOURCES or name.startswith(_HUGE_PAGES_PREFIX)
         }
-    _add(total, pod.overhead)
+    add_amounts(total, pod.overhead)
     return total
-
-
-def _starting(init_containers: tuple[Container, ...], running: dict[str, Quantity]) -> dict[str, Quantity]:
-    """The most that is in use at once while the pod starts; adds to `running` the sidecars, which keep running."""
-    peak: dict[str, Quantity] = {}
-    sidecars: dict[str, Quantity] = {}
-    for container in init_containers:
-        requests = container.resources.requests_or_limits()
-        if container.restart_policy == _ALWAYS:
-            _add(running, requests)
-            _add(sidecars, requests)
-            _raise_to(peak, sidecars)
-        else:
-            together = dict(requests)
-            _add(together, sidecars)
-            _raise_to(peak, together)
-    return peak
-
-
-def _add(total: dict[str, Quantity], more: Mapping[str, Quantity]) -> None:
-    for name, quantity in more.items():
-        total[name] = total[name] + quantity if name in total else quantity
-
-
-def _raise_to(total: dict[str, Quantity], least: Mapping[str, Quantity]) -> None:
-    for name, quantity in least.items():
-        if name not in total or total[name] < quantity:
-            total[name] = quantity
 
 
 def _affinity_terms(pod: PodSpec) -> tuple[AffinityTerm, ...]:

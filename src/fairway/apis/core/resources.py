@@ -1,9 +1,10 @@
 """Requests and limits of containers and pods: canonical form, defaults, rules, and the class of service they make."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from fairway.apis.core.pod_parts import containers_of, is_sidecar, needed_together
 from fairway.apis.machinery import names, problems
 from fairway.apis.machinery.quantities import ZERO, Format, Quantity
 from fairway.errors import FieldError
@@ -73,7 +74,7 @@ def qos_class(spec: Mapping[str, Any]) -> str:
     limited: dict[str, Quantity] = {}
     guaranteed = True
     whole = spec.get("resources")
-    for resources in [whole] if whole else _container_resources(spec):
+    for resources in [whole] if whole else (one.get("resources") or {} for one in containers_of(spec)):
         found = 0
         for name in _SERVED:
             request, limit = _amount(resources, "requests", name), _amount(resources, "limits", name)
@@ -208,39 +209,17 @@ def _wrong_claims(claims: list[dict[str, Any]], path: str, known: frozenset[str]
     return errors
 
 
-def _container_resources(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for field in ("containers", "initContainers"):
-        for container in spec.get(field) or ():
-            yield container.get("resources") or {}
-
-
 def _container_requests(spec: Mapping[str, Any]) -> dict[str, Quantity]:
-    """What the containers need together: side by side, or the most that starting one after another takes."""
-    running: dict[str, Quantity] = {}
-    for container in spec.get("containers") or ():
-        _add(running, container)
-    sidecars: dict[str, Quantity] = {}
-    starting: dict[str, Quantity] = {}
-    for container in spec.get("initContainers") or ():
-        if container.get("restartPolicy") == "Always":
-            _add(running, container)
-            _add(sidecars, container)
-            needed = sidecars
-        else:
-            needed = dict(sidecars)
-            _add(needed, container)
-        for resource, quantity in needed.items():
-            starting[resource] = max(starting.get(resource, ZERO), quantity)
-    return {
-        resource: max(running.get(resource, ZERO), starting.get(resource, ZERO))
-        for resource in running.keys() | starting.keys()
-    }
+    """What the containers need together."""
+    return needed_together(
+        map(_requests, spec.get("containers") or ()),
+        ((_requests(one), is_sidecar(one)) for one in spec.get("initContainers") or ()),
+    )
 
 
-def _add(total: dict[str, Quantity], container: Mapping[str, Any]) -> None:
+def _requests(container: Mapping[str, Any]) -> dict[str, Quantity]:
     resources = container.get("resources") or {}
-    for resource in resources.get("requests") or ():
-        total[resource] = total.get(resource, ZERO) + _amount(resources, "requests", resource)
+    return {resource: _amount(resources, "requests", resource) for resource in resources.get("requests") or ()}
 
 
 def _amount(resources: Mapping[str, Any], field: str, resource: str) -> Quantity:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fairway.apis.core.pod_parts import containers_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.batchjob import observe as facts
 from fairway.controllers.batchjob import statuses
@@ -281,7 +282,7 @@ def _give_index(metadata: dict[str, Any], spec: dict[str, Any], name: str, new: 
         "name": INDEX_VARIABLE,
         "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}},
     }
-    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
+    for container in containers_of(spec):
         variables = container.setdefault("env", [])
         if all(one.get("name") != INDEX_VARIABLE for one in variables):
             variables.append(copied(variable))

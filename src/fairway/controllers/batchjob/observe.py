@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fairway.apis.core.pod_parts import statuses_of
 from fairway.apis.machinery.keys import Key
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.printing import read_time
@@ -246,9 +247,7 @@ def index_ignored_failures(pod: Manifest) -> int:
 
 def restarts(pod: Manifest) -> int:
     """How often its containers were started again."""
-    status = pod.get("status") or {}
-    statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    return sum(int(one.get("restartCount") or 0) for one in statuses)
+    return sum(int(one.get("restartCount") or 0) for one in statuses_of(pod))
 
 
 def deletion_time(pod: Manifest) -> datetime | None:

@@ -6,7 +6,7 @@ gone. A pod that is being deleted still runs, so it counts.
 
 from collections.abc import Iterator
 
-from fairway.apis.core.node_views import NodeFacts
+from fairway.apis.core.node_views import NodeFacts, facts_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.kit.capacity import Demand, Room, demand_of
 
@@ -31,6 +31,10 @@ class NodeLedger:
     def copied_rooms(self) -> list[Room]:
         """The same by name and to try things out on."""
         return [room.copy() for _, room in sorted(self._rooms.items()) if room.node is not None]
+
+    def observe_node(self, old: Manifest | None, new: Manifest | None) -> bool:
+        """Take in a node as an informer reports it; whether that changes anything."""
+        return self.set_node((new or old or {})["metadata"]["name"], facts_of(new) if new is not None else None)
 
     def set_node(self, name: str, facts: NodeFacts | None) -> bool:
         """A node is as it says, or gone; whether that changes anything."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from fairway.apis.core.node_views import facts_of
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
@@ -140,8 +139,7 @@ class CheckCapacity:
             self._open_up(key, new)
 
     def _on_node_change(self, old: Manifest | None, new: Manifest | None) -> None:
-        name = (new or old or {})["metadata"]["name"]
-        if self._ledger.set_node(name, facts_of(new) if new is not None else None):
+        if self._ledger.observe_node(old, new):
             self._there_is_more_room()
 
     def _on_pod_change(self, old: Manifest | None, new: Manifest | None) -> None:

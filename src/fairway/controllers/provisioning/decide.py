@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fairway.apis.core.pod_parts import containers_of
 from fairway.apis.core.resources import requests_from_limits
 from fairway.apis.kueue.objects import CheckState, PodSetMergePolicy, ProvisioningRequestConfigSpec, RetryStrategy
 from fairway.apis.machinery.kind import Manifest
@@ -125,7 +126,7 @@ def new_template(
     template = copied(ask.pod_set["template"])
     inject(template, _placement(workload, ask.name, flavors))
     spec = template.get("spec") or {}
-    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+    for container in containers_of(spec):
         requests_from_limits(container)
     if spec.get("resources"):
         requests_from_limits(spec)
@@ -192,8 +193,7 @@ def _uses(spec: Manifest, resources: tuple[str, ...]) -> bool:
         return True
     return any(
         resource in _listed(container, part)
-        for field in ("initContainers", "containers")
-        for container in spec.get(field) or ()
+        for container in containers_of(spec)
         for part in ("requests", "limits")
         for resource in resources
     )

@@ -11,7 +11,7 @@ import asyncio
 from itertools import count
 from typing import Final
 
-from fairway.apis.core.node_views import DEFAULT_SCHEDULER, facts_of
+from fairway.apis.core.node_views import DEFAULT_SCHEDULER
 from fairway.apis.machinery.keys import Key
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
@@ -109,8 +109,7 @@ class Scheduler:
                 self._claimed.add(pod["metadata"]["uid"])
 
     def _on_node_change(self, old: Manifest | None, new: Manifest | None) -> None:
-        name = (new or old or {})["metadata"]["name"]
-        if self._ledger.set_node(name, facts_of(new) if new is not None else None):
+        if self._ledger.observe_node(old, new):
             self._there_is_more_room()
 
     def _on_pod_change(self, old: Manifest | None, new: Manifest | None) -> None:

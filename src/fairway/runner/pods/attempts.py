@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fairway.apis.core.pod_parts import containers_of, statuses_of
 from fairway.apis.machinery import timestamps
 from fairway.apis.machinery.kind import Manifest
 from fairway.runner.processes import Ended, Process
@@ -86,15 +87,11 @@ def parse_process_id(text: str) -> tuple[str, str, int] | None:
 
 def lives_of(pod: Manifest, processes: Mapping[str, Starts], now: float) -> dict[str, ContainerHistory]:
     """The lives of all containers of a pod."""
-    status = pod.get("status") or {}
-    stored = {
-        one["name"]: one for field in ("containerStatuses", "initContainerStatuses") for one in status.get(field) or ()
-    }
-    spec, uid = pod["spec"], pod["metadata"]["uid"]
+    stored = {one["name"]: one for one in statuses_of(pod)}
+    uid = pod["metadata"]["uid"]
     return {
         container["name"]: _life(uid, container["name"], stored.get(container["name"]), processes, now)
-        for field in ("initContainers", "containers")
-        for container in spec.get(field) or ()
+        for container in containers_of(pod["spec"])
     }
 
 

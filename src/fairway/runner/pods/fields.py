@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fairway.apis.core.pod_parts import containers_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import ZERO, Quantity
 from fairway.runner.pods.troubles import ConfigError
@@ -53,8 +54,7 @@ def resource_value(
 
 
 def _container(pod: Manifest, name: str) -> Mapping[str, Any]:
-    spec = pod["spec"]
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+    for container in containers_of(pod["spec"]):
         if container["name"] == name:
             found: Mapping[str, Any] = container
             return found

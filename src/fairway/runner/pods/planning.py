@@ -5,14 +5,15 @@ until those are done. A container that ended is started again as its restart pol
 being deleted, or has had its time, ends: everything is stopped and nothing started.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Struct, field
 
+from fairway.apis.core.pod_parts import is_sidecar
 from fairway.apis.machinery.kind import Manifest
 from fairway.runner.pods.attempts import NEVER_STARTED, ContainerHistory, read_stamp
-from fairway.runner.pods.restarts import delay_seconds, failures_after, is_restarted, is_sidecar
+from fairway.runner.pods.restarts import delay_seconds, failures_after, is_restarted
 from fairway.runner.pods.troubles import Trouble
 
 LEAST_GRACE_SECONDS: Final = 2.0
@@ -236,10 +237,3 @@ def _outlived_its_time(seen: PodObservation) -> bool:
     if limit is None:
         return False
     return any(life.end is not None and life.end.at >= seen.since + limit for life in seen.lives.values())
-
-
-def containers_of(pod: Manifest) -> Iterator[dict[str, Any]]:
-    """All containers of a pod, those that come first before."""
-    spec = pod["spec"]
-    yield from spec.get("initContainers") or ()
-    yield from spec.get("containers") or ()

@@ -3,17 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fairway.apis.core.pod_parts import is_sidecar
 from fairway.runner.pods.attempts import ContainerRun
 
 FIRST_SECONDS: Final = 10.0
 MOST_SECONDS: Final = 300.0
 FORGIVEN_SECONDS: Final = 600.0
 """Who ran this long has paid for his earlier failures."""
-
-
-def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """Of an init container: whether it stays beside the others until they are done."""
-    return container.get("restartPolicy") == "Always"
 
 
 def is_restarted(container: Mapping[str, Any], spec: Mapping[str, Any], exit_code: int, *, init: bool = False) -> bool:

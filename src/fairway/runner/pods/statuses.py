@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fairway.apis.core.pod_parts import is_sidecar
 from fairway.apis.machinery.kind import Manifest
 from fairway.runner.pods.attempts import LOST, ContainerHistory, container_id, process_id, stamp
 from fairway.runner.pods.fields import ADDRESS
@@ -15,7 +16,7 @@ from fairway.runner.pods.planning import (
     is_initialized,
     next_delay,
 )
-from fairway.runner.pods.restarts import is_restarted, is_sidecar
+from fairway.runner.pods.restarts import is_restarted
 
 IMAGE_ID: Final = "not used: the command runs directly on this machine"
 _EXPIRED: Final = {
