@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,10 +104,11 @@ class Builder:
         self._cache.root.mkdir(parents=True, exist_ok=True)
         with (self._cache.root / "build.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            for name in self._cache.missing(*names):
-                self._say(f"building {name}")
-                with tempfile.TemporaryDirectory(dir=self._cache.root, prefix="build-") as temporary:
+            with tempfile.TemporaryDirectory(dir=self._cache.root, prefix="build-") as temporary:
+                for name in self._cache.missing(*names):
+                    began = time.monotonic()
                     self._build(name, Path(temporary))
+                    self._say(f"built {name} in {time.monotonic() - began:.0f} s")
             self._keep_manifests(names)
 
     def _build(self, name: str, directory: Path) -> None:
@@ -115,31 +117,42 @@ class Builder:
             flags = f"{_STATIC} {own.flags}".strip()
             self._go_build(name, own.package, flags, self._source(own.module, own.version), "readonly")
         elif name == "etcd":
-            self._require(directory, "go.etcd.io/etcd/server/v3", versions.ETCD)
-            self._go_build(name, "go.etcd.io/etcd/server/v3", "-s -w", directory, "mod")
+            module = self._module(directory / name, "go.etcd.io/etcd/server/v3", versions.ETCD)
+            self._go_build(name, "go.etcd.io/etcd/server/v3", "-s -w", module, "mod")
         elif name == "coredns":
-            self._coredns(directory)
+            self._go_build(name, ".", _STATIC, self._coredns(directory / name), "mod")
         else:
-            package = f"k8s.io/kubernetes/cmd/{name}"
-            self._require(directory, "k8s.io/kubernetes", versions.KUBERNETES, replace=self._staging())
-            _tools(directory, [package])
-            self._go(directory, "mod", "tidy", "-e")
-            self._go_build(name, package, _KUBERNETES_FLAGS, directory, "mod")
+            module = self._kubernetes(directory / "kubernetes")
+            self._go_build(name, f"k8s.io/kubernetes/cmd/{name}", _KUBERNETES_FLAGS, module, "mod")
 
-    def _coredns(self, directory: Path) -> None:
+    def _kubernetes(self, directory: Path) -> Path:
+        """All its programs are built in one module."""
+        if not directory.exists():
+            packages = [f"k8s.io/kubernetes/cmd/{name}" for name in GROUPS["kube"] if name != "etcd"]
+            self._module(directory, "k8s.io/kubernetes", versions.KUBERNETES, packages, self._staging())
+            self._go(directory, "mod", "tidy", "-e")
+        return directory
+
+    def _coredns(self, directory: Path) -> Path:
         """Only with the plugins that a cluster needs, and on the Kubernetes libraries that are built anyway."""
         staging = [f"k8s.io/{module}" for module in ("api", "apimachinery", "client-go")]
-        self._require(directory, "github.com/coredns/coredns", versions.COREDNS, replace=staging)
+        self._module(directory, "github.com/coredns/coredns", versions.COREDNS, (), staging)
         plugins = "".join(f'\t_ "github.com/coredns/coredns/plugin/{plugin}"\n' for plugin in _COREDNS_PLUGINS)
         imports = f'import (\n{plugins}\t"github.com/coredns/coredns/coremain"\n)\n'
         (directory / "main.go").write_text(f"package main\n\n{imports}\nfunc main() {{ coremain.Run() }}\n")
         self._go(directory, "mod", "tidy")
-        self._go_build("coredns", ".", _STATIC, directory, "mod")
+        return directory
 
-    def _require(self, directory: Path, module: str, version: str, replace: Iterable[str] = ()) -> None:
+    def _module(
+        self, directory: Path, module: str, version: str, packages: Iterable[str] = (), replace: Iterable[str] = ()
+    ) -> Path:
+        """A module whose only purpose is to require another one, and these packages of it."""
+        directory.mkdir()
         replaced = "".join(f"replace {staging} => {staging} {_STAGING}\n" for staging in replace)
         (directory / "go.mod").write_text(f"module build\n\ngo 1.24.0\n\nrequire {module} v{version}\n{replaced}")
-        _tools(directory, [module])
+        imports = "".join(f'import _ "{package}"\n' for package in packages or (module,))
+        (directory / "tools.go").write_text(f"//go:build tools\n\npackage build\n\n{imports}")
+        return directory
 
     def _staging(self) -> list[str]:
         """The modules that Kubernetes requires at v0.0.0, which are published under versions of their own."""
@@ -182,12 +195,6 @@ class Builder:
         if ended.returncode:
             raise ClusterError(f"`go {' '.join(arguments)}` failed in {directory}: {ended.stderr.strip()[-3000:]}")
         return ended.stdout
-
-
-def _tools(directory: Path, packages: Iterable[str]) -> None:
-    """A file that imports what is to be built, so that `go mod tidy` keeps its requirements."""
-    imports = "".join(f'import _ "{package}"\n' for package in packages)
-    (directory / "tools.go").write_text(f"//go:build tools\n\npackage build\n\n{imports}")
 
 
 def _copy(source: Path, target: Path) -> None:

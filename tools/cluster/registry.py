@@ -61,11 +61,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
 
+def handler_of(layout: Layout) -> type[BaseHTTPRequestHandler]:
+    """A handler for the images of this layout."""
+    return type("Handler", (_Handler,), {"layout": layout})
+
+
 def main(arguments: Sequence[str]) -> None:
     """Serve the images of a directory on a port of loopback."""
     directory, port = arguments
-    handler = type("Handler", (_Handler,), {"layout": Layout(Path(directory))})
-    ThreadingHTTPServer(("127.0.0.1", int(port)), handler).serve_forever()
+    ThreadingHTTPServer(("127.0.0.1", int(port)), handler_of(Layout(Path(directory)))).serve_forever()
 
 
 if __name__ == "__main__":
