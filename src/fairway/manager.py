@@ -5,12 +5,15 @@ Part of the composition root. What cannot leave the API server is in `plane`: th
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from fairway.admission.port import Decider, WaitingExplainer
+from fairway.admission.port import AdmittedBy, Decider, WaitingExplainer
 from fairway.apis.core.node_views import DEFAULT_SCHEDULER
+from fairway.apis.fairway.records import KINDS as FAIRWAY_KINDS
+from fairway.apis.kueue.configuration import NAMESPACE as CONFIGURATION_NAMESPACE
+from fairway.apis.kueue.records import KINDS as KUEUE_KINDS
 from fairway.apis.machinery.admission import AdmissionChain, AdmissionPlugin
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
@@ -23,7 +26,7 @@ from fairway.controllers.jobframework.controller import FrameworkController
 from fairway.controllers.kit.configuration import ConfigurationSource, CurrentConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
 from fairway.controllers.managedjob.kubelets import Kubelets
-from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission
+from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission, ReservedIds
 from fairway.controllers.metrics import QueueMetrics
 from fairway.controllers.notrun import NotRunController
 from fairway.controllers.placement import WaitingForNode
@@ -33,6 +36,7 @@ from fairway.controllers.provisioning.controller import ProvisioningController
 from fairway.controllers.queuestatus.controller import QueueStatuses
 from fairway.controllers.scheduler.scheduler import Scheduler
 from fairway.controllers.webhooks.commitment import CommitmentWarnings
+from fairway.controllers.webhooks.kindrules import KindRules
 from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
@@ -47,17 +51,29 @@ SERVER_CONFIG_MAP: Final = "fairway-server"
 """In `kube-system`: the controllers that the server runs itself, so that no other process runs them, too."""
 
 
-def admission_resources() -> frozenset[str]:
-    """What the plugins of `admission_plugins` are to be asked about."""
+ON_A_CLUSTER: Final[Mapping[AdmittedBy, frozenset[str]]] = {
+    AdmittedBy.KUEUE: frozenset({"managedjob"}),
+    AdmittedBy.NONE: frozenset({"managedjob"}),
+    AdmittedBy.FAIRWAY: frozenset(
+        {"admission", "jobframework", "managedjob", "metrics", "pods", "provisioning", "queuestatus", "workload"}
+    ),
+}
+"""The controllers that run on a cluster. Those that stand for kubelet, scheduler and Job controller never do."""
+
+
+def reviewed_resources(way: AdmittedBy) -> frozenset[str]:
+    """What webhooks are to be asked about on a cluster."""
+    if way is not AdmittedBy.FAIRWAY:
+        return frozenset(ManagedJobAdmission.resources)
     frameworks = (framework.resource for framework in FRAMEWORKS)
-    rest = (PriorityAdmission.resources, CommitmentWarnings.resources, ManagedJobAdmission.resources)
-    return frozenset(("pods", *frameworks)).union(*rest)
+    queues = (kind.resource for kind in KUEUE_KINDS)
+    return frozenset(("pods", *frameworks, *queues)).union(PriorityAdmission.resources, ManagedJobAdmission.resources)
 
 
-def admission_plugins(
+def server_plugins(
     cluster: Cluster, configuration: ConfigurationSource, ids: Ids, *more: AdmissionPlugin
 ) -> AdmissionChain:
-    """The plugins of a server, or of webhooks that are served to one."""
+    """The plugins of a server."""
     return AdmissionChain(
         PriorityAdmission(cluster),
         QueueAdmission(cluster, configuration),
@@ -65,6 +81,17 @@ def admission_plugins(
         ManagedJobAdmission(ids),
         *more,
     )
+
+
+def webhook_plugins(
+    cluster: Cluster, configuration: ConfigurationSource, ids: ReservedIds, way: AdmittedBy
+) -> AdmissionChain:
+    """The plugins of webhooks that are served to a cluster's API server."""
+    jobs = (PriorityAdmission(cluster), ManagedJobAdmission(ids))
+    if way is not AdmittedBy.FAIRWAY:
+        return AdmissionChain(*jobs, KindRules(FAIRWAY_KINDS))
+    rules = KindRules((*FAIRWAY_KINDS, *KUEUE_KINDS))
+    return AdmissionChain(*jobs, QueueAdmission(cluster, configuration, pod_priorities=False), rules)
 
 
 def pod_platform(settings: Settings, kubelets: Kubelets | None) -> Platform:
@@ -81,12 +108,22 @@ def pod_platform(settings: Settings, kubelets: Kubelets | None) -> Platform:
 class ControllerManager:
     """The selected controllers on one cluster, with what they share. `settings` are those of the API server."""
 
-    def __init__(self, cluster: Cluster, settings: Settings, names: Collection[str], *, own_nodes: bool = True) -> None:
-        """`names` are folders of `fairway.controllers` (`settings.CONTROLLERS`); `own_nodes` says that this machine
-        runs the pods, and not the kubelets of a cluster.
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        names: Collection[str],
+        *,
+        admitted_by: AdmittedBy = AdmittedBy.FAIRWAY,
+        configured_in: str = CONFIGURATION_NAMESPACE,
+        own_nodes: bool = True,
+    ) -> None:
+        """`names` are folders of `fairway.controllers` (`settings.CONTROLLERS`); `configured_in` is the namespace of
+        the configuration. `own_nodes` says that this machine runs the pods, so that there will be no other nodes, and
+        not the kubelets of a cluster.
         """
         kueue, kubernetes = Recorder(cluster, "kueue"), Recorder(cluster, "fairway")
-        configuration = CurrentConfiguration(cluster, kueue)
+        configuration = CurrentConfiguration(cluster, kueue, configured_in)
         self.cluster = cluster
         self.configuration = configuration
         self.recorder = kubernetes
@@ -100,7 +137,7 @@ class ControllerManager:
         decider: Decider
         if "admission" in names:
             decider = engine = QueueingController(
-                cluster, configuration, kueue, schedulers=frozenset({DEFAULT_SCHEDULER})
+                cluster, configuration, kueue, schedulers=frozenset({DEFAULT_SCHEDULER}) if own_nodes else None
             )
             self.explainer = WaitingWorkloads(cluster, engine)
             self.parts.append(engine)
@@ -121,7 +158,9 @@ class ControllerManager:
         if "pods" in names:
             self.parts.append(PodController(cluster, configuration, kueue))
         if "provisioning" in names:
-            self.parts += [ProvisioningController(cluster, kueue), CheckCapacity(cluster, kueue)]
+            self.parts.append(ProvisioningController(cluster, kueue))
+            if own_nodes:
+                self.parts.append(CheckCapacity(cluster, kueue))
         if "batchjob" in names:
             # A pod that the scheduler of this process would bind at once is created with its node: one write less.
             self.parts.append(JobController(cluster, kubernetes, scheduler))
@@ -132,7 +171,9 @@ class ControllerManager:
             platform = pod_platform(settings, kubelets)
             remotes = other_servers(settings, os.environ, cluster.clock)
             self.parts.append(
-                ManagedJobController(cluster, configuration, kubernetes, decider, platform, remotes, kubelets)
+                ManagedJobController(
+                    cluster, configuration, kubernetes, decider, platform, remotes, kubelets, admitted_by
+                )
             )
         if scheduler is not None:
             self.parts.append(scheduler)

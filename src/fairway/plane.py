@@ -21,7 +21,7 @@ from fairway.controllers.defaults import Defaults
 from fairway.controllers.managedjob.plugin import Ids
 from fairway.controllers.webhooks.installing import InstallManifest
 from fairway.managedjobs.configured import RunnerConfig
-from fairway.manager import SERVER_CONFIG_MAP, ControllerManager, admission_plugins
+from fairway.manager import SERVER_CONFIG_MAP, ControllerManager, server_plugins
 from fairway.runner.enforcement import Enforcement
 from fairway.runner.jobfiles import JobFiles
 from fairway.runner.machine import Machine
@@ -61,7 +61,7 @@ class Plane:
         )
         self._parts = [*self.manager.parts, ids, self._runner, JobFiles(cluster, settings.state, _retention(own))]
         install = InstallManifest()
-        plugins = admission_plugins(cluster, self.manager.configuration, ids, install)
+        plugins = server_plugins(cluster, self.manager.configuration, ids, install)
         objects.use_admission(plugins, install.before_apply)
 
     @asynccontextmanager

@@ -12,6 +12,9 @@ from fairway.errors import FairwayError
 RESULTS_NOTE: Final = ".results"
 """In the log directory of a pod: what became of the files that it left. Written by the runner, read by the server."""
 
+SYSTEM_NAMESPACE: Final = "kube-system"
+"""Where Fairway keeps objects of its own on one machine."""
+
 DEFAULT_PORT: Final = 7437
 _NAME: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 _LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost"})

@@ -12,10 +12,12 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from fairway.admission.port import AdmittedBy
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.registry import Registry, default_registry
 from fairway.client.cluster import Cluster
@@ -23,27 +25,38 @@ from fairway.client.election import LeaderElection, LostLeaseError
 from fairway.client.explainer import NAMESPACE, secret_of
 from fairway.client.http.client import HttpClient
 from fairway.client.http.transport import Transport, open_transport
-from fairway.controllers.managedjob.plugin import Ids
+from fairway.client.rest.errors import Unreachable
+from fairway.controllers.managedjob.plugin import ManagedJobAdmission, ReservedIds
 from fairway.controllers.metrics import QueueMetrics
-from fairway.errors import NotFound
-from fairway.manager import SERVER_CONFIG_MAP, ControllerManager, admission_plugins, admission_resources
+from fairway.deploy.names import CONTROLLER_USER
+from fairway.errors import FairwayError, NotFound, TooManyRequests, Unavailable
+from fairway.leading import LeaderCertificate, LeaderLabel, ServingCertificate
+from fairway.manager import (
+    ON_A_CLUSTER,
+    SERVER_CONFIG_MAP,
+    ControllerManager,
+    reviewed_resources,
+    webhook_plugins,
+)
+from fairway.oncluster import AUTO, Home, find_home
+from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import SystemClock
 from fairway.runtime.garbage import GarbageKeeper
 from fairway.runtime.lease import AlreadyRunning, Hold
 from fairway.runtime.parts import running
 from fairway.runtime.privacy import make_private
-from fairway.server.admissionreview import MASTERS, AdmissionReviews, webhook_configurations
-from fairway.server.certificates import own_certificate
+from fairway.server.admissionreview import MASTERS, AdmissionReviews, webhook_configurations, webhook_rules
+from fairway.server.certificates import Certificate, own_certificate, write_private
 from fairway.server.endpoint import ControllerEndpoint
-from fairway.server.listening import bound_socket
+from fairway.server.listening import HttpServer, bound_socket
 from fairway.server.metrics import exposition
 from fairway.settings import Settings
 
 _log = logging.getLogger(__name__)
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _PAUSE_SECONDS = 0.25
-CONTROLLER_USER = "system:serviceaccount:kueue-system:fairway-controller"
-"""The user of this process on a cluster, whose writes no webhook judges."""
+_LEAVING_SECONDS = 2.0
+_BACKOFF = Backoff(first=0.25, cap=5.0)
 
 
 class RunsInServerError(LostLeaseError):
@@ -61,7 +74,10 @@ class ControllerOptions:
     context: str = ""
     lease: str = "fairway-controller"
     webhooks: bool = False
-    """Serve the admission plugins as webhooks."""
+    """Serve the admission plugins as webhooks, as is always done on a cluster."""
+
+    admission: str = AUTO
+    """Who admits: a value of `AdmittedBy`, or `auto` to find out."""
 
 
 async def run_controllers(options: ControllerOptions, announce: Callable[[str, str], None]) -> None:
@@ -75,6 +91,7 @@ async def run_controllers(options: ControllerOptions, announce: Callable[[str, s
         certificate = own_certificate(settings.state / "controller-tls", settings.host, SystemClock().now())
         process = _Process(options, announce, _url(settings.host, listening), certificate.authority.read_bytes())
         server = await process.endpoint.serve(listening, certificate)
+        process.server = server
         announce("listening", process.url)
         working = asyncio.create_task(process.run())
         stopping = asyncio.create_task(stop.wait())
@@ -96,22 +113,41 @@ class _Process:
         self, options: ControllerOptions, announce: Callable[[str, str], None], url: str, authority: bytes
     ) -> None:
         self.url = url
+        self.server: HttpServer | None = None
         self._options = options
-        self._names = options.settings.controller_names
         self._announce = announce
         self._authority = authority
         self._token = secrets.token_urlsafe(32)
         self._clock = SystemClock()
         self._registry: Registry = default_registry()
         self._metrics: QueueMetrics | None = None
-        self.endpoint = ControllerEndpoint(self._token, self._exposition)
+        self._home = Home()
+        self.endpoint = ControllerEndpoint(self._token, self._exposition, self._registry)
+
+    @property
+    def _names(self) -> frozenset[str]:
+        """The controllers that run."""
+        names = self._options.settings.controller_names
+        return names & ON_A_CLUSTER[self._home.way] if self._home.on_cluster else names
 
     async def run(self) -> None:
         directory = self._options.settings.state / "controllers" / self._options.lease
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with await self._hold(directory):
             async with open_transport(self._options.kubeconfig, self._options.context, self._clock) as transport:
+                self._home = await self._find_home(transport)
                 await self._terms(transport, _identity(directory))
+
+    async def _find_home(self, transport: Transport) -> Home:
+        failures = 0
+        while True:
+            try:
+                return await find_home(transport, self._registry, self._options.admission)
+            except (Unreachable, Unavailable, TooManyRequests) as error:
+                if not failures:
+                    _log.warning("waiting for the API server: %s", error)
+                await self._clock.sleep(_BACKOFF.delay(failures))
+                failures += 1
 
     async def _hold(self, directory: Path) -> Hold:
         """The lock of this state directory: with it, earlier holders of the Lease from here are known to have ended."""
@@ -129,7 +165,15 @@ class _Process:
         client = HttpClient(transport, self._clock, "fairway-controller")
         lease = self._registry.named("leases.coordination.k8s.io")
         identity = f"{here}{os.getpid()}-{secrets.token_hex(4)}"
-        election = LeaderElection(client, lease, self._clock, self._options.lease, identity, ended=here)
+        election = LeaderElection(
+            client,
+            lease,
+            self._clock,
+            self._options.lease,
+            identity,
+            namespace=self._home.namespace,
+            ended=here,
+        )
         while True:
             try:
                 await self._term(transport, client, election)
@@ -139,16 +183,26 @@ class _Process:
                 _log.warning("%s; standing by", error)
 
     async def _term(self, transport: Transport, client: HttpClient, election: LeaderElection) -> None:
-        async with election.leading(lambda: self._check_server(client)) as lease:
-            cluster = Cluster(lambda name: HttpClient(transport, self._clock, name), self._registry, self._clock)
-            manager = ControllerManager(cluster, self._options.settings, self._names)
-            reviews = None
-            if self._options.webhooks:
-                ids = Ids(cluster)
-                manager.parts.append(ids)
-                plugins = admission_plugins(cluster, manager.configuration, ids)
-                reviews = AdmissionReviews(plugins, self._registry, (MASTERS, CONTROLLER_USER))
-            leading = asyncio.create_task(self._lead(manager, client, reviews))
+        home = self._home
+        check = None if home.on_cluster else lambda: self._check_server(client)
+        async with election.leading(check) as lease:
+            cluster = Cluster(
+                lambda name: HttpClient(transport, self._clock, name),
+                self._registry,
+                self._clock,
+                namespace=home.namespace,
+                scopes=home.scopes,
+            )
+            manager = ControllerManager(
+                cluster,
+                self._options.settings,
+                self._names,
+                admitted_by=home.way,
+                configured_in=home.configured_in,
+                own_nodes=not home.on_cluster,
+            )
+            term = _Term(cluster, client, manager, home, self._use, webhooks=self._options.webhooks or home.on_cluster)
+            leading = asyncio.create_task(self._lead(term, client))
             try:
                 await asyncio.wait({lease, leading}, return_when=asyncio.FIRST_COMPLETED)
                 (lease if lease.done() else leading).result()
@@ -156,16 +210,31 @@ class _Process:
                 self.endpoint.explainer = self._metrics = self.endpoint.reviews = None
                 leading.cancel()
                 await asyncio.gather(leading, return_exceptions=True)
+                await term.leave()
 
-    async def _lead(self, manager: ControllerManager, client: HttpClient, reviews: AdmissionReviews | None) -> None:
+    async def _lead(self, term: "_Term", client: HttpClient) -> None:
+        manager = term.manager
         async with manager.running() as broken, running(GarbageKeeper(self._clock), broken=broken):
-            self.endpoint.reviews = reviews
+            await term.take()
+            self.endpoint.reviews = term.reviews
             self._metrics = manager.metrics
             if "admission" in self._names:
                 self.endpoint.explainer = manager.explainer
-                await self._publish(client)
+                if not self._home.on_cluster:
+                    await self._publish(client)
             self._announce("leading", self.url)
             await broken
+
+    def _use(self, found: ServingCertificate) -> None:
+        """Serve the certificate of the cluster's Secret, with the token for metrics that is kept there."""
+        directory = self._options.settings.state / "cluster-tls"
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files = Certificate(directory / "tls.crt", directory / "tls.key", directory / "ca.crt")
+        for path, data in zip(files, (found.certificate, found.key, found.authorities), strict=True):
+            write_private(path, data)
+        self.endpoint.token = found.token.decode()
+        if self.server is not None:
+            self.server.use(files)
 
     async def _publish(self, client: HttpClient) -> None:
         """Tell the API server where to ask the decider."""
@@ -192,6 +261,49 @@ class _Process:
         return exposition(() if self._metrics is None else (self._metrics,))
 
 
+class _Term:
+    """What one term has beside the controllers: webhooks, and on a cluster a certificate and the label of its pod."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        client: HttpClient,
+        manager: ControllerManager,
+        home: Home,
+        use: Callable[[ServingCertificate], None],
+        *,
+        webhooks: bool,
+    ) -> None:
+        self.manager = manager
+        self.reviews: AdmissionReviews | None = None
+        self._ids: ReservedIds | None = None
+        self._certificate: LeaderCertificate | None = None
+        self._label = LeaderLabel(cluster, client)
+        if webhooks:
+            ids = self._ids = ReservedIds(cluster, client)
+            plugins = webhook_plugins(cluster, manager.configuration, ids, home.way)
+            before = dict.fromkeys(ManagedJobAdmission.resources, ids.reserve)
+            self.reviews = AdmissionReviews(plugins, cluster.registry, (MASTERS, CONTROLLER_USER), before)
+        if home.on_cluster and os.environ.get("POD_NAME"):
+            self._certificate = LeaderCertificate(cluster, client, use)
+            manager.parts.append(self._certificate)
+
+    async def take(self) -> None:
+        """Make requests come here."""
+        if self._certificate is not None:
+            await self._certificate.ensure()
+            await self._label.take()
+
+    async def leave(self) -> None:
+        """Let the next leader begin where this one ends; what fails is done by that one."""
+        with suppress(FairwayError, TimeoutError):
+            async with asyncio.timeout(_LEAVING_SECONDS):
+                if self._ids is not None:
+                    await self._ids.give_back()
+                if self._certificate is not None:
+                    await self._label.leave()
+
+
 def _identity(directory: Path) -> str:
     """The beginning of the identities of all processes that had this directory."""
     path = directory / "identity"
@@ -206,10 +318,12 @@ def _url(host: str, listening: socket.socket) -> str:
     return f"https://{f'[{name}]' if ':' in name else name}:{listening.getsockname()[1]}"
 
 
-def webhooks_at(url: str, settings: Settings) -> list[Manifest]:
+def webhooks_at(url: str, settings: Settings, way: AdmittedBy) -> list[Manifest]:
     """The configurations that make an API server call the webhooks of `fairway controller` at this address."""
     make_private(settings.state)
     host = urlsplit(url).hostname or settings.host
     certificate = own_certificate(settings.state / "controller-tls", host, SystemClock().now())
     bundle = base64.b64encode(certificate.authority.read_bytes()).decode()
-    return webhook_configurations(admission_resources(), default_registry(), {"url": url, "caBundle": bundle})
+    registry = default_registry()
+    rules = webhook_rules(reviewed_resources(way), registry)
+    return webhook_configurations(rules, {"url": url, "caBundle": bundle})

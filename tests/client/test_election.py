@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from fairway.apis.machinery.kind import Kind, Manifest
-from fairway.client.election import LEASE_SECONDS, NAMESPACE, RENEW_SECONDS, LeaderElection, LostLeaseError
+from fairway.client.election import LEASE_SECONDS, RENEW_SECONDS, LeaderElection, LostLeaseError
 from fairway.client.local import LocalClient
 from fairway.errors import TooManyRequests
+from fairway.settings import SYSTEM_NAMESPACE as NAMESPACE
 from fairway.testing.clock import VirtualClock, settle
 from fairway.testing.stores import LocalApi, local_api
 

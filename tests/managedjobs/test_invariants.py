@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from fairway.admission.port import AdmittedBy
 from fairway.managedjobs.observation import PodState
 from fairway.managedjobs.states import Phase
 
@@ -38,10 +39,21 @@ class Lives(RuleBasedStateMachine):
         cap=st.sampled_from([0, 25]),
         base=st.integers(-5, 5),
         lingering=st.booleans(),
+        admitted_by=st.sampled_from([AdmittedBy.FAIRWAY, AdmittedBy.KUEUE]),
     )
-    def begin(self, *, tasks: list[Any], recover: bool, step: int, cap: int, base: int, lingering: bool) -> None:
+    def begin(
+        self,
+        *,
+        tasks: list[Any],
+        recover: bool,
+        step: int,
+        cap: int,
+        base: int,
+        lingering: bool,
+        admitted_by: AdmittedBy,
+    ) -> None:
         job = a_job(tasks=tuple(tasks), recover=recover, aging_step=step, aging_cap=cap)
-        self.world = World(job, base)
+        self.world = World(job, base, admitted_by)
         self.world.lingering = lingering
         self.cancelling = False
         self.set_back = 0

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import msgspec
 
+from fairway.admission.port import AdmittedBy
 from fairway.managedjobs import instructions as told
 from fairway.managedjobs.deciding import step
 from fairway.managedjobs.instructions import JobPlan
@@ -20,6 +21,7 @@ from fairway.managedjobs.observation import (
     ObservedWorkload,
     PodState,
 )
+from fairway.managedjobs.observing import without_queue
 from fairway.managedjobs.states import MOVES, Phase
 from fairway.managedjobs.status import ManagedJobStatus, read, written
 from fairway.managedjobs.tasks.task import Candidate, Recovery, Task
@@ -41,7 +43,13 @@ def a_task(**changes: Any) -> Task:
 
 
 class World:
-    def __init__(self, job: ManagedJobSpec | None = None, base_priority: int = 0) -> None:
+    def __init__(
+        self,
+        job: ManagedJobSpec | None = None,
+        base_priority: int = 0,
+        admitted_by: AdmittedBy = AdmittedBy.FAIRWAY,
+    ) -> None:
+        self.admitted_by = admitted_by
         self.job = job or a_job()
         self.life = ManagedJobStatus()
         self.now = START
@@ -78,8 +86,10 @@ class World:
 
     def seen(self) -> JobObservation:
         others = tuple(name for name, one in self.workloads.items() if name != self.life.workload and not one.finished)
+        nobody = self.admitted_by is AdmittedBy.NONE
         return JobObservation(
-            workload=self.workload,
+            workload=without_queue(self.job, self.life) if nobody else self.workload,
+            admitted_by=self.admitted_by,
             others=others,
             pods=tuple(self.pods.values()),
             base_priority=self.base_priority,

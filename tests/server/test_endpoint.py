@@ -13,6 +13,7 @@ import pytest
 
 from controllers.admission.plays import Play, play
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.registry import default_registry
 from fairway.client.explainer import RemoteExplainer, secret_of
 from fairway.controllers.decider.stored import StoredExplainer
 from fairway.runtime.clock import SystemClock
@@ -53,7 +54,7 @@ async def far(state: Path) -> AsyncIterator[Far]:
     async with play(*QUEUES) as on_stage:
         await on_stage.submit(workload("holder", queue="lq", cpu=4, priority=9), workload("w", queue="lq", cpu=2))
         await on_stage.pass_time(2)
-        endpoint = ControllerEndpoint(TOKEN, lambda: b"kueue_pending_workloads 1\n")
+        endpoint = ControllerEndpoint(TOKEN, lambda: b"kueue_pending_workloads 1\n", default_registry())
         endpoint.explainer = on_stage.waiting
         with bound_socket("127.0.0.1", 0) as listening:
             port = listening.getsockname()[1]

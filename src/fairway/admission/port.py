@@ -8,6 +8,7 @@ objects say (where Kueue decides, or the engine runs elsewhere). `Decider` is fo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Protocol
 
 from fairway.admission.events import EvictionRequested
@@ -15,6 +16,19 @@ from fairway.admission.figures import Activity, ClusterQueueFigures, CohortFigur
 from fairway.admission.quota import Quota
 from fairway.admission.resources import FlavorResource
 from fairway.apis.machinery.kind import Manifest
+
+
+class AdmittedBy(StrEnum):
+    """Who admits the Workloads of jobs."""
+
+    FAIRWAY = "fairway"
+    """The engine."""
+
+    KUEUE = "kueue"
+    """The Kueue of the cluster."""
+
+    NONE = "none"
+    """Nobody: there are no Workloads, and pods are created at once."""
 
 
 class PendingWorkload(Protocol):

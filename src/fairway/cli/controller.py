@@ -16,7 +16,7 @@ from fairway.settings import Settings
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path),
-    help="Kubeconfig of the API server.  [default: that of the state directory]",
+    help="Kubeconfig of the API server.  [default: that of the state directory; in a pod, its service account]",
 )
 @click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]")
 @controllers_option
@@ -32,12 +32,26 @@ from fairway.settings import Settings
     "--webhooks", is_flag=True, help="Serve admission webhooks, too, for an API server without Fairway's rules."
 )
 @click.option(
+    "--admission",
+    type=click.Choice(["auto", "kueue", "fairway", "none"]),
+    default="auto",
+    show_default=True,
+    help="Who admits jobs on a cluster: its Kueue, Fairway, or nobody (the scheduler alone decides).",
+)
+@click.option(
     "--print-webhooks",
     metavar="URL",
     help="Print the webhook configurations for an API server that reaches this process at URL, and exit.",
 )
 def controller(
-    kubeconfig: Path | None, context: str, lease: str, print_webhooks: str | None, *, webhooks: bool, **options: Any
+    kubeconfig: Path | None,
+    context: str,
+    lease: str,
+    admission: str,
+    print_webhooks: str | None,
+    *,
+    webhooks: bool,
+    **options: Any,
 ) -> None:
     """Run controllers in a process of their own.
 
@@ -45,6 +59,11 @@ def controller(
     admission and makes the pods of jobs; the server keeps the API, the webhooks and the pods of its machine. Start
     several, and one works while the others stand by (leader election by a Lease in kube-system). Processes with
     different --controllers need different --lease names.
+
+    On a Kubernetes cluster (after `fairway cluster install`) it runs the controllers of managed jobs, and with
+    --admission=fairway those that decide about queues; it keeps its own objects in the namespace fairway-system.
+    With --admission=auto, a cluster with Kueue is decided by Kueue, one with the definitions that Fairway installed
+    by Fairway, and any other by its scheduler.
 
     Served over HTTPS: /healthz, /readyz and, with the token of the Secret kube-system/fairway-decider, /metrics;
     with --webhooks also /mutate and /validate, by the process that leads.
@@ -62,23 +81,36 @@ def controller(
 
     import msgspec  # noqa: PLC0415
 
+    from fairway.admission.port import AdmittedBy  # noqa: PLC0415
     from fairway.standalone import ControllerOptions, run_controllers, webhooks_at  # noqa: PLC0415
 
     settings = Settings(**options)
     if print_webhooks is not None:
         if not print_webhooks.startswith("https://"):
             raise click.BadParameter(f"{print_webhooks!r} must begin with https://", param_hint="--print-webhooks")
-        items = webhooks_at(print_webhooks, settings)
+        way = AdmittedBy.FAIRWAY if admission == "auto" else AdmittedBy(admission)
+        items = webhooks_at(print_webhooks, settings, way)
         click.echo(msgspec.json.format(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})))
         return
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     import uvloop  # noqa: PLC0415
 
     chosen = ControllerOptions(
-        settings=settings, kubeconfig=kubeconfig or settings.kubeconfig, context=context, lease=lease, webhooks=webhooks
+        settings=settings,
+        kubeconfig=_kubeconfig(kubeconfig, settings),
+        context=context,
+        lease=lease,
+        webhooks=webhooks,
+        admission=admission,
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run_controllers(chosen, _announce))
+
+
+def _kubeconfig(given: Path | None, settings: Settings) -> Path | str:
+    """Nothing for the service account of a pod."""
+    in_a_pod = "KUBERNETES_SERVICE_HOST" in os.environ and not settings.kubeconfig.exists()
+    return given or ("" if in_a_pod else settings.kubeconfig)
 
 
 def _announce(what: str, url: str) -> None:

@@ -19,6 +19,7 @@ from fairway.client.informer import Informer
 from fairway.client.protocol import EVERYTHING, Client, LogClient, Scope, StagingClient, is_gone
 from fairway.errors import NotFound
 from fairway.runtime.clock import Clock
+from fairway.settings import SYSTEM_NAMESPACE
 
 Ended: TypeAlias = Callable[[Callable[[], Manifest]], None]
 """Called with how a write ended: a function that gives the object after it, or raises what it was refused with."""
@@ -40,13 +41,19 @@ class Cluster:
         registry: Registry,
         clock: Clock,
         scopes: Mapping[str, Sequence[Scope]] = MappingProxyType({}),
+        *,
+        namespace: str = SYSTEM_NAMESPACE,
     ) -> None:
         """`clients` makes a client that owns what it writes under a name. `scopes` limits the caches of some resources
-        to the objects that a controller needs: all scopes of a resource together, in different namespaces.
+        to the objects that a controller needs: all scopes of a resource together, in different namespaces. A resource
+        with no scope at all is not read: its cache stays empty.
         """
+        self.namespace = namespace
+        """Where Fairway keeps objects of its own."""
+
         self._scopes = scopes
         self._clients = clients
-        self._registry = registry
+        self.registry = registry
         self._reader = clients("fairway")
         self._caches: dict[str, Informer] = {}
         self._kinds: dict[str, Kind] = {}
@@ -56,12 +63,12 @@ class Cluster:
         """The kind of a resource such as `pods` or `jobs.batch`."""
         kind = self._kinds.get(resource)  # asked for every write, and to look it up takes a while
         if kind is None:
-            kind = self._kinds[resource] = self._registry.named(resource)
+            kind = self._kinds[resource] = self.registry.named(resource)
         return kind
 
     def kinds(self) -> tuple[Kind, ...]:
         """Every kind that is served."""
-        return self._registry.kinds
+        return self.registry.kinds
 
     def cache(self, resource: str) -> Informer:
         """All objects of a kind that are in its scopes; to be asked for before `run`."""
@@ -70,6 +77,8 @@ class Cluster:
         if found is None:
             scopes = self._scopes.get(kind.resource, (EVERYTHING,))
             found = self._caches[kind.resource] = Informer(self._reader, kind, self.clock, *scopes)
+            if not scopes:
+                found.synced.set()
         return found
 
     async def get(self, resource: str, namespace: str, name: str) -> Manifest:
@@ -89,8 +98,9 @@ class Cluster:
     async def run(self) -> None:
         """Keep the caches current until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for cache in self._caches.values():
-                group.create_task(cache.run())
+            for resource, cache in self._caches.items():
+                if self._scopes.get(resource, (EVERYTHING,)):
+                    group.create_task(cache.run())
 
     async def synced(self) -> None:
         """Wait until every cache holds what was there at the start."""

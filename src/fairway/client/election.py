@@ -17,8 +17,8 @@ from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.protocol import Client
 from fairway.errors import AlreadyExists, Conflict, FairwayError, NotFound
 from fairway.runtime.clock import Clock
+from fairway.settings import SYSTEM_NAMESPACE
 
-NAMESPACE: Final = "kube-system"
 LEASE_SECONDS: Final = 7
 RENEW_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 1.0
@@ -33,7 +33,17 @@ class LostLeaseError(FairwayError):
 class LeaderElection:
     """One candidate for one Lease."""
 
-    def __init__(self, client: Client, lease: Kind, clock: Clock, name: str, identity: str, *, ended: str = "") -> None:
+    def __init__(
+        self,
+        client: Client,
+        lease: Kind,
+        clock: Clock,
+        name: str,
+        identity: str,
+        *,
+        namespace: str = SYSTEM_NAMESPACE,
+        ended: str = "",
+    ) -> None:
         """`identity` is unique to this process. Holders whose identity begins with `ended` are known to have ended, so
         their Lease is taken at once.
         """
@@ -41,6 +51,7 @@ class LeaderElection:
         self._kind = lease
         self._clock = clock
         self._name = name
+        self._namespace = namespace
         self.identity = identity
         self._ended = ended
         self._seen: tuple[str, float] = ("", 0.0)
@@ -59,7 +70,7 @@ class LeaderElection:
         """
         while not await self._try(check):
             await self._clock.sleep(RETRY_SECONDS)
-        _log.info("%s leads (lease %s/%s)", self.identity, NAMESPACE, self._name)
+        _log.info("%s leads (lease %s/%s)", self.identity, self._namespace, self._name)
         renewing = asyncio.create_task(self._renew(check), name="lease")
         try:
             yield renewing
@@ -113,9 +124,9 @@ class LeaderElection:
                 await self._write(lease)
                 return True
         try:
-            lease = await self._client.get(self._kind, NAMESPACE, self._name)
+            lease = await self._client.get(self._kind, self._namespace, self._name)
         except NotFound:
-            metadata = {"name": self._name, "namespace": NAMESPACE}
+            metadata = {"name": self._name, "namespace": self._namespace}
             manifest = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
             self._held = await self._client.create(self._kind, {**manifest, "spec": self._spec({})})
             return True
@@ -141,7 +152,7 @@ class LeaderElection:
     async def _release(self) -> None:
         """Let the next candidate in at once."""
         self._held = None
-        lease = await self._client.get(self._kind, NAMESPACE, self._name)
+        lease = await self._client.get(self._kind, self._namespace, self._name)
         if (lease.get("spec") or {}).get("holderIdentity") == self.identity:
             await self._client.update(self._kind, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
 

@@ -17,9 +17,10 @@ from fairway.client.rest.access import Access
 from fairway.client.rest.kubeconfig import Endpoint, KubeContext
 from fairway.errors import FairwayError
 from fairway.runtime.clock import Clock
+from fairway.settings import SYSTEM_NAMESPACE
 
 SECRET: Final = "fairway-decider"  # noqa: S105 - the name of a Secret
-NAMESPACE: Final = "kube-system"
+NAMESPACE: Final = SYSTEM_NAMESPACE
 _SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 2.0
 """A process that did not answer is not asked again for so long."""

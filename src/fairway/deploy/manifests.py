@@ -4,29 +4,25 @@ One rendering for all: `fairway cluster install` applies it; the Helm chart and 
 (`tools/deploy/generate.py`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec import Struct, field
 
-from fairway.apis.fairway.records import GROUP
 from fairway.apis.machinery.kind import Manifest
 from fairway.deploy import permissions
 from fairway.deploy.names import (
     CONTROLLER,
-    CONTROLLER_USER,
     LEADER_LABEL,
     MANAGED_BY,
     NAME,
     NAME_LABEL,
     NAMESPACE,
     PORT,
-    QUEUEING_WEBHOOKS,
     SERVICE,
     STATE,
     TLS_SECRET,
     USER_ID,
-    WEBHOOKS,
     Way,
 )
 
@@ -69,7 +65,7 @@ def manifests(installation: Installation, crds: Iterable[Manifest], hooks: Itera
     """All objects but those that depend on the cluster (`service_monitor`), in the order of their dependencies.
 
     `crds` are the CustomResourceDefinitions of this way of admission, `hooks` its webhook configurations and
-    APIServices (`webhooks`, `api_services`); they come last, so that nothing calls a controller that is not there yet.
+    APIServices ; they come last, so that nothing calls a controller that is not there yet.
     """
     way = installation.way
     found = [
@@ -103,45 +99,6 @@ def service_monitor(installation: Installation) -> Manifest:
     spec = {"selector": {"matchLabels": dict(_SELECTOR)}, "endpoints": [endpoint]}
     found = _object("monitoring.coreos.com/v1", "ServiceMonitor", CONTROLLER, NAMESPACE, spec=spec)
     return _labelled(found, installation)
-
-
-def webhooks(rules: Sequence[Manifest]) -> list[Manifest]:
-    """The webhook configurations for these rules (`webhook_rule`), without the CA that the controller adds.
-
-    The controller's own writes are not reviewed: they are decisions already, and must not depend on its own answer.
-    """
-    own = [{"name": "not-the-controller", "expression": f"request.userInfo.username != {CONTROLLER_USER!r}"}]
-    found = []
-    for name in (WEBHOOKS, QUEUEING_WEBHOOKS):
-        chosen = [rule for rule in rules if (GROUP in rule["rules"][0]["apiGroups"]) == (name == WEBHOOKS)]
-        for action in ("Mutating", "Validating") if chosen else ():
-            hooks = [_webhook(rule, action, own) for rule in chosen]
-            kind = f"{action}WebhookConfiguration"
-            found.append(_object("admissionregistration.k8s.io/v1", kind, name, "", webhooks=hooks))
-    return found
-
-
-def webhook_rule(group: str, version: str, plural: str, *, selected: Mapping[str, Any] | None = None) -> Manifest:
-    """One kind to be reviewed; `selected` narrows it (`namespaceSelector`, `objectSelector`)."""
-    rule = {"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE", "UPDATE"], "resources": [plural]}
-    return {"rules": [rule], **(selected or {})}
-
-
-def _webhook(rule: Manifest, action: str, conditions: list[Manifest]) -> Manifest:
-    (reviewed,) = rule["rules"]
-    resource = ".".join(part for part in (*reviewed["resources"], *reviewed["apiGroups"]) if part)
-    path = {"Mutating": "mutate", "Validating": "validate"}[action]
-    return {
-        "name": f"{resource}.{path}.fairway.dev",
-        "clientConfig": {"service": {**_reference(), "path": f"/{path}/{resource}"}},
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "NoneOnDryRun",
-        "matchPolicy": "Equivalent",
-        "failurePolicy": "Fail",
-        "timeoutSeconds": 10,
-        "matchConditions": conditions,
-        **rule,
-    }
 
 
 def api_service(group: str, version: str) -> Manifest:

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from fairway.admission.port import AdmittedBy
 from fairway.managedjobs.tasks.task import Candidate, Task
 
 FOR_EVER: Final = -1
@@ -145,7 +146,7 @@ class ObservedWorkload(Struct, frozen=True, kw_only=True):
     deleting: bool = False
     active: bool = True
     priority: int = 0
-    """Its `spec.priority`: without what aging earned."""
+    """Its `spec.priority`: without what aging earned, unless Kueue admits and it holds quota (`JobView.aged`)."""
 
     earned: int = 0
     priority_class: str = ""
@@ -179,6 +180,7 @@ class JobObservation(Struct, frozen=True, kw_only=True):
     predecessor: bool = False
     """Whether there are still pods of a job before this one that had its name."""
 
+    admitted_by: AdmittedBy = AdmittedBy.FAIRWAY
     base_priority: int | None = None
     """What the job's priority says without aging; nothing if its class is missing."""
 

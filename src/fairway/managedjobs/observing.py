@@ -23,6 +23,7 @@ from fairway.managedjobs.observation import (
     StartObstacle,
 )
 from fairway.managedjobs.pods import ATTEMPT, RANK, TASK
+from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.task import Task
 
 FINALIZER: Final = "fairway.dev/attempt"
@@ -71,6 +72,13 @@ def job_of(manifest: Manifest, tasks: tuple[Task, ...], unreadable: str = "") ->
         aging_step=aging.get("step", DEFAULT_STEP),
         aging_cap=aging.get("cap", DEFAULT_CAP),
         provision_timeout_seconds=spec.get("provisionTimeoutSeconds"),
+    )
+
+
+def without_queue(job: ManagedJobSpec, life: ManagedJobStatus) -> ObservedWorkload:
+    """In place of a Workload where nobody admits: there is always room, unless the job is held."""
+    return ObservedWorkload(
+        name=life.workload, reserved=True, admitted=True, active=not job.hold, finished=life.is_final
     )
 
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from fairway.admission.port import AdmittedBy
 from fairway.managedjobs import recovery
 from fairway.managedjobs.instructions import JobAction, JobEvent, JobPlan, SetPriority
 from fairway.managedjobs.observation import JobObservation, ManagedJobSpec, ObservedPod
@@ -41,8 +42,10 @@ class JobView(Struct, frozen=True, kw_only=True):
         """
         if self.seen.base_priority is not None:
             return self.seen.base_priority
-        if self.seen.workload is not None:
-            return self.seen.workload.priority
+        workload = self.seen.workload
+        if workload is not None:
+            earned = recovery.earned_priority(self.job, 0, self.life.preemptions) if self.aged else 0
+            return workload.priority - earned
         if self.life.priority is None:
             return None
         return self.life.priority - recovery.earned_priority(self.job, 0, self.life.preemptions)
@@ -61,6 +64,21 @@ class JobView(Struct, frozen=True, kw_only=True):
         base = self.base_priority
         return None if base is None else base + self.earned
 
+    @property
+    def aged(self) -> bool:
+        """Whether `spec.priority` of the Workload includes what aging earned.
+
+        Kueue knows no other priority: the earned part protects a Workload with quota from the next preemption, and a
+        pending one must not have it, because it would be a right to preempt.
+        """
+        workload = self.seen.workload
+        return (
+            self.seen.admitted_by is AdmittedBy.KUEUE
+            and workload is not None
+            and workload.reserved
+            and not workload.evicted
+        )
+
     def pods_of(self, attempt: Attempt) -> list[ObservedPod]:
         """Head first."""
         found = [pod for pod in self.seen.pods if (pod.task, pod.attempt) == (attempt.task, attempt.attempt)]
@@ -74,16 +92,19 @@ class JobView(Struct, frozen=True, kw_only=True):
 
     def set_priority(self) -> tuple[JobAction, ...]:
         """What makes the Workload follow the priority; nothing if it does."""
-        workload, wanted = self.seen.workload, self.base_priority
-        if workload is None or workload.finished or wanted is None:
+        workload, base, way = self.seen.workload, self.base_priority, self.seen.admitted_by
+        if workload is None or workload.finished or base is None or way is AdmittedBy.NONE:
             return ()
+        wanted, earned = base, self.earned if way is AdmittedBy.FAIRWAY else 0
+        if self.aged:
+            wanted += self.earned
         named, held = self.seen.priority_class, workload.priority_class
         # A class cannot be given to who holds quota, nor taken away; it can be another one.
         renamed = (
             self.seen.base_priority is not None and named != held and not (workload.reserved and "" in {named, held})
         )
-        if renamed or (workload.priority, workload.earned) != (wanted, self.earned):
-            return (SetPriority(priority=wanted, earned=self.earned),)
+        if renamed or (workload.priority, workload.earned) != (wanted, earned):
+            return (SetPriority(priority=wanted, earned=earned),)
         return ()
 
 

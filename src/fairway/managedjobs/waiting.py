@@ -6,6 +6,7 @@ waits. So a waiting job costs no writes and, unless it may wait only for so long
 
 from typing import Final
 
+from fairway.admission.port import AdmittedBy
 from fairway.integrations.workloads import workload_name as name_of_workload
 from fairway.managedjobs import recovery
 from fairway.managedjobs.instructions import (
@@ -122,7 +123,8 @@ def queueing(case: JobView) -> JobPlan | None:
     )
     if queued.reason in {"", NO_QUEUE, NO_CLASS}:
         queued = queued.replace(reason=QUEUED, message="")
-    make = MakeWorkload(priority=case.base_priority or 0, earned=case.earned)
+    earned = case.earned if case.seen.admitted_by is AdmittedBy.FAIRWAY else 0
+    make = MakeWorkload(priority=case.base_priority or 0, earned=earned)
     return JobPlan(life=None if queued == life else queued, do=(make,))
 
 
@@ -170,6 +172,7 @@ def beginning(case: JobView) -> JobPlan | None:
     life = life.moved(phase).replace(
         attempt=number,
         attempts=(*life.attempts, attempt)[-MOST_ATTEMPTS:],
+        submitted_at=life.submitted_at or case.job.created_at,
         queued_at=None,
         started_at=life.started_at or case.stamp,
     )

@@ -7,7 +7,8 @@ which work over HTTP as well.
 
 import base64
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +18,8 @@ from fairway.apis.machinery.documents import from_json
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry
 from fairway.errors import ApiError, BadRequest, MethodNotAllowed, NotFound, ValidationError
+from fairway.integrations.names import QUEUE_NAME
+from fairway.server.crds import with_path
 from fairway.server.responses import encode, status_of
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -31,11 +34,27 @@ LARGEST_BODY: Final = 8 << 20
 class AdmissionReviews:
     """Answers reviews by a plugin."""
 
-    def __init__(self, plugin: AdmissionPlugin, registry: Registry, trusted: Collection[str] = (MASTERS,)) -> None:
-        """`trusted` are the user names and groups of administrators and controllers."""
+    def __init__(
+        self,
+        plugin: AdmissionPlugin,
+        registry: Registry,
+        trusted: Collection[str] = (MASTERS,),
+        before: Mapping[str, Callable[[], Awaitable[None]]] = MappingProxyType({}),
+    ) -> None:
+        """`trusted` are the user names and groups of administrators and controllers; `before` is awaited before an
+        object of a resource is completed.
+        """
         self._plugin = plugin
         self._registry = registry
         self._trusted = frozenset(trusted)
+        self._before = before
+
+    async def prepare(self, path: str) -> None:
+        """Wait for what the answer needs."""
+        action, _, resource = path.strip("/").partition("/")
+        waited = self._before.get(resource)
+        if action == "mutate" and waited is not None:
+            await waited()
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         """The HTTP status and the body; a review that cannot be read is an HTTP error, as API servers expect."""
@@ -70,15 +89,10 @@ class AdmissionReviews:
             return {"allowed": True}
         given = _object(kind, request, "object")
         completed = copy.deepcopy(given)
+        old = _object(kind, request, "oldObject") if request["operation"] == "UPDATE" else None
+        user = self._user(request.get("userInfo") or {})
         response = self._plugin.admit(
-            AdmissionRequest(
-                kind,
-                completed,
-                _object(kind, request, "oldObject") if request["operation"] == "UPDATE" else None,
-                self._user(request.get("userInfo") or {}),
-                bool(request.get("dryRun")),
-                mutating,
-            )
+            AdmissionRequest(kind, completed, old, user, bool(request.get("dryRun")), mutating)
         )
         answer: dict[str, Any] = {"allowed": not response.errors}
         if response.warnings:
@@ -130,44 +144,74 @@ def json_patch_between(old: Any, new: Any, path: str = "") -> list[dict[str, Any
     return [{"op": "replace", "path": path, "value": new}]
 
 
+_SYSTEM: Final = ("fairway-system", "kube-node-lease", "kube-system", "kueue-system")
+_NOT_SYSTEM: Final = {
+    "namespaceSelector": {
+        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(_SYSTEM)}]
+    }
+}
+_SELECTED: Final[Mapping[str, Manifest]] = {
+    "pods": {**_NOT_SYSTEM, "objectSelector": {"matchExpressions": [{"key": QUEUE_NAME, "operator": "Exists"}]}}
+}
+"""What a webhook of a kind of Kubernetes is asked about: never what a cluster needs to work, and no pod without a
+queue, so that other pods do not depend on a process of ours."""
+
+
+def webhook_rules(resources: Collection[str], registry: Registry) -> list[Manifest]:
+    """What an API server is to ask about: a rule with its selectors for each resource that there is."""
+    kinds = [kind for resource in sorted(resources) if (kind := registry.by_name(resource)) is not None]
+    return [
+        {
+            "rules": [
+                {
+                    "apiGroups": [kind.group],
+                    "apiVersions": [kind.stored],
+                    "operations": list(_OPERATIONS),
+                    "resources": [kind.plural],
+                }
+            ],
+            **(_SELECTED.get(kind.resource, _NOT_SYSTEM) if kind.builtin else {}),
+            # A second call sees what other webhooks changed since; a number is drawn once.
+            **({"reinvocationPolicy": "IfNeeded"} if kind.builtin else {}),
+        }
+        for kind in kinds
+    ]
+
+
 def webhook_configurations(
-    resources: Collection[str], registry: Registry, client_config: Mapping[str, Any], name: str = "fairway"
+    rules: Collection[Manifest], client: Mapping[str, Any], name: str = "fairway", exempt: str = ""
 ) -> list[Manifest]:
     """What makes an API server call these webhooks.
 
-    `client_config` says where they are: `caBundle` and either `url` (of which paths are made) or `service`.
+    `client` is their `clientConfig` without a path: `caBundle` and either `url` or `service`. Writes of the user
+    `exempt`, the controller itself, are not reviewed: they must not depend on its own answer.
     """
-    kinds = [kind for resource in sorted(resources) if (kind := registry.by_name(resource)) is not None]
+    conditions = [{"name": "not-the-controller", "expression": f"request.userInfo.username != {exempt!r}"}]
     return [
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": f"{action}WebhookConfiguration",
             "metadata": {"name": name},
-            "webhooks": [_webhook(kind, path, client_config) for kind in kinds],
+            "webhooks": [
+                {**_webhook(rule, path, client), **({"matchConditions": conditions} if exempt else {})}
+                for rule in rules
+            ],
         }
         for action, path in (("Mutating", "mutate"), ("Validating", "validate"))
     ]
 
 
-def _webhook(kind: Kind, action: str, client_config: Mapping[str, Any]) -> Manifest:
-    path, config = f"/{action}/{kind.resource}", dict(client_config)
-    if "url" in config:
-        config["url"] = f"{config['url'].rstrip('/')}{path}"
-    else:
-        config["service"] = {**config["service"], "path": path}
-    rule = {
-        "apiGroups": [kind.group],
-        "apiVersions": [kind.stored],
-        "operations": list(_OPERATIONS),
-        "resources": [kind.plural],
-    }
+def _webhook(rule: Manifest, action: str, client: Mapping[str, Any]) -> Manifest:
+    ((group,), (plural,)) = (rule["rules"][0][field] for field in ("apiGroups", "resources"))
+    resource = f"{plural}.{group}" if group else plural
+    more = {name: value for name, value in rule.items() if action == "mutate" or name != "reinvocationPolicy"}
     return {
-        "name": f"{kind.resource}.{action}.fairway.dev",
-        "clientConfig": config,
-        "rules": [rule],
+        "name": f"{resource if group else f'{plural}.core'}.{action}.fairway.dev",
+        "clientConfig": with_path(client, f"/{action}/{resource}"),
         "admissionReviewVersions": ["v1"],
-        "sideEffects": "NoneOnDryRun",
+        "sideEffects": "NoneOnDryRun" if action == "mutate" else "None",
         "matchPolicy": "Equivalent",
         "failurePolicy": "Fail",
         "timeoutSeconds": 10,
+        **more,
     }

@@ -43,10 +43,10 @@ def own_certificate(directory: Path, host: str, now: datetime) -> Certificate:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         ends = now + timedelta(days=_VALID_DAYS)
         made = signed(names, now - timedelta(hours=1), ends)
-        _write(files.authority, made.authority)
-        _write(files.key, made.key)
-        _write(files.certificate, made.certificate)
-        _write(about, msgspec.json.encode(_About(names, ends)))
+        write_private(files.authority, made.authority)
+        write_private(files.key, made.key)
+        write_private(files.certificate, made.certificate)
+        write_private(about, msgspec.json.encode(_About(names, ends)))
     return files
 
 
@@ -60,7 +60,8 @@ def _is_good(files: Certificate, about: Path, names: list[str], now: datetime) -
     return kept.ends - now > timedelta(days=_RENEW_DAYS) and set(names) <= set(kept.names)
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(data)

@@ -3,7 +3,7 @@
     GET  /healthz /livez /readyz        without authentication
     GET  /metrics                       with the token of this endpoint, as all that follow
     POST /explainer/pending|all|one     `fairway.admission.port.WaitingExplainer`
-    POST /mutate /validate              admission webhooks, without authentication (`fairway.server.admissionreview`)
+    POST /mutate /validate /convert     webhooks, without authentication (`admissionreview`, `conversionreview`)
 
 It has few clients, so what is answered at once is bounded more tightly than in the API server.
 """
@@ -18,9 +18,13 @@ from typing import Any, Final
 import msgspec
 
 from fairway.admission.port import WaitingExplainer
+from fairway.apis.registry import Registry
 from fairway.errors import ApiError, BadRequest, FairwayError, NotFound, Unauthorized, Unavailable
 from fairway.server.admissionreview import ACTIONS, LARGEST_BODY, AdmissionReviews
 from fairway.server.certificates import Certificate
+from fairway.server.conversionreview import LARGEST_BODY as LARGEST_CONVERSION
+from fairway.server.conversionreview import converted
+from fairway.server.crds import CONVERSION_PATH
 from fairway.server.http import Exchange
 from fairway.server.http.connection import OpenConnections
 from fairway.server.limits import Limits
@@ -33,6 +37,7 @@ _TEXT: Final = b"text/plain; charset=utf-8"
 _METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = 10.0
 _MOST_AT_ONCE: Final = 64
+_MOST_CONVERSIONS: Final = 2
 _LIMITS: Final = Limits(body_bytes=1 << 20, body_seconds=_SECONDS)
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
 
@@ -40,11 +45,15 @@ _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
 class ControllerEndpoint:
     """Answers on one socket."""
 
-    def __init__(self, token: str, metrics: Callable[[], bytes]) -> None:
+    def __init__(self, token: str, metrics: Callable[[], bytes], registry: Registry) -> None:
         """`metrics` gives the text of `/metrics`."""
-        self._token = token
+        self._registry = registry
+        self.token = token
+        """The bearer token that metrics and questions need."""
+
         self._metrics = metrics
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._conversions = asyncio.Semaphore(_MOST_CONVERSIONS)
         self._tasks: set[asyncio.Task[None]] = set()
         self.explainer: WaitingExplainer | None = None
         """Set while this process decides."""
@@ -89,7 +98,10 @@ class ControllerEndpoint:
             return Response(200, b"ok", _TEXT)
         if request.segments and request.segments[0] in ACTIONS:
             return await self._review(request)
-        if not hmac.compare_digest(request.headers.get(b"authorization", b""), f"Bearer {self._token}".encode()):
+        if method == "POST" and path == CONVERSION_PATH:
+            async with self._conversions:  # large bodies, and no authentication
+                return Response(200, converted(self._registry, await request.body(LARGEST_CONVERSION)))
+        if not hmac.compare_digest(request.headers.get(b"authorization", b""), f"Bearer {self.token}".encode()):
             raise Unauthorized("a token is needed")
         if method == "GET" and path == "/metrics":
             return Response(200, self._metrics(), _METRICS_TYPE)
@@ -101,7 +113,9 @@ class ControllerEndpoint:
     async def _review(self, request: Request) -> Response:
         if self.reviews is None:
             raise Unavailable("this process serves no webhooks")
-        return Response(*self.reviews.answer(request.method, request.path, await request.body(LARGEST_BODY)))
+        body = await request.body(LARGEST_BODY)
+        await self.reviews.prepare(request.path)
+        return Response(*self.reviews.answer(request.method, request.path, body))
 
     async def _explain(self, question: "_Question", body: bytes) -> Response:
         if self.explainer is None:

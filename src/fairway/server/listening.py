@@ -61,23 +61,30 @@ class _Negotiation(asyncio.Protocol):
 class HttpServer:
     """A handler on a listening socket, with HTTP/1.1 and, over TLS, HTTP/2."""
 
-    def __init__(self, server: asyncio.Server, connections: OpenConnections) -> None:
+    def __init__(self, server: asyncio.Server, connections: OpenConnections, tls: ssl.SSLContext | None = None) -> None:
         self._server = server
         self._connections = connections
+        self._tls = tls
+
+    def use(self, certificate: Certificate) -> None:
+        """Serve another certificate from the next connection on."""
+        if self._tls is not None:
+            self._tls.load_cert_chain(certificate.certificate, certificate.key)
 
     @classmethod
     async def start(
         cls, connections: OpenConnections, listening: socket.socket, certificate: Certificate | None
     ) -> "HttpServer":
         """Accept connections; without a certificate they are plain HTTP."""
+        tls = _tls(certificate) if certificate else None
         server = await asyncio.get_running_loop().create_server(
             lambda: _Negotiation(connections),
             sock=listening,
             backlog=_BACKLOG,
-            ssl=_tls(certificate) if certificate else None,
+            ssl=tls,
             ssl_handshake_timeout=connections.header_seconds if certificate else None,
         )
-        return cls(server, connections)
+        return cls(server, connections, tls)
 
     def shutdown(self) -> None:
         """Accept nothing more; let every connection end when its last response is sent."""

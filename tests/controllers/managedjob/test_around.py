@@ -7,10 +7,11 @@ import pytest
 from controllers.manifests import local_queue
 from fairway.apis.kueue.configuration import WaitForPodsReady
 from fairway.apis.machinery.kind import Manifest
-from fairway.controllers.managedjob.plugin import CONFIG_MAP, HIGHEST, NAMESPACE
+from fairway.controllers.managedjob.plugin import CONFIG_MAP, HIGHEST
 from fairway.errors import ValidationError
 from fairway.integrations import conditions
 from fairway.integrations.workloads import owner_reference
+from fairway.settings import SYSTEM_NAMESPACE as NAMESPACE
 
 from .scene import JOBS, a_scene, job, story, task
 

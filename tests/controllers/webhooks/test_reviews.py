@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairway.admission.port import AdmittedBy
 from fairway.apis.kueue.configuration import Configuration
 from fairway.apis.machinery.admission import (
     ALLOWED,
@@ -28,20 +29,22 @@ from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import default_registry
 from fairway.client.cluster import Cluster
 from fairway.client.http import HttpClient, open_transport
+from fairway.client.local import LocalClient
 from fairway.controllers.kit.configuration import FixedConfiguration
-from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission
+from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission, ReservedIds
 from fairway.controllers.webhooks.commitment import CommitmentWarnings
 from fairway.controllers.webhooks.installing import InstallManifest
 from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.errors import AlreadyExists
-from fairway.manager import admission_plugins, admission_resources
+from fairway.manager import reviewed_resources, webhook_plugins
 from fairway.runtime.clock import SystemClock
 from fairway.server.admissionreview import (
     MASTERS,
     AdmissionReviews,
     json_patch_between,
     webhook_configurations,
+    webhook_rules,
 )
 from fairway.server.certificates import own_certificate
 from fairway.server.endpoint import ControllerEndpoint
@@ -316,15 +319,14 @@ def test_administrators_are_known_by_their_groups() -> None:
 
 def test_the_configurations_name_every_resource_and_its_path() -> None:
     chain = AdmissionChain(Suspending(), InstallManifest())
-    mutating, validating = webhook_configurations(
-        chain.resources, REGISTRY, {"url": "https://here:9443/", "caBundle": "Q0E="}
-    )
+    rules = webhook_rules(chain.resources, REGISTRY)
+    mutating, validating = webhook_configurations(rules, {"url": "https://here:9443/", "caBundle": "Q0E="})
     assert [one["clientConfig"]["url"] for one in mutating["webhooks"]] == [
         "https://here:9443/mutate/configmaps",
         "https://here:9443/mutate/jobs.batch",
     ]
     service = {"name": "fairway", "namespace": "kueue-system"}
-    by_service = webhook_configurations(chain.resources, REGISTRY, {"service": service})[1]
+    by_service = webhook_configurations(rules, {"service": service})[1]
     assert by_service["webhooks"][1]["clientConfig"]["service"] == {**service, "path": "/validate/jobs.batch"}
     assert by_service["webhooks"][1]["rules"] == [
         {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["jobs"]}
@@ -350,7 +352,7 @@ def test_reviews_over_https(tmp_path: Path) -> None:
         return found
 
     async def play() -> None:
-        endpoint = ControllerEndpoint("secret", lambda: b"")
+        endpoint = ControllerEndpoint("secret", lambda: b"", REGISTRY)
         with bound_socket("127.0.0.1", 0) as listening:
             server, port = await endpoint.serve(listening, certificate), listening.getsockname()[1]
             code, _ = await asyncio.to_thread(ask, port, "/mutate", review())
@@ -369,13 +371,29 @@ def test_reviews_over_https(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_the_plugins_of_a_server_are_asked_about_what_their_configurations_name() -> None:
+@pytest.mark.parametrize("way", AdmittedBy)
+def test_the_plugins_are_asked_about_what_their_configurations_name(way: AdmittedBy) -> None:
     async def play() -> None:
         async with local_cluster() as world:
-            plugins = admission_plugins(world.cluster, FixedConfiguration(), Ids(world.cluster))
-            assert set(plugins.resources) == admission_resources()
+            ids = ReservedIds(world.cluster, LocalClient(world.api.objects, "ids"))
+            plugins = webhook_plugins(world.cluster, FixedConfiguration(), ids, way)
+            asked = {kind.resource for kind in REGISTRY.kinds if kind.resource in reviewed_resources(way)}
+            assert asked <= set(plugins.resources)
+            assert way is AdmittedBy.FAIRWAY or asked == {"managedjobs.fairway.dev"}
 
     asyncio.run(play())
+
+
+def test_pods_without_a_queue_and_system_namespaces_do_not_depend_on_webhooks() -> None:
+    mutating, _ = webhook_configurations(webhook_rules(reviewed_resources(AdmittedBy.FAIRWAY), REGISTRY), {"url": "u"})
+    by_path = {one["clientConfig"]["url"]: one for one in mutating["webhooks"]}
+    pods, jobs, managed = (by_path[f"u/mutate/{one}"] for one in ("pods", "jobs.batch", "managedjobs.fairway.dev"))
+    assert pods["objectSelector"] == {"matchExpressions": [{"key": QUEUE, "operator": "Exists"}]}
+    for one in (pods, jobs):
+        (expression,) = one["namespaceSelector"]["matchExpressions"]
+        assert expression["operator"] == "NotIn"
+        assert {"kube-system", "fairway-system"} <= set(expression["values"])
+    assert "reinvocationPolicy" not in managed, "a second call would draw a second number"
 
 
 def test_a_plugin_knows_the_objects_of_an_api_over_http(tmp_path: Path) -> None:

@@ -62,8 +62,10 @@ class FixedConfiguration:
 class CurrentConfiguration(FixedConfiguration):
     """Follows the ConfigMaps; complete once the caches of the cluster are."""
 
-    def __init__(self, cluster: Cluster, recorder: Recorder) -> None:
+    def __init__(self, cluster: Cluster, recorder: Recorder, namespace: str = NAMESPACE) -> None:
+        """`namespace` is that of the ConfigMaps."""
         super().__init__()
+        self._namespace = namespace
         self._kueue = Configuration()
         self._own: dict[str, Any] = {}
         self._recorder = recorder
@@ -71,7 +73,7 @@ class CurrentConfiguration(FixedConfiguration):
 
     def _changed(self, old: Manifest | None, new: Manifest | None) -> None:
         metadata = (new or old or {})["metadata"]
-        key = _KEYS.get(metadata["name"]) if metadata["namespace"] == NAMESPACE else None
+        key = _KEYS.get(metadata["name"]) if metadata["namespace"] == self._namespace else None
         if key is None or (new is not None and old is not None and _text(new, key) == _text(old, key)):
             return
         if self._read(new, key):
@@ -89,7 +91,10 @@ class CurrentConfiguration(FixedConfiguration):
             if config_map is not None:
                 name = config_map["metadata"]["name"]
                 _log.warning(
-                    "ignoring invalid %s/%s, the last valid configuration stays in effect: %s", NAMESPACE, name, error
+                    "ignoring invalid %s/%s, the last valid configuration stays in effect: %s",
+                    self._namespace,
+                    name,
+                    error,
                 )
                 self._recorder.warning(
                     config_map, "InvalidConfiguration", f"The last valid configuration stays in effect: {error}"

@@ -40,8 +40,9 @@ ELSEWHERE: Final = "fairway.dev/elsewhere"
 """Keeps a job from going before it is gone from other servers, too."""
 
 _log = logging.getLogger(__name__)
-_LASTING: Final = (ValidationError, Invalid, BadRequest, Forbidden, injection.InjectionConflict)
-"""Trying again does not help."""
+_LASTING: Final = (ValidationError, Invalid, BadRequest, injection.InjectionConflict)
+"""Trying again does not help. A cluster also forbids what it will allow later: pods beyond a ResourceQuota, or before
+the namespace has its service account."""
 
 
 def remote_manifest(manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus, base: Base) -> Manifest:
@@ -181,11 +182,11 @@ class ManagedJobWriter:
 
     async def _start(self, look: ManagedJobObservation) -> None:
         attempt, workload = look.life.live_attempt, look.workload
-        if attempt is None or workload is None:
+        if attempt is None or look.seen.workload is None:
             return
         task, candidate = look.job.task(attempt.task), look.job.candidate(attempt.task, look.life.candidate)
         try:
-            infos = injection.infos_of(workload, lambda name: self._flavors.get("", name))
+            infos = () if workload is None else injection.infos_of(workload, lambda name: self._flavors.get("", name))
             made = pods.attempt_pods(
                 look.manifest,
                 pods.pod_template(look.manifest, task, attempt.task, candidate, self._platform),
@@ -259,7 +260,7 @@ class ManagedJobWriter:
         secret = self._secrets.get(namespace, look.manifest["spec"].get("secretName") or "")
         try:
             await self._remotes.submit(instruction.context, manifest, namespace=namespace, secret=secret)
-        except (*_LASTING, AlreadyExists, NotFound) as error:
+        except (*_LASTING, Forbidden, AlreadyExists, NotFound) as error:
             raise Refused(str(error)) from error
 
     async def withdraw(self, context: str, name: str) -> bool:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from fairway.admission.port import Decider
+from fairway.admission.port import AdmittedBy, Decider
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
@@ -34,6 +34,7 @@ from fairway.controllers.managedjob.observe import (
     job_key,
 )
 from fairway.controllers.managedjob.secrets import LaunchSecrets
+from fairway.errors import Forbidden
 from fairway.integrations import conditions, names
 from fairway.integrations.conditions import shortened
 from fairway.integrations.injection import FlavorMissing
@@ -72,6 +73,7 @@ class ManagedJobController:
         platform: Platform,
         remotes: Remotes | None = None,
         kubelets: Kubelets | None = None,
+        admitted_by: AdmittedBy = AdmittedBy.FAIRWAY,
     ) -> None:
         """`remotes` are other servers; without them, jobs run here or not at all. `kubelets` are those of a cluster;
         without them, the runner of this machine looks after pods, logs and secrets itself.
@@ -82,7 +84,7 @@ class ManagedJobController:
         self._remotes = remotes
         self._writer = cluster.writer("fairway-managed-jobs")
         self._jobs = cluster.cache(JOBS)
-        self._observer = Observer(cluster, decider, remotes, kubelets)
+        self._observer = Observer(cluster, decider, remotes, kubelets, admitted_by)
         self._effects = ManagedJobWriter(cluster, platform, remotes, kubelets)
         self._settling = Settling(cluster.clock.monotonic)
         self._refused: dict[str, str] = {}
@@ -224,10 +226,20 @@ class ManagedJobController:
             except Refused as refused:
                 self._refused[look.job.uid] = str(refused)
                 return
+            except Forbidden as forbidden:
+                await self._say(look, str(forbidden))
+                raise  # it may be allowed later
             except FlavorMissing as missing:
                 self._recorder.warning(look.manifest, "FlavorMissing", str(missing))
                 raise  # it may come back
             look = self._refreshed(look)
+
+    async def _say(self, look: ManagedJobObservation, message: str) -> None:
+        """Show on the job what keeps it from starting."""
+        message = shortened(message, _LONGEST_EVENT)
+        if look.life.message != message:
+            self._recorder.warning(look.manifest, "FailedCreate", message)
+            await self._writer.patch(JOBS, look.manifest, {"status": {"message": message}}, subresource="status")
 
     def _refreshed(self, look: ManagedJobObservation) -> ManagedJobObservation:
         """The same decision, on the objects as they are after what was done: the next step must not meet a conflict."""

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from fairway.admission.port import Decider
+from fairway.admission.port import AdmittedBy, Decider
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
@@ -20,7 +20,14 @@ from fairway.integrations import conditions
 from fairway.integrations.workloads import controller_of, namespaced_name
 from fairway.managedjobs import asking, gpulabels, observing, status
 from fairway.managedjobs.asking import Base
-from fairway.managedjobs.observation import JobObservation, ManagedJobSpec, ObservedPod, ObservedRemote, StartObstacle
+from fairway.managedjobs.observation import (
+    JobObservation,
+    ManagedJobSpec,
+    ObservedPod,
+    ObservedRemote,
+    ObservedWorkload,
+    StartObstacle,
+)
 from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.errors import TaskError
 from fairway.managedjobs.tasks.parse import stored_tasks
@@ -147,9 +154,15 @@ class Observer:
     """Looks from memory alone: no look waits for anything."""
 
     def __init__(
-        self, cluster: Cluster, decider: Decider, remotes: Remotes | None, kubelets: Kubelets | None = None
+        self,
+        cluster: Cluster,
+        decider: Decider,
+        remotes: Remotes | None,
+        kubelets: Kubelets | None = None,
+        admitted_by: AdmittedBy = AdmittedBy.FAIRWAY,
     ) -> None:
         self._kubelets = kubelets
+        self._admitted_by = admitted_by
         self._decider = decider
         self._remotes = remotes
         self._tasks = Tasks()
@@ -175,7 +188,8 @@ class Observer:
         workload = workloads.get(past.workload)
         base = asking.base_priority(manifest, job, past, self._workload_classes, self._priority_classes)
         seen = JobObservation(
-            workload=None if workload is None else observing.workload_of(workload, self._preemptors.said_of(workload)),
+            workload=self._workload(job, past, workload),
+            admitted_by=self._admitted_by,
             others=_strays(workloads, past),
             pods=tuple(map(self.pod_of, pods.values())),
             predecessor=bool(self.orphans(key)),
@@ -199,6 +213,13 @@ class Observer:
             if said := gpulabels.missing(models, nodes.labels()):
                 return msgspec.structs.replace(found, message=f"{observing.WAITS_FOR_NODE}{said}")
         return found
+
+    def _workload(
+        self, job: ManagedJobSpec, past: ManagedJobStatus, workload: Manifest | None
+    ) -> ObservedWorkload | None:
+        if self._admitted_by is AdmittedBy.NONE:
+            return observing.without_queue(job, past)
+        return None if workload is None else observing.workload_of(workload, self._preemptors.said_of(workload))
 
     def orphans(self, key: Key) -> list[Manifest]:
         """Pods of a job that is gone or going, or of one before it that had its name."""

@@ -5,6 +5,7 @@ are; so that it is still known when the latest job has been deleted, a ConfigMap
 are followed by one write.
 """
 
+import asyncio
 import logging
 from typing import Any, Final
 
@@ -12,16 +13,19 @@ from fairway.apis.machinery.admission import ALLOWED, AdmissionRequest, Admissio
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
+from fairway.client.protocol import Client
 from fairway.controllers.managedjob.observe import JOBS
-from fairway.errors import AlreadyExists, FieldError
+from fairway.errors import AlreadyExists, Conflict, FieldError, NotFound
 from fairway.managedjobs.observation import DEFAULT_CAP, DEFAULT_STEP
 from fairway.managedjobs.podconfig import wrong_part
 from fairway.managedjobs.tasks.parse import stored_tasks, wrong_tasks
 from fairway.runtime.worker import Worker
 
-NAMESPACE: Final = "kube-system"
 CONFIG_MAP: Final = "fairway-managed-jobs"
 HIGHEST: Final = "highest-id"
+BLOCK: Final = 64
+"""How many numbers a process reserves at a time where it serves webhooks."""
+
 _MOST_DIGITS: Final = 12
 """A larger id is a mistake, and was not assigned here: it would leave no ids for later jobs."""
 
@@ -42,6 +46,7 @@ class Ids:
         self._stored = 0
         """The highest of a job that is stored."""
 
+        self._namespace = cluster.namespace
         self._writer = cluster.writer("fairway-managed-jobs")
         self._config_maps = cluster.cache("configmaps")
         self._worker: Worker[str] = Worker("ids of managed jobs", cluster.clock, self._remember, parallel=1)
@@ -67,11 +72,11 @@ class Ids:
             self._worker.add(HIGHEST)
 
     def _remembered(self, _old: Manifest | None, new: Manifest | None) -> None:
-        if new is not None and key_of(new) == (NAMESPACE, CONFIG_MAP):
+        if new is not None and key_of(new) == (self._namespace, CONFIG_MAP):
             self.highest = max(self.highest, _number(new))
 
     async def _remember(self, _key: str) -> None:
-        known = self._config_maps.get(NAMESPACE, CONFIG_MAP)
+        known = self._config_maps.get(self._namespace, CONFIG_MAP)
         if known is not None and _number(known) >= self._stored:
             return
         data = {HIGHEST: str(self._stored)}
@@ -79,12 +84,79 @@ class Ids:
             await self._writer.patch("configmaps", known, {"data": data})
             return
         try:
-            await self._writer.create(
-                "configmaps", {"metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}, "data": data}
-            )
+            await self._writer.create("configmaps", _config_map(self._namespace, data))
         except AlreadyExists:
-            _log.debug("%s/%s was created by another writer; retrying", NAMESPACE, CONFIG_MAP)
+            _log.debug("%s/%s was created by another writer; retrying", self._namespace, CONFIG_MAP)
             self._worker.add(HIGHEST)
+
+
+class ReservedIds:
+    """Gives out numbers for an API server that stores the job some time later, when another process may lead already.
+
+    So every number comes from a block that was reserved for this process in the ConfigMap before. What is left of the
+    block is given back at the end; after a crash the numbers go on behind it.
+    """
+
+    def __init__(self, cluster: Cluster, client: Client) -> None:
+        self.highest = 0
+        """The highest that was given out or is there."""
+
+        self._reserved = 0
+        self._client = client
+        self._kind = cluster.kind("configmaps")
+        self._namespace = cluster.namespace
+        self._lock = asyncio.Lock()
+        cluster.cache(JOBS).on_change(self._job_changed)
+
+    def draw(self) -> int:
+        """The next number; `reserve` was awaited just before."""
+        self.highest += 1
+        return self.highest
+
+    async def reserve(self) -> None:
+        """See to it that there is a number to be drawn."""
+        async with self._lock:
+            while self.highest >= self._reserved:
+                known = await self._stored()
+                start = max(self.highest, 0 if known is None else _number(known))
+                if await self._write(known, start + BLOCK):
+                    self.highest, self._reserved = start, start + BLOCK
+
+    async def give_back(self) -> None:
+        """Let the next process continue after the last number; nothing is drawn after this."""
+        async with self._lock:
+            known = await self._stored() if self._reserved else None
+            if known is not None and _number(known) == self._reserved:
+                await self._write(known, self.highest)
+            self._reserved = 0
+
+    async def _stored(self) -> Manifest | None:
+        try:
+            return await self._client.get(self._kind, self._namespace, CONFIG_MAP)
+        except NotFound:
+            return None
+
+    async def _write(self, known: Manifest | None, number: int) -> bool:
+        """Whether it was written: not if another process was faster."""
+        data = {HIGHEST: str(number)}
+        try:
+            if known is None:
+                manifest = {"apiVersion": "v1", "kind": "ConfigMap", **_config_map(self._namespace, data)}
+                await self._client.create(self._kind, manifest)
+            else:
+                version = {"metadata": {"resourceVersion": known["metadata"]["resourceVersion"]}}
+                await self._client.patch(self._kind, self._namespace, CONFIG_MAP, {**version, "data": data})
+        except (AlreadyExists, Conflict):
+            return False
+        return True
+
+    def _job_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        if old is None and new is not None:
+            self.highest = max(self.highest, new["spec"].get("id") or 0)
+
+
+def _config_map(namespace: str, data: dict[str, str]) -> Manifest:
+    return {"metadata": {"name": CONFIG_MAP, "namespace": namespace}, "data": data}
 
 
 def _number(config_map: Manifest) -> int:
@@ -97,7 +169,7 @@ class ManagedJobAdmission:
 
     resources: Final = (JOBS,)
 
-    def __init__(self, ids: Ids) -> None:
+    def __init__(self, ids: Ids | ReservedIds) -> None:
         self._ids = ids
 
     def admit(self, request: AdmissionRequest) -> AdmissionResponse:

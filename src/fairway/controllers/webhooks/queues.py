@@ -31,9 +31,12 @@ class QueueAdmission:
         cluster: Lister,
         configuration: ConfigurationSource,
         frameworks: tuple[Framework, ...] = FRAMEWORKS,
+        *,
+        pod_priorities: bool = True,
     ) -> None:
+        """`pod_priorities` are computed here, unless the API server does it, as kube-apiserver does."""
         self._surroundings = CachedSurroundings(cluster, configuration, frameworks)
-        self._priorities = PodPriorities(cluster)
+        self._priorities = PodPriorities(cluster) if pod_priorities else None
         self._frameworks = {framework.resource: framework for framework in frameworks}
         self.resources = ("pods", *self._frameworks)
 
@@ -42,7 +45,8 @@ class QueueAdmission:
         if request.kind.resource == "pods":
             if old is not None:
                 return AdmissionResponse(pod_webhook.on_update(old, manifest, surroundings))
-            wrong = [*self._priorities.complete(manifest), *pod_webhook.on_create(manifest, surroundings)]
+            wrong = [] if self._priorities is None else self._priorities.complete(manifest)
+            wrong += pod_webhook.on_create(manifest, surroundings)
             return AdmissionResponse([*wrong, *self._outside(manifest, pods.FRAMEWORK)])
         framework = self._frameworks[request.kind.resource]
         if framework.name not in surroundings.configuration.frameworks or not surroundings.is_selected(

@@ -1,0 +1,129 @@
+"""A cluster as the home of the controllers: who admits there, what is served, and what of it is read.
+
+Part of the composition root, beside `standalone`.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fairway.admission.port import AdmittedBy
+from fairway.apis.kueue.configuration import CONFIG_MAP
+from fairway.apis.kueue.configuration import NAMESPACE as KUEUE_NAMESPACE
+from fairway.apis.machinery.metadata import GROUP as KUEUE
+from fairway.apis.registry import Registry
+from fairway.client.http.transport import Transport
+from fairway.client.protocol import Scope
+from fairway.deploy.names import NAME, NAME_LABEL, NAMESPACE
+from fairway.errors import FairwayError, Forbidden, NotFound
+from fairway.managedjobs.pods import JOB
+from fairway.settings import SYSTEM_NAMESPACE
+
+_log = logging.getLogger(__name__)
+
+AUTO: Final = "auto"
+OUR_SERVER: Final = "+fairway-"
+"""In the version of an API server that is Fairway's own."""
+
+_JOBS: Final = "managedjobs.fairway.dev"
+_DEFINITION: Final = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.{KUEUE}"
+_OURS: Final = (Scope(labels=f"{NAME_LABEL}={NAME}"),)
+TRUSTING: Final = (
+    "apiservices.apiregistration.k8s.io",
+    "customresourcedefinitions.apiextensions.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+)
+"""The resources whose objects name the authority of our certificate."""
+
+
+class UnfitClusterError(FairwayError):
+    """The controllers cannot work on this cluster as it is; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """Where the controllers work."""
+
+    way: AdmittedBy = AdmittedBy.FAIRWAY
+    on_cluster: bool = False
+    namespace: str = SYSTEM_NAMESPACE
+    configured_in: str = KUEUE_NAMESPACE
+    scopes: Mapping[str, Sequence[Scope]] = field(default_factory=dict)
+
+
+async def find_home(transport: Transport, registry: Registry, admission: str) -> Home:
+    """What the API server at the other end is, and who admits there."""
+    version = await transport.json("GET", "/version")
+    if OUR_SERVER in str(version.get("gitVersion")):
+        if admission not in {AUTO, AdmittedBy.FAIRWAY}:
+            raise UnfitClusterError(
+                f"--admission={admission} is for a cluster, and {transport.server} is a Fairway server"
+            )
+        return Home()
+    served = await _served(transport, registry)
+    if _JOBS not in served:
+        raise UnfitClusterError(f"{transport.server} serves no ManagedJobs; run `fairway cluster install` first")
+    way = await _way(transport, served, admission)
+    return Home(
+        way=way,
+        on_cluster=True,
+        namespace=NAMESPACE,
+        configured_in=KUEUE_NAMESPACE if way is AdmittedBy.KUEUE else NAMESPACE,
+        scopes=_scopes(way, registry, served),
+    )
+
+
+async def _served(transport: Transport, registry: Registry) -> set[str]:
+    """The resources of our registry that the cluster serves; Kubernetes' own are taken for granted."""
+    groups = {one["name"] for one in (await transport.json("GET", "/apis"))["groups"]}
+    found = {kind.resource for kind in registry.kinds if kind.builtin or kind.resource in TRUSTING}
+    versions = {(kind.group, kind.stored) for kind in registry.kinds if not kind.builtin and kind.group in groups}
+    for group, version in sorted(versions):
+        try:
+            answer: dict[str, Any] = await transport.json("GET", f"/apis/{group}/{version}")
+        except NotFound:
+            continue
+        found |= {f"{one['name']}.{group}" for one in answer["resources"]}
+    return found
+
+
+async def _way(transport: Transport, served: set[str], admission: str) -> AdmittedBy:
+    if f"workloads.{KUEUE}" not in served:
+        if admission in {AUTO, AdmittedBy.NONE}:
+            return AdmittedBy.NONE
+        what = "Kueue is not installed" if admission == AdmittedBy.KUEUE else "Kueue's definitions are not installed"
+        hint = f"`fairway cluster install --admission={admission}` says what to do"
+        raise UnfitClusterError(f"--admission={admission}: {what} in {transport.server}; {hint}")
+    if admission == AdmittedBy.NONE:
+        return AdmittedBy.NONE
+    try:
+        labels = (await transport.json("GET", _DEFINITION))["metadata"].get("labels") or {}
+    except Forbidden as error:
+        if admission == AUTO:
+            raise UnfitClusterError(f"cannot find out who admits ({error}); say it with --admission") from error
+        return AdmittedBy(admission)
+    ours = AdmittedBy.FAIRWAY if labels.get(NAME_LABEL) == NAME else AdmittedBy.KUEUE
+    if admission not in {AUTO, ours}:
+        installed = "Fairway's" if ours is AdmittedBy.FAIRWAY else "those of a Kueue that is installed"
+        raise UnfitClusterError(
+            f"--admission={admission}: the definitions of {KUEUE} in {transport.server} are {installed}; two would "
+            f"admit. Start with --admission={ours}, or uninstall the other first"
+        )
+    return ours
+
+
+def _scopes(way: AdmittedBy, registry: Registry, served: set[str]) -> dict[str, Sequence[Scope]]:
+    scopes: dict[str, Sequence[Scope]] = {kind.resource: () for kind in registry.kinds if kind.resource not in served}
+    scopes["secrets"] = ()  # those of a launch belong to its jobs, and go with them
+    scopes |= dict.fromkeys(TRUSTING, _OURS)
+    if way is AdmittedBy.FAIRWAY:
+        scopes["configmaps"] = (Scope(NAMESPACE),)
+        return scopes
+    scopes["pods"] = (Scope(labels=JOB),)
+    scopes["configmaps"] = (Scope(KUEUE_NAMESPACE, fields=f"metadata.name={CONFIG_MAP}"),)
+    if way is AdmittedBy.NONE:
+        scopes["configmaps"] = ()
+        scopes |= {kind.resource: () for kind in registry.kinds if kind.group == KUEUE}
+    return scopes

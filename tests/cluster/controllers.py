@@ -1,0 +1,116 @@
+"""`fairway controller` as a process on a real API server, for tests."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fairway.server.crds import definitions, service_client
+
+PATIENCE = 60.0
+Kubectl = Callable[..., str]
+
+
+class Controller:
+    """One process. `url` is its endpoint."""
+
+    def __init__(self, kubeconfig: Path, state: Path, admission: str, *arguments: str) -> None:
+        self.state = state
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        reading, writing = os.pipe()
+        command = ["-m", "fairway.cli.main", "controller", "--kubeconfig", str(kubeconfig), "--state", str(state)]
+        self.log = state / "controller.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: S603
+                [sys.executable, *command, f"--admission={admission}", *arguments],
+                stdout=log,
+                stderr=log,
+                pass_fds=(writing,),
+                env={**os.environ, "FAIRWAY_READY_FD": str(writing)},
+            )
+        os.close(writing)
+        self._ready = os.fdopen(reading)
+        self.url = ""
+
+    def lead(self) -> "Controller":
+        """Wait until it leads."""
+        self.url = self._ready.readline().strip()
+        assert self.url, f"the controller ended with {self.process.wait()}: {self.log.read_text()}"
+        return self
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        self._ready.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(60)
+
+
+@contextmanager
+def controller(kubeconfig: Path, state: Path, admission: str, kubectl: Kubectl) -> Iterator[Controller]:
+    """Definitions, webhooks and one leading process; all of it is gone at the end."""
+    items = definitions(admission, service_client("fairway-system"))
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=json.dumps(listed(items)))
+    for item in items:
+        kubectl("wait", "--for=condition=Established", f"crd/{item['metadata']['name']}", "--timeout=60s")
+    kubectl("apply", "-f", "-", given=json.dumps(namespace("fairway-system")))
+    running = Controller(kubeconfig, state, admission)
+    try:
+        running.lead()
+        webhooks = printed_webhooks(running, admission)
+        kubectl("apply", "-f", "-", given=webhooks)
+        yield running
+    finally:
+        kubectl(
+            "delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", "fairway", "--ignore-not-found"
+        )
+        running.stop()
+
+
+def printed_webhooks(running: Controller, admission: str) -> str:
+    command = ["-m", "fairway.cli.main", "controller", "--print-webhooks", running.url, "--state", str(running.state)]
+    shown = subprocess.run(  # noqa: S603
+        [sys.executable, *command, f"--admission={admission}"], capture_output=True, text=True, check=True
+    )
+    return shown.stdout
+
+
+def listed(items: list[Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def eventually(what: Callable[[], Any], wanted: Any = True) -> None:  # noqa: FBT002
+    """Wait until a look gives what is wanted; the last look is shown if it never does."""
+    until, seen = time.monotonic() + PATIENCE, None
+    while time.monotonic() < until:
+        seen = what()
+        if seen == wanted:
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"still {seen!r} instead of {wanted!r}")
+
+
+def managed_job(name: str, place: str, run: str = "true", **spec: Any) -> str:
+    """The manifest of a ManagedJob with one task; a name that ends with `-` is a prefix."""
+    naming = {"generateName": name} if name.endswith("-") else {"name": name}
+    return json.dumps(
+        {
+            "apiVersion": "fairway.dev/v1alpha1",
+            "kind": "ManagedJob",
+            "metadata": {**naming, "namespace": place},
+            "spec": {"tasks": [{"run": run, "resources": {"cpus": 1}}], **spec},
+        }
+    )
