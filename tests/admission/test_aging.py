@@ -11,7 +11,7 @@ from typing import NamedTuple
 import hypothesis.strategies as st
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 
 from fairway.admission import events
 from fairway.admission.config import Config
@@ -383,3 +383,48 @@ def test_a_peer_takes_back_its_own_quota_and_nothing_else(world: World, play: Pl
         if isinstance(one, Evict) and one.preemption is not None and short_name(one.preemption.preemptor) != "urgent"
     }
     assert not by_peers & _BY_PRIORITY, played.bench.story()
+
+
+# Aging never adds evictions
+
+
+def queue(number: int, cpu: int, within: str, reclaim: str, strategy: str = "BestEffortFIFO") -> ClusterQueue:
+    return cluster_queue(f"q{number}", cpu=cpu, within=within, reclaim=reclaim, strategy=strategy, cohort="all")
+
+
+VICTIM_RETURNS_TO_A_PARKED_LANE = (
+    World((queue(0, 2, "LowerPriority", "LowerPriority"), queue(1, 8, "Never", "Any")), None),
+    Play([(1, 3), (1, 1), (1, 2), (1, 3), (0, 1), (1, 1), (0, 1)], (0, 2, 200), [], (10, 100)),
+)
+"""Before: the aged victim was tried while its unaged peers were parked, borrowed, and a peer reclaimed the quota."""
+
+PROTECTED_VICTIM_IS_THE_CHEAPER_ONE = (
+    World(
+        (queue(0, 4, "LowerOrNewerEqualPriority", "Any", "StrictFIFO"), queue(1, 8, "LowerPriority", "Any")),
+        Config(fair_sharing=FairSharingPolicy(strategies=(PreemptionStrategy.INITIAL_SHARE,))),
+    ),
+    Play([(1, 2), (1, 1), (1, 1), (0, 1), (0, 3), (0, 1), (0, 1)], (1, 6, 15), [], (10, 100)),
+)
+"""Before: a job of 3 CPUs was reclaimed because the job of 1 CPU, which was enough, had earned priority."""
+
+
+def cost(played: Managed, play: Play) -> tuple[int, int]:
+    """CPUs that were evicted in all, and by the first decision to preempt."""
+    sizes = {f"j{number}": cpu for number, (_, cpu) in enumerate(play.holders)} | {"urgent": play.urgent[1]}
+    each = [sum(sizes[name] for name in names) for _, names in played.batches]
+    return sum(each), each[0] if each else 0
+
+
+@examples(300)
+@given(worlds(reclaim=("Any", "Any", "LowerPriority")), plays)
+@example(*VICTIM_RETURNS_TO_A_PARKED_LANE)
+@example(*PROTECTED_VICTIM_IS_THE_CHEAPER_ONE)
+def test_aging_never_adds_evictions(world: World, play: Play) -> None:
+    """One newcomer leads to the evictions of its own search, or to no more than without aging in the same world."""
+    alone = play._replace(ends=[])
+    played = played_in(world, alone)
+    assume(not played.batches or played.batches[0][0] == "urgent")
+    total, first = cost(played, alone)
+    if total > first:
+        without, _ = cost(played_in(world, alone._replace(aging=(0, 0))), alone)
+        assert total <= without, played.bench.story()

@@ -18,7 +18,7 @@ from fairway.admission.clusterqueues import QueueState
 from fairway.admission.forest import CohortTree
 from fairway.admission.instructions import EvictionReason, Preemption
 from fairway.admission.preemption import classical, fair
-from fairway.admission.preemption.search import Search, Target
+from fairway.admission.preemption.search import Search, Target, cheaper, in_base_order
 from fairway.admission.quota import Node, without
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Progress, Record
@@ -285,13 +285,18 @@ class Cycle:
             now=self._world.now,
             minimum_run=config.minimum_run_seconds,
         )
-        if config.fair_sharing is not None:
-            targets = fair.find_targets(search, config.fair_sharing.strategies)
-        else:
-            targets = classical.find_targets(search, shortcut=self._world.shortcuts)
+        targets = self._take_victims(search, shortcut=self._world.shortcuts)
+        if targets and self._tree.victims.aged:
+            with in_base_order(self._tree):
+                targets = cheaper(search, targets, self._take_victims(search, shortcut=False))
         if not targets and search.protected_until is not None:
             self._world.wake_tree_at(self._tree.name, search.protected_until)
         return targets
+
+    def _take_victims(self, search: Search, *, shortcut: bool) -> list[Target]:
+        if (sharing := self._world.config.fair_sharing) is not None:
+            return fair.find_targets(search, sharing.strategies)
+        return classical.find_targets(search, shortcut=shortcut)
 
     def _simulate(self, record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> FitVerdict:
         """Whether preemption could make room for this much of one flavor-resource, and how far up it would then

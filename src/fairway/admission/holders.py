@@ -21,13 +21,17 @@ Filed = tuple[VictimKey, "Record"]
 
 
 class Holders:
-    """``evicted`` and ``running``, each in order. A record is filed under the key it had when it came."""
+    """``evicted`` and ``running``, each in order. A record is filed under the key it had when it came.
 
-    __slots__ = ("evicted", "running")
+    ``aged`` are those with a priority earned by aging.
+    """
+
+    __slots__ = ("aged", "evicted", "running")
 
     def __init__(self) -> None:
         self.evicted: list[Filed] = []
         self.running: list[Filed] = []
+        self.aged: dict[str, Record] = {}
 
     def __len__(self) -> int:
         return len(self.evicted) + len(self.running)
@@ -39,9 +43,12 @@ class Holders:
 
     def add(self, record: Record) -> None:
         insort(self.running if record.evicted is None else self.evicted, (record.victim_key, record))
+        if record.earned:
+            self.aged[record.key] = record
 
     def discard(self, record: Record) -> None:
         """Take a record out, wherever it was filed."""
+        self.aged.pop(record.key, None)
         for part in (self.running, self.evicted):
             index = bisect_left(part, (record.filed_under,))  # a shorter tuple sorts first
             if index < len(part) and part[index][1] is record:

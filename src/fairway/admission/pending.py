@@ -1,9 +1,10 @@
 """The pending workloads of a ClusterQueue, in order.
 
-Workloads that are alike in all that admission looks at (priority, shapes, counts) form a *lane*. A lane is tried by
-its oldest member: when that one finds no room, no other of the lane would, so the lane is parked as a whole and every
+Workloads that are alike in all that admission looks at (base priority, shapes, counts) form a *lane*. A lane is tried
+by its first member: when that one finds no room, no other of the lane would, so the lane is parked as a whole and every
 later arrival of the same kind waits there untried, until something changes. Parking and waking a lane cost the same
-whether it holds one workload or a hundred thousand.
+whether it holds one workload or a hundred thousand. Priority earned by aging decides the place in the lane only: a
+victim that comes back waits with its parked peers, as it would without aging.
 
 Workloads that may not be tried for a reason of their own (a back-off, a namespace that is not selected) are kept
 *aside*.
@@ -38,7 +39,7 @@ _Member = tuple[OrderKey, int, Record]
 
 
 class Lane:
-    """Alike workloads, oldest first. Members that left are skipped when they surface.
+    """Alike workloads, by earned priority, then the oldest first. Members that left are skipped when they surface.
 
     Most arrive in order and form a list; those that arrive out of order form a heap.
     """

@@ -213,7 +213,7 @@ class Record:
         """Recompute what depends on priority, eviction and age."""
         self.priority = self.base_priority + self.earned
         self.order_key = (-self.priority, self.order_time(config), self.uid)
-        self.lane_key = (self.base_priority, self.earned, self.demand.key)
+        self.lane_key = (self.base_priority, self.demand.key)
         # What a workload has earned does not save it from an eviction that is under way: its preemptor counts on that.
         self.protection = self.priority if self.evicted is None else self.base_priority
         self.victim_key = (self.protection, -(self.reserved_at or 0.0), self.uid, self.key)

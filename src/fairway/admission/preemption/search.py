@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.forest import CohortTree
+from fairway.admission.holders import VictimKey
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.records import Record
 from fairway.admission.resources import Amounts, FlavorResource
@@ -109,3 +112,42 @@ class Search:
                 self.take_away(target.record)
                 needed.append(target)
         return needed
+
+
+@contextmanager
+def in_base_order(tree: CohortTree) -> Iterator[None]:
+    """Candidates come in the order that they would have without aging. Who may preempt whom stays as it is."""
+    aged = [(record, record.victim_key) for record in tree.victims.aged.values() if record.evicted is None]
+    for record, key in aged:
+        _refile(record, (record.base_priority, *key[1:]))
+    try:
+        yield
+    finally:
+        for record, key in aged:
+            _refile(record, key)
+
+
+def _refile(record: Record, key: VictimKey) -> None:
+    if record.queue is not None:
+        record.queue.refile(record, key)
+
+
+def cheaper(search: Search, targets: list[Target], others: list[Target]) -> list[Target]:
+    """The first set, unless the other one costs less.
+
+    So earned priority decides which workloads are evicted, and never that more is evicted.
+    """
+    cost, other_cost = _cost(search, targets), _cost(search, others)
+    less = others and cost != other_cost and all(amount <= cost.get(fr, 0) for fr, amount in other_cost.items())
+    return others if less else targets
+
+
+def _cost(search: Search, targets: list[Target]) -> dict[FlavorResource, int]:
+    """The contested quota that is taken from running workloads."""
+    cost: dict[FlavorResource, int] = {}
+    for target in targets:
+        if target.record.evicted is None:
+            for fr, amount in target.record.usage:
+                if fr in search.contested:
+                    cost[fr] = cost.get(fr, 0) + amount
+    return cost
