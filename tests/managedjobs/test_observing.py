@@ -222,7 +222,8 @@ def disrupted(reason: str, message: str = "") -> list[dict[str, Any]]:
         ),
         pytest.param(
             a_pod("Running", DELETED, conditions=disrupted("DeletionByTaintManager")),
-            PodState.RUNNING, "", id="on an unreachable node, where it may still run",
+            PodState.RUNNING, "node its node is unreachable or was tainted",
+            id="on an unreachable node, where it may still run",
         ),
         pytest.param(
             a_pod("Failed", containerStatuses=on_kubelet(137, "12", reason="OOMKilled")),

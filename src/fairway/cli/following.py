@@ -5,7 +5,7 @@ asked for; only the place in the queue, which no object holds, is asked for agai
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Final
 
@@ -41,10 +41,21 @@ def show(session: Session, job: Manifest, parts: Iterable[TaskAttempt], shown: L
     for part in parts:
         if len(parts) > 1:
             narrator.begins(_task(job, part), part.attempt)
-        for piece in AttemptLog(session.rest, job, part, shown, narrator.away).pieces(follow=False):
+        for piece in _log(session, job, part, shown, narrator.away).pieces(follow=False):
             write(piece)
         if part != parts[-1]:
             narrator.ends(_task(job, part), part.attempt, attempt_of(job, part))
+
+
+def _log(
+    session: Session, job: Manifest, part: TaskAttempt, shown: LogFilter, on_away: Callable[[], None]
+) -> AttemptLog:
+    """The log of an attempt, from a server of ours or from a cluster."""
+    if not session.is_cluster:
+        return AttemptLog(session.rest, job, part, shown, on_away)
+    from fairway.cli.clusterlogs import cluster_log  # noqa: PLC0415 - not on one machine
+
+    return AttemptLog(session.rest, job, part, shown, on_away, cluster_log)
 
 
 def is_pipeline(job: Manifest) -> bool:
@@ -98,7 +109,7 @@ class _Follower:
     def _attempt(self, part: TaskAttempt) -> None:
         """Print the log of an attempt as it is written, and its result when it is known."""
         self._narrator.begins(_task(self._job, part), part.attempt)
-        log = AttemptLog(self._session.rest, self._job, part, self._shown, self._narrator.away)
+        log = _log(self._session, self._job, part, self._shown, self._narrator.away)
         while True:
             try:
                 for piece in log.pieces(follow=True):

@@ -42,6 +42,36 @@ class LogFilter(NamedTuple):
     timestamps: bool = False
 
 
+class LogPart(NamedTuple):
+    """The log of one container of one node of one attempt, from where on, and how."""
+
+    task: int
+    attempt: int
+    rank: int
+    container: str
+    tail: int | None
+    timestamps: bool
+    follow: bool
+
+
+LogSource = Callable[["Rest", Manifest, LogPart], Iterator[bytes]]
+"""Where logs come from: `server_log`, or `clusterlogs.cluster_log`."""
+
+
+def server_log(rest: "Rest", job: Manifest, part: LogPart) -> Iterator[bytes]:
+    """From a server of ours, which has the logs of pods that are gone, too."""
+    return rest.stream(
+        paths.log(job["metadata"]["namespace"], job["metadata"]["name"]),
+        task=part.task,
+        attempt=part.attempt,
+        rank=part.rank,
+        container=part.container,
+        tailLines=part.tail,
+        timestamps=part.timestamps or None,
+        follow=part.follow or None,
+    )
+
+
 def parts_of(job: Manifest) -> list[TaskAttempt]:
     """The attempts that there were, the first one first."""
     return [TaskAttempt(int(one.get("task", 0)), int(one["attempt"])) for one in _attempts(job)]
@@ -100,10 +130,17 @@ class AttemptLog:
     """The log of one attempt. A second read returns what is new since the first."""
 
     def __init__(
-        self, rest: "Rest", job: Manifest, part: TaskAttempt, shown: LogFilter, on_away: Callable[[], None]
+        self,
+        rest: "Rest",
+        job: Manifest,
+        part: TaskAttempt,
+        shown: LogFilter,
+        on_away: Callable[[], None],
+        source: LogSource = server_log,
     ) -> None:
         self._rest = rest
-        self._path = paths.log(job["metadata"]["namespace"], job["metadata"]["name"])
+        self._job = job
+        self._source = source
         self._part = part
         self._shown = shown
         self._on_away = on_away
@@ -132,17 +169,8 @@ class AttemptLog:
         patience = Patience(self._on_away)
         while True:
             try:
-                stream = rest.stream(
-                    self._path,
-                    task=self._part.task,
-                    attempt=self._part.attempt,
-                    rank=rank,
-                    container=container,
-                    tailLines=read.tail,
-                    timestamps=self._shown.timestamps or None,
-                    follow=follow or None,
-                )
-                for piece in read.new(stream):
+                part = LogPart(*self._part, rank, container, read.tail, self._shown.timestamps, follow)
+                for piece in read.new(self._source(rest, self._job, part)):
                     yield piece
                     patience.renew()
             except (Unreachable, Unavailable) as error:

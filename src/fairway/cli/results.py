@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from fairway.cli.choosing import Manifest
+from fairway.cli.choosing import Manifest, title
 from fairway.cli.joblogs import TaskAttempt, parts_of
 from fairway.cli.options import with_options
 from fairway.cli.reading import choose_parts
@@ -55,6 +55,11 @@ def listings(
 
 def listing(session: "Session", job: Manifest, part: TaskAttempt, rank: int, path: str = "") -> Listing:
     metadata = job["metadata"]
+    if session.is_cluster:
+        raise NotFound(
+            f"files of job {title(job)} are not kept: on a cluster the working directory goes with the pod; write "
+            "results to $FAIRWAY_CHECKPOINT_DIR (config.kubernetes.checkpoints) or to a store of yours"
+        )
     found = session.rest.get(
         paths.files(metadata["namespace"], metadata["name"]),
         task=part.task,

@@ -198,6 +198,8 @@ def _message(pod: Manifest, status: dict[str, Any], state: PodState, failed: tup
         return said or ("out of memory" if failed[1].get("reason") == "OOMKilled" else str(status.get("message") or ""))
     if state is PodState.LOST:
         return _loss(pod, status)
+    if "deletionTimestamp" in pod["metadata"] and conditions.is_true(pod, "DisruptionTarget"):
+        return _loss(pod, status)
     if state is not PodState.STARTING:
         return ""
     for one in _containers(status):

@@ -113,12 +113,17 @@ class PodLogs:
         self._following: dict[str, asyncio.Task[dict[str, bytes]]] = {}
         """By the uid of a pod."""
 
+        self._kept: set[str] = set()
+        """Pods whose logs are stored, until they are gone."""
+
         self._tasks: asyncio.TaskGroup | None = None
         self._free = asyncio.Semaphore(_PARALLEL)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
+            for pod in self._cluster.cache("pods").items():
+                self.pod_changed(pod)
             try:
                 await asyncio.Event().wait()
             finally:
@@ -134,6 +139,7 @@ class PodLogs:
         self._following[uid] = self._tasks.create_task(self._followed(pod))
 
     def pod_gone(self, pod: Manifest) -> None:
+        self._kept.discard(pod["metadata"]["uid"])
         task = self._following.pop(pod["metadata"]["uid"], None)
         if task is not None:
             task.cancel()
@@ -147,13 +153,16 @@ class PodLogs:
                 await self._writer.delete("configmaps", old)
 
     async def _keep(self, job: Manifest, pod: Manifest) -> None:
-        missing = ""
+        missing, uid = "", pod["metadata"]["uid"]
+        if uid in self._kept:
+            return
         try:
             async with asyncio.timeout(_READ_SECONDS):
                 logs = await self._logs_of(pod)
         except (FairwayError, TimeoutError) as error:
             logs, missing = {}, str(error) or f"its kubelet did not answer within {_READ_SECONDS:.0f} s"
             _log.info("no log of pod %s/%s: %s", *key_of(pod), missing)
+        self._kept.add(uid)
         if not logs and not missing:
             return
         with contextlib.suppress(AlreadyExists):
@@ -169,6 +178,8 @@ class PodLogs:
             except asyncio.CancelledError:
                 if not following.cancelled():
                     raise
+        if "deletionTimestamp" in pod["metadata"] and not pod["metadata"].get("deletionGracePeriodSeconds"):
+            raise NotFound("its containers were removed before the log could be read")
         return await self._read(pod, follow=False)
 
     async def _followed(self, pod: Manifest) -> dict[str, bytes]:
@@ -185,7 +196,7 @@ class PodLogs:
         status = pod.get("status") or {}
         for part in ("initContainerStatuses", "containerStatuses"):
             for container in status.get(part) or ():
-                if not {"terminated", "running"} & set(container.get("state") or ()):
+                if not container.get("containerID"):
                     continue  # it never started
                 tail = LogTail()
                 namespace, name = key_of(pod)
