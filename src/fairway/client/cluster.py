@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry
 from fairway.client.informer import Informer
-from fairway.client.protocol import EVERYTHING, Client, LogClient, Scope, StagingClient, is_gone
+from fairway.client.protocol import EVERYTHING, Client, Listed, LogClient, Scope, StagingClient, is_gone
 from fairway.errors import NotFound
 from fairway.runtime.clock import Clock
 from fairway.settings import SYSTEM_NAMESPACE
@@ -84,6 +84,10 @@ class Cluster:
     async def get(self, resource: str, namespace: str, name: str) -> Manifest:
         """One object as the server has it now, not as a cache has it; `NotFound` if there is none."""
         return await self._reader.get(self.kind(resource), namespace, name)
+
+    async def list(self, resource: str, scope: Scope) -> Listed:
+        """Objects as the server has them now; for what is too rare for a cache."""
+        return await self._reader.list(self.kind(resource), scope)
 
     def log(self, namespace: str, pod: str, **query: str | int | bool) -> AsyncIterator[bytes]:
         """What a container of a pod wrote, by the parameters of `pods/log`; only of servers that have a kubelet."""

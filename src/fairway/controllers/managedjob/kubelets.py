@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.apis.machinery.conditions import find_in
-from fairway.apis.machinery.keys import Key, key_of
+from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
+from fairway.client.protocol import Scope
 from fairway.errors import AlreadyExists, FairwayError, NotFound
 from fairway.managedjobs import keptlogs
 from fairway.managedjobs.clusterfiles import ANCHOR_LABEL
@@ -213,34 +214,25 @@ class LaunchAnchors:
     """Deletes anchors of launches that were cut off before their jobs became the owners."""
 
     def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._clock = cluster.clock
         self._writer = cluster.writer("fairway-managed-jobs")
-        self._anchors = cluster.cache("configmaps")
-        self._worker: Worker[Key] = Worker("anchors of launches", cluster.clock, self._reconcile, parallel=2)
-        self._anchors.on_change(self._changed)
 
     async def run(self) -> None:
-        await self._worker.run()
+        """Once an hour: a launch that was cut off is rare, and a cache of ConfigMaps would cost all the time."""
+        while True:
+            try:
+                await self.sweep()
+            except FairwayError as error:
+                _log.warning("cannot delete what launches left: %s; retrying", error)
+            await self._clock.sleep(_GRACE_SECONDS)
 
-    def _changed(self, _old: Manifest | None, new: Manifest | None) -> None:
-        if new is not None and _is_ownerless(new):
-            self._worker.add(key_of(new))
-
-    async def _reconcile(self, key: Key) -> float | None:
-        anchor = self._anchors.get(*key)
-        if anchor is None or not _is_ownerless(anchor):
-            return None
-        age = self._clock.now() - datetime.fromisoformat(anchor["metadata"]["creationTimestamp"])
-        left = _GRACE_SECONDS - age.total_seconds()
-        if left > 0:
-            return min(left, _GRACE_SECONDS)
-        await self._writer.delete("configmaps", anchor, locked=True)
-        return None
-
-
-def _is_ownerless(config_map: Manifest) -> bool:
-    metadata = config_map["metadata"]
-    return ANCHOR_LABEL in (metadata.get("labels") or {}) and not metadata.get("ownerReferences")
+    async def sweep(self) -> None:
+        latest = self._clock.now() - timedelta(seconds=_GRACE_SECONDS)
+        for anchor in (await self._cluster.list("configmaps", Scope(labels=ANCHOR_LABEL))).items:
+            metadata = anchor["metadata"]
+            if not metadata.get("ownerReferences") and datetime.fromisoformat(metadata["creationTimestamp"]) < latest:
+                await self._writer.delete("configmaps", anchor, locked=True)
 
 
 def _namespace(job: Manifest) -> Manifest:
