@@ -17,6 +17,7 @@ from fairway.client.http.transport import Transport
 from fairway.client.protocol import Scope
 from fairway.deploy.names import NAME, NAME_LABEL, NAMESPACE
 from fairway.errors import FairwayError, Forbidden, NotFound
+from fairway.managedjobs.clusterfiles import ANCHOR_LABEL
 from fairway.managedjobs.pods import JOB
 from fairway.settings import SYSTEM_NAMESPACE
 
@@ -118,12 +119,13 @@ def _scopes(way: AdmittedBy, registry: Registry, served: set[str]) -> dict[str, 
     scopes: dict[str, Sequence[Scope]] = {kind.resource: () for kind in registry.kinds if kind.resource not in served}
     scopes["secrets"] = ()  # those of a launch belong to its jobs, and go with them
     scopes |= dict.fromkeys(TRUSTING, _OURS)
+    anchors = Scope(labels=ANCHOR_LABEL)
     if way is AdmittedBy.FAIRWAY:
-        scopes["configmaps"] = (Scope(NAMESPACE),)
+        scopes["configmaps"] = (anchors, Scope(NAMESPACE, labels=f"!{ANCHOR_LABEL}"))
         return scopes
     scopes["pods"] = (Scope(labels=JOB),)
-    scopes["configmaps"] = (Scope(KUEUE_NAMESPACE, fields=f"metadata.name={CONFIG_MAP}"),)
+    scopes["configmaps"] = (anchors, Scope(KUEUE_NAMESPACE, fields=f"metadata.name={CONFIG_MAP}"))
     if way is AdmittedBy.NONE:
-        scopes["configmaps"] = ()
+        scopes["configmaps"] = (anchors,)
         scopes |= {kind.resource: () for kind in registry.kinds if kind.group == KUEUE}
     return scopes
