@@ -9,7 +9,7 @@ as needed.
 import re
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 Header = tuple[bytes, bytes]
 
@@ -200,37 +200,44 @@ def _tree() -> list[list[int]]:
 
 
 _nodes: Final = _tree()
-_steps: Final[dict[int, tuple[bytes, int]]] = {}
-"""What a byte adds and where it leads, by node and byte: at most 65 536, and clients use a few thousand."""
 
-_PADDING: Final = {0}
-"""Nodes at which a string may end: the path to them is at most seven one bits."""
+_Row: TypeAlias = "list[tuple[bytes, _Row] | None]"
+"""The steps from a node, by byte: what the byte adds, and the row of the node that it leads to."""
+
+_rows: Final[dict[int, _Row]] = {}
+"""By node. Steps are added as they are needed: at most 65 536, and clients use a few thousand."""
 
 
-def _padding() -> None:
-    node = 0
+def _row(node: int) -> _Row:
+    return _rows.setdefault(node, [None] * 256)
+
+
+def _padding() -> list[_Row]:
+    """Where a string may end: the path to these nodes is at most seven one bits."""
+    nodes = [0]
     for _ in range(7):
-        node = _nodes[node][1]
-        _PADDING.add(node)
+        nodes.append(_nodes[nodes[-1]][1])
+    return [_row(node) for node in nodes]
 
 
-_padding()
+_ROOT: Final = _row(0)
+_PADDING: Final = _padding()
 
 
 def _unhuffman(data: bytes) -> bytes:
     parts: list[bytes] = []
-    node = 0
+    row = _ROOT
     for byte in data:
-        step = _steps.get(node << 8 | byte) or _step(node, byte)
-        parts.append(step[0])
-        node = step[1]
-    if node not in _PADDING:
+        part, row = row[byte] or _step(row, byte)
+        parts.append(part)
+    if not any(row is one for one in _PADDING):
         raise HpackError("a Huffman string with wrong padding")
     return b"".join(parts)
 
 
-def _step(node: int, byte: int) -> tuple[bytes, int]:
-    begin, found = node, bytearray()
+def _step(row: _Row, byte: int) -> tuple[bytes, _Row]:
+    node = next(node for node, one in _rows.items() if one is row)
+    found = bytearray()
     for shift in range(7, -1, -1):
         node = _nodes[node][byte >> shift & 1]
         if node < 0:
@@ -238,5 +245,5 @@ def _step(node: int, byte: int) -> tuple[bytes, int]:
                 raise HpackError("a Huffman string with its end in it")
             found.append(~node)
             node = 0
-    step = _steps[begin << 8 | byte] = (bytes(found), node)
+    step = row[byte] = (bytes(found), _row(node))
     return step

@@ -104,7 +104,7 @@ def _scaled_down(workload: Manifest) -> set[str]:
 
 
 def _changed_admission(old: Part | None, new: Part | None) -> list[FieldError]:
-    if old is None or new is None or old is new:
+    if old is None or new is None or old == new:
         return []
     before, after = old.get("podSetAssignments") or [], new.get("podSetAssignments") or []
     if len(before) == len(after):

@@ -46,7 +46,7 @@ def wrong_workload(workload: Manifest, before: Manifest | None = None) -> list[F
     errors: list[FieldError] = []
     status: Part = part_of(workload, "status")
     is_same_spec = before is not None and before.get("spec") == workload.get("spec")
-    is_same_admission = before is not None and part_of(before, "status").get("admission") is status.get("admission")
+    is_same_admission = before is not None and part_of(before, "status").get("admission") == status.get("admission")
     if not is_same_spec:
         for position, pod_set in enumerate(pod_sets_of(workload)):
             errors += _wrong_pod_set(pod_set, problems.index(_POD_SETS, position))
