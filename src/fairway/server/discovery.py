@@ -42,6 +42,8 @@ class Virtual:
 
     verbs: tuple[str, ...]
     namespaced: bool = False
+    described: bool = False
+    """Whether OpenAPI has a schema of it."""
 
 
 _VISIBILITY: Final = "visibility.kueue.x-k8s.io"
@@ -50,7 +52,8 @@ _FAIRWAY: Final = "fairway.dev"
 
 
 def _review(group: str, kind: str) -> Virtual:
-    return Virtual(group=group, versions=("v1",), kind=kind, plural=f"{kind.lower()}s", verbs=("create",))
+    plural = f"{kind.lower()}s"
+    return Virtual(group=group, versions=("v1",), kind=kind, plural=plural, verbs=("create",), described=True)
 
 
 VIRTUAL: Final = (
@@ -84,6 +87,7 @@ VIRTUAL: Final = (
         plural="waitingjobs",
         verbs=("get", "list"),
         namespaced=True,
+        described=True,
     ),
 )
 

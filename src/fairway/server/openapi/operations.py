@@ -5,12 +5,13 @@ The paths follow from a kind's record in the one way that Kubernetes' API has.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fairway.apis.machinery.custom import definition_name
 from fairway.apis.machinery.kind import Kind
 from fairway.apis.machinery.schemas.definitions import definition
 from fairway.apis.machinery.schemas.schema import Schema
+from fairway.server.discovery import VIRTUAL, Virtual
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
@@ -101,23 +102,41 @@ _FILES: Final = (
     Parameter("format", "string", "`tar` for the files themselves; a list unless said."),
 )
 
-_REVIEWS: Final = (
-    ("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews"),
-    ("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
-    ("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
-    ("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews"),
-)
-"""Questions that are asked by creating an object; nothing is kept, so they are no kinds of the registry."""
+
+class _Subresource(NamedTuple):
+    """What is read or created below an object."""
+
+    description: str
+    method: str = "get"
+    verb: str = "read"
+    kind: str = ""
+    schema: str = ""
+    """The definition of what is sent and answered; empty for text and files."""
+
+    types: tuple[str, ...] = READ_TYPES
+    parameters: tuple[Parameter, ...] = ()
 
 
-_WORKED_OUT: Final = (("fairway.dev/v1alpha1", "WaitingJob", "waitingjobs"),)
-"""Computed for each request, in a namespace or in all of them; not stored either."""
+_SUBRESOURCES: Final = {
+    "binding": _Subresource(
+        "Bind a pod to a node", "post", "create", "Binding", "io.k8s.api.core.v1.Binding", parameters=_WRITING
+    ),
+    "files": _Subresource(
+        "List the files that an attempt left, or read them as a tar archive",
+        types=("application/json", "application/x-tar"),
+        parameters=_FILES,
+    ),
+    "log": _Subresource("Read the log of a container", types=("text/plain",), parameters=_LOG),
+    "scale": _Subresource(
+        "Read how many replicas there are and should be", kind="Scale", schema="io.k8s.api.autoscaling.v1.Scale"
+    ),
+}
 
 
 def group_versions(kinds: Sequence[Kind]) -> list[str]:
     """Each `v1` or `batch/v1` that has a document, sorted."""
     served = {kind.api_version(version) for kind in kinds for version in kind.versions}
-    return sorted(served | {f"{group}/v1" for group, _kind, _plural in _REVIEWS})
+    return sorted(served | {f"{one.group}/{version}" for one in VIRTUAL if one.described for version in one.versions})
 
 
 def root(group_version: str) -> str:
@@ -131,23 +150,28 @@ def operations(kinds: Sequence[Kind], group_version: str) -> Iterator[Operation]
     for kind in kinds:
         if kind.group == group and version in kind.versions:
             yield from _Endpoints(kind, version).all()
-    for review_group, name, plural in _REVIEWS:
-        if group_version == f"{review_group}/v1":
-            yield _review(group_version, name, plural)
-    for where, name, plural in _WORKED_OUT:
-        if group_version == where:
-            yield from _worked_out(where, name, plural)
+    for one in _virtual(group, version):
+        yield from _asking(one, version) if "create" in one.verbs else _worked_out(one, version)
 
 
 def unstored(group_version: str) -> Iterator[tuple[Schema, str]]:
     """The schemas of what is answered and not stored, with their kinds."""
-    for group, name, _plural in _REVIEWS:
-        if group_version == f"{group}/v1":
-            yield _of_review(group, name), name
-    for where, name, _plural in _WORKED_OUT:
-        if group_version == where:
-            schema = _of_custom(where, name)
-            yield from ((schema, name), (list_of(schema), f"{name}List"))
+    group, _, version = group_version.rpartition("/")
+    for one in _virtual(group, version):
+        schema = _schema_of(one, version)
+        yield schema, one.kind
+        if "list" in one.verbs:
+            yield list_of(schema), f"{one.kind}List"
+
+
+def _virtual(group: str, version: str) -> list[Virtual]:
+    return [one for one in VIRTUAL if one.described and one.group == group and version in one.versions]
+
+
+def _schema_of(virtual: Virtual, version: str) -> Schema:
+    group, kubernetes, _ = virtual.group.partition(".k8s.io")
+    name = f"io.k8s.api.{group}.{version}.{virtual.kind}" if kubernetes else ""
+    return definition(name or definition_name(virtual.group, version, virtual.kind))
 
 
 def list_of(schema: Schema) -> Schema:
@@ -159,18 +183,18 @@ def list_of(schema: Schema) -> Schema:
     return Schema(type="object", name=f"{schema.name}List", properties=known, required=("items",))
 
 
-def _review(group_version: str, name: str, plural: str) -> Operation:
-    group = group_version.partition("/")[0]
-    schema = _of_review(group, name)
-    return Operation(
-        path=f"{root(group_version)}/{plural}",
+def _asking(virtual: Virtual, version: str) -> Iterator[Operation]:
+    """A question that is asked by creating an object."""
+    group_version, schema = f"{virtual.group}/{version}", _schema_of(virtual, version)
+    yield Operation(
+        path=f"{root(group_version)}/{virtual.plural}",
         method="post",
         action="post",
-        id=f"create{_camel(group_version)}{name}",
-        description=f"Ask with a {name}; nothing is kept.",
-        group=group,
-        version="v1",
-        kind=name,
+        id=f"create{_camel(group_version)}{virtual.kind}",
+        description=f"Ask with a {virtual.kind}; nothing is kept.",
+        group=virtual.group,
+        version=version,
+        kind=virtual.kind,
         answer=schema,
         codes=(200, 201),
         body=schema,
@@ -178,18 +202,10 @@ def _review(group_version: str, name: str, plural: str) -> Operation:
     )
 
 
-def _of_review(group: str, name: str) -> Schema:
-    return definition(f"io.k8s.api.{group.partition('.')[0]}.v1.{name}")
-
-
-def _of_custom(group_version: str, name: str) -> Schema:
-    group, _, version = group_version.partition("/")
-    return definition(definition_name(group, version, name))
-
-
-def _worked_out(group_version: str, name: str, plural: str) -> Iterator[Operation]:
-    group, _, version = group_version.partition("/")
-    one = _of_custom(group_version, name)
+def _worked_out(virtual: Virtual, version: str) -> Iterator[Operation]:
+    """What is computed for each request, in a namespace or in all of them."""
+    group, name, plural = virtual.group, virtual.kind, virtual.plural
+    group_version, one = f"{group}/{version}", _schema_of(virtual, version)
     inside = f"{root(group_version)}/namespaces/{{namespace}}/{plural}"
     for path, verb, called, sentence, answer in (
         (f"{root(group_version)}/{plural}", "list", f"{name}ForAllNamespaces", "all namespaces", list_of(one)),
@@ -349,43 +365,21 @@ class _Endpoints:
     def _subresource(self, subresource: str) -> Operation:
         path = f"{self._object}/{subresource}"
         name = f"{self._name}{subresource.capitalize()}"
-        if subresource == "log":
-            return self._operation(
-                path,
-                "get",
-                "read",
-                name,
-                "Read the log of a container",
-                answer=None,
-                answer_types=("text/plain",),
-                parameters=_LOG,
-            )
-        if subresource == "files":
-            return self._operation(
-                path,
-                "get",
-                "read",
-                name,
-                "List the files that an attempt left, or read them as a tar archive",
-                answer=None,
-                answer_types=("application/json", "application/x-tar"),
-                parameters=_FILES,
-            )
-        if subresource == "binding":
-            schema = definition("io.k8s.api.core.v1.Binding")
-            return self._operation(
-                path,
-                "post",
-                "create",
-                name,
-                "Bind a pod to a node",
-                kind="Binding",
-                answer=schema,
-                body=schema,
-                parameters=_WRITING,
-            )
-        if subresource == "scale":
-            scale = definition("io.k8s.api.autoscaling.v1.Scale")
-            text = "Read how many replicas there are and should be"
-            return self._operation(path, "get", "read", name, text, kind="Scale", answer=scale)
-        raise ValueError(f"the subresource {subresource} of {self._kind.resource} has no description in OpenAPI")
+        found = _SUBRESOURCES.get(subresource)
+        if found is None:
+            raise ValueError(f"the subresource {subresource} of {self._kind.resource} has no description in OpenAPI")
+        schema = definition(found.schema) if found.schema else None
+        more: dict[str, Any] = {"kind": found.kind} if found.kind else {}
+        if found.method == "post":
+            more["body"] = schema
+        return self._operation(
+            path,
+            found.method,
+            found.verb,
+            name,
+            found.description,
+            answer=schema,
+            answer_types=found.types,
+            parameters=found.parameters,
+            **more,
+        )
