@@ -1,6 +1,6 @@
 """Creates: name, uid, defaults, rules, then the store."""
 
-import secrets
+import random
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,35 +17,14 @@ from fairway.store.verbs.writing import WriteContext, drafted, owned, put, refus
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Without vowels and look-alikes, so that no word comes out."""
 
-_PAIRS: Final = tuple(one + other for one in _SUFFIX_LETTERS for other in _SUFFIX_LETTERS)
 _SUFFIX_LENGTH: Final = 5
-_SUFFIXES: Final = len(_SUFFIX_LETTERS) ** _SUFFIX_LENGTH
-_BYTES_OF_ONE: Final = 3
-"""Enough for the number of a suffix, with one left over in seven."""
-
-_DRAWN_TOGETHER: Final = 256
-_drawn: Final[list[str]] = []
 _LONGEST_GENERATED: Final = 63
 _TRIES: Final = 8
 
 
 def random_suffix() -> str:
-    """As likely as any other."""
-    while not _drawn:
-        _draw()
-    return _drawn.pop()
-
-
-def _draw() -> None:
-    """Suffixes for later: the system is asked for randomness once for many."""
-    data = secrets.token_bytes(_DRAWN_TOGETHER * _BYTES_OF_ONE)
-    for start in range(0, len(data), _BYTES_OF_ONE):
-        number = int.from_bytes(data[start : start + _BYTES_OF_ONE])
-        if number >= _SUFFIXES:  # the rest of it would make some of them likelier
-            continue
-        rest, first = divmod(number, len(_PAIRS))
-        last, second = divmod(rest, len(_PAIRS))
-        _drawn.append(_PAIRS[first] + _PAIRS[second] + _SUFFIX_LETTERS[last])
+    """The end of a generated name. It need not be secret, only new."""
+    return "".join(random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))  # noqa: S311
 
 
 def create(

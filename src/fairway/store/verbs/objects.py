@@ -1,10 +1,10 @@
 """The entry point of the verbs: executes requests on the store."""
 
-import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
@@ -33,19 +33,8 @@ from fairway.store.verbs.transacting import Operation
 from fairway.store.verbs.writing import WriteContext
 
 
-def _uid_source() -> Callable[[], str]:
-    """Random UIDs, with the system asked for randomness once for many."""
-    pool: list[str] = []
-
-    def new_uid() -> str:
-        if not pool:
-            drawn = secrets.token_bytes(16 * 256)
-            pool.extend(drawn[start : start + 16].hex() for start in range(0, len(drawn), 16))
-        digits = pool.pop()
-        variant = "89ab"[int(digits[16], 16) & 3]
-        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
-
-    return new_uid
+def _new_uid() -> str:
+    return str(uuid4())
 
 
 class Objects:
@@ -70,9 +59,7 @@ class Objects:
         self.receipts = Receipts(store, now)
         self.watched_here: set[str] = set()
         """Resources with informers in this process: their newest states stay decoded, whichever client wrote them."""
-        self._context = WriteContext(
-            store, registry, now, new_uid or _uid_source(), new_suffix or creating.random_suffix
-        )
+        self._context = WriteContext(store, registry, now, new_uid or _new_uid, new_suffix or creating.random_suffix)
 
     def use_admission(
         self, plugin: AdmissionPlugin, before_apply: Callable[[Kind, Manifest, Manifest], None] | None = None
