@@ -26,7 +26,6 @@ from fairway.server import reading, reviewing, visibility, watching, writing
 from fairway.server.access.audit import AuditEntry, AuditLog
 from fairway.server.access.authentication import Authentication
 from fairway.server.access.authorization import authorize, authorize_path
-from fairway.server.access.roles import User
 from fairway.server.access.users import Users
 from fairway.server.accounts import GroupAccounts, UserAccounts
 from fairway.server.archives import Archives
@@ -51,8 +50,6 @@ _REVIEWS: Final = {"authentication.k8s.io", "authorization.k8s.io"}
 _METHODS: Final = frozenset({"get", "head", "post", "put", "patch", "delete", "options"})
 _AUDITED: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _WRITES: Final = frozenset({"create", "update", "patch", "delete"})
-_WRITE_METHODS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_MOST_KNOWN: Final = 1024
 _GOODBYE_SECONDS: Final = 0.3
 
 
@@ -128,17 +125,12 @@ class Api:
         self._resources: frozenset[str] = frozenset()
         """The label of metrics: bounded, not chosen by clients."""
 
-        self._known: dict[tuple[User, str, tuple[str, ...], str, bool], Route] = {}
-        """What was allowed before, by whom, how and where it was asked for. With other roles a user is another one."""
-
         objects.registry.observe(self._on_kinds_changed)
         self._on_kinds_changed("")
         self._tasks: set[asyncio.Task[None]] = set()
         self._streams = Streams(self._authentication, objects.now, self.limits.watches)
 
     def _on_kinds_changed(self, _group: str) -> None:
-        """Forget routes to kinds that are others now, or gone."""
-        self._known.clear()
         plurals = {kind.plural for kind in self.objects.registry.kinds}
         self._resources = frozenset(plurals | {resource for _, _, resource in self._virtual})
 
@@ -284,26 +276,11 @@ class Api:
     def _admitted(self, request: Request, where: ResourcePath, call: _Call) -> Route:
         """Authorise a request for stored objects."""
         self._identify(request)
-        asked = self._routed(request, where, call)
-        if asked.verb == "patch" and not where.subresource and self._would_create(request, asked):
-            self._authorize(request, "create", where)
-        return asked
-
-    def _routed(self, request: Request, where: ResourcePath, call: _Call) -> Route:
-        """The same, remembered: neither what a write in a namespace is nor whether it is allowed hangs on a name."""
-        may_be_known = bool(where.namespace) and request.method in _WRITE_METHODS
-        asking = (request.user, request.method, where[:4], where.subresource, bool(where.name))
-        known = self._known.get(asking) if may_be_known else None
-        if known is not None:
-            call.verb = known.verb
-            return Route(known.verb, known.kind, where.version, where.namespace, where.name, where.subresource)
         asked = route(self.objects.registry, request, where)
         call.verb = asked.verb
         self._authorize(request, asked.verb, where)
-        if may_be_known:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[asking] = asked
+        if asked.verb == "patch" and not where.subresource and self._would_create(request, asked):
+            self._authorize(request, "create", where)
         return asked
 
     def _would_create(self, request: Request, asked: Route) -> bool:

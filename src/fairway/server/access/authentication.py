@@ -12,17 +12,13 @@ from fairway.server.access.users import Token, Users
 _LOOK_EVERY_SECONDS: Final = 0.02
 """A user who is removed is refused after this long at the latest."""
 
-_MOST_REMEMBERED: Final = 1024
-
 
 class Authentication:
-    """Who sends which `Authorization` header, remembered for as long as the users are the same."""
+    """Who sends which `Authorization` header."""
 
     def __init__(self, users: Users, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._users = users
         self._monotonic = monotonic
-        self._known: dict[bytes, User] = {}
-        self._generation = users.generation
         self._looked_at = -1.0
 
     def user(self, header: bytes) -> User:
@@ -31,18 +27,8 @@ class Authentication:
         A token that is wrong, revoked or expired is refused even where none is needed: its sender wants to
         know.
         """
-        generation = self.generation()
-        if generation != self._generation:
-            self._known.clear()
-            self._generation = generation
-        user = self._known.get(header)
-        if user is None:
-            user, token = self._found(header.decode("latin-1"))
-            if token is None or token.expires is None:
-                if len(self._known) >= _MOST_REMEMBERED:
-                    self._known.clear()
-                self._known[header] = user
-        return user
+        self.generation()
+        return self._found(header.decode("latin-1"))[0]
 
     def generation(self) -> int:
         """Another number whenever the users have changed."""
