@@ -5,7 +5,6 @@ What is built here shares nothing with the manifests it is built from.
 
 import hashlib
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +20,6 @@ _HASH_LENGTH: Final = 5
 _LONGEST_PREFIX: Final = 253 - 1 - _HASH_LENGTH
 
 
-@lru_cache(maxsize=4096)
 def workload_name(kind: str, group: str, owner_name: str, owner_uid: str) -> str:
     """The name of the workload of a job: `job-train-1a2b3`."""
     digest = hashlib.sha1("\n".join((kind, group, owner_name, owner_uid)).encode(), usedforsecurity=False).hexdigest()

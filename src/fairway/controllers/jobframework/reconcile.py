@@ -10,7 +10,7 @@ from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.jobframework.act import JobWriter, WorkloadBuilder, stop
 from fairway.controllers.kit.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
-from fairway.integrations import conditions, equivalence, following, injection, names, webhooks
+from fairway.integrations import conditions, equivalence, following, injection, webhooks
 from fairway.integrations.framework import CanBeOnHold, Framework, Reclaims
 from fairway.integrations.workloads import controller_of
 
@@ -30,9 +30,6 @@ class Reconciler:
         self._holds = framework if isinstance(framework, CanBeOnHold) else None
         self._departed: dict[str, Manifest] = {}
         """By the uid of the job, workloads that were deleted under it: the only place that knows its templates."""
-        self._matched: dict[str, tuple[Any, ...]] = {}
-        """By the uid of the workload, the state in which it was found to stand for its job."""
-        self._selected: dict[str, tuple[Any, Any, bool]] = {}
         self._provided: set[str] = set()
         self._started: set[str] = set()
         """The uids of jobs whose workload is being made, and of those that are being started, by this very hand."""
@@ -43,7 +40,6 @@ class Reconciler:
         if reference is None:
             return
         self._tools.forget_workload(workload["metadata"]["uid"])
-        self._matched.pop(workload["metadata"]["uid"], None)
         job = self._jobs.get(workload["metadata"]["namespace"], reference["name"])
         unfinished = not conditions.is_true(workload, conditions.FINISHED)
         if job is not None and job["metadata"]["uid"] == reference["uid"] and unfinished:
@@ -92,18 +88,14 @@ class Reconciler:
         return await self._queue(job)
 
     def _is_selected(self, namespace: str) -> bool:
-        """Whether jobs of this kind in a namespace are the queue's business; worked out once for each state of both."""
+        """Whether jobs of this kind in a namespace are the queue's business."""
         configuration = self._tools.configuration.value
         found = self._tools.namespaces.get("", namespace)
-        known = self._selected.get(namespace)
-        if known is None or known[0] is not configuration or known[1] is not found:
-            selected = (
-                found is not None
-                and self.framework.name in configuration.frameworks
-                and configuration.namespace_selector.matches(found["metadata"].get("labels") or {})
-            )
-            known = self._selected[namespace] = configuration, found, selected
-        return known[2]
+        return (
+            found is not None
+            and self.framework.name in configuration.frameworks
+            and configuration.namespace_selector.matches(found["metadata"].get("labels") or {})
+        )
 
     async def _follow(self, job: Manifest, ancestor: Manifest) -> None:
         """A job of a job runs only while the workload of the uppermost one is admitted."""
@@ -185,16 +177,9 @@ class Reconciler:
         return True, match
 
     def _matches(self, job: Manifest, workload: Manifest, *, suspended: bool) -> bool:
-        """Whether a workload stands for a job; most of the time neither has changed in a way that matters."""
-        state = _state(job, workload, suspended=suspended)
-        uid = workload["metadata"]["uid"]
-        if self._matched.get(uid) == state:
-            return True
+        """Whether a workload stands for a job."""
         pod_sets = self.framework.pod_sets(job)
-        if not equivalence.is_equivalent(job, pod_sets, workload, self._tools.flavor, suspended=suspended):
-            return False
-        self._matched[uid] = state
-        return True
+        return equivalence.is_equivalent(job, pod_sets, workload, self._tools.flavor, suspended=suspended)
 
     async def _stop_unmatched(self, job: Manifest, others: list[Manifest]) -> bool:
         """Stop a job that runs without a workload that stands for it."""
@@ -280,12 +265,9 @@ class Reconciler:
         uid = job["metadata"]["uid"]
         self._started.add(uid)
         try:
-            started = await self._tools.writer.patch(self.framework.resource, job, patch, locked=True)
+            await self._tools.writer.patch(self.framework.resource, job, patch, locked=True)
         finally:
             self._started.discard(uid)
-        if all(pod_set.get("minCount") is None for pod_set in workload["spec"]["podSets"]):
-            # It had the pods of its workload before, and nothing is added to them that counts.
-            self._matched[workload["metadata"]["uid"]] = _state(started, workload, suspended=False)
         queue = workload["status"]["admission"]["clusterQueue"]
         self._tools.recorder.normal(job, "Started", f"Admitted by clusterQueue {queue}")
 
@@ -323,15 +305,3 @@ class Reconciler:
             change = self._tools.change(workload)
             change.unreserve("OnHold", "Job is on hold")
             await self._tools.commit(change)
-
-
-def _state(job: Manifest, workload: Manifest, *, suspended: bool) -> tuple[Any, ...]:
-    """All that decides whether a workload stands for a job, as far as it can change."""
-    return (
-        job["metadata"].get("generation"),
-        webhooks.labels_of(job).get(names.MAXIMUM_SECONDS),
-        workload["metadata"].get("generation"),
-        conditions.is_true(workload, conditions.QUOTA_RESERVED),
-        conditions.is_true(workload, conditions.ADMITTED),
-        suspended,
-    )

@@ -25,9 +25,6 @@ MOST_BYTES: Final = 4 << 20
 LARGEST: Final = 64 << 10
 """Larger objects are not worth their room."""
 
-_LARGEST_CACHED: Final = 2 << 10
-"""Longer records of owners are read every time."""
-
 _OWNERS: Final = b',"managedFields":'
 _LATE: Final = frozenset({"managedFields", "resourceVersion"})
 """Metadata that a write of a status changes; here it is written last."""
@@ -68,7 +65,7 @@ class ObjectParts:
             owners = self.lead[self._end_of_head() + len(_OWNERS) :]
             if not owners and b'"managedFields"' in self.lead:
                 raise msgspec.DecodeError("the owners are not where they usually are")
-            self._claims = _cached_claims(owners) if len(owners) <= _LARGEST_CACHED else _read_claims(owners)
+            self._claims = _read_claims(owners)
         return self._claims
 
     def give_to(self, owners: Claims, before: Claims) -> None:
@@ -184,12 +181,6 @@ def _decoded(kind: Kind, entry: Entry) -> ObjectParts:
         lead = b"".join((lead, _OWNERS, owners))
     spec = msgspec.Raw(bytes(parts.spec)) if bytes(parts.spec) else None
     return ObjectParts(metadata, None, spec, parts.status, lead)
-
-
-@lru_cache(maxsize=512)
-def _cached_claims(owners: bytes) -> Claims:
-    """The same once for all objects that were made alike and in the same second, as those of a sweep are."""
-    return _read_claims(owners)
 
 
 def _read_claims(text: bytes) -> Claims:

@@ -7,7 +7,7 @@ the disk, and by then everything that was needed for the decision is let go of.
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -40,8 +40,6 @@ _SURELY_SMALL: Final = 2 * MOST_NESTED
 _ROOM_TO_GO: Final = 64 << 10
 _MOST_PROBLEMS: Final = 100
 """More are not told: the first hundred are enough to see what is wrong."""
-
-_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -78,18 +76,10 @@ class WriteContext:
     admission: AdmissionPlugin = field(default_factory=AdmissionChain)
     before_apply: Callable[[Kind, Manifest, Manifest], None] | None = None
     recent: PartsCache = field(default_factory=PartsCache)
-    _last: tuple[datetime, datetime, str] = field(default=(_LONG_AGO, _LONG_AGO, ""))
 
     def stamp(self) -> str:
         """The time as objects carry it: whole seconds, UTC."""
-        now = self.now()
-        since, until, text = self._last
-        if since <= now < until:
-            return text
-        second = now.replace(microsecond=0)
-        text = stamp(second)
-        self._last = (second, second + timedelta(seconds=1), text)
-        return text
+        return stamp(self.now())
 
     def head(self, kind: Kind, key: Key) -> Entry:
         """The object as the next write finds it; `NotFound` if there is none."""
