@@ -7,10 +7,11 @@ admitted. The rest of a job may change freely.
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import Quantity
 from fairway.integrations import conditions, injection, webhooks
-from fairway.integrations.workloads import copied, sanitized
+from fairway.integrations.workloads import sanitized
 
 _CONTAINERS: Final = ("containers", "initContainers")
 

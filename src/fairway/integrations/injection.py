@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.names import label_faults
 from fairway.errors import FairwayError
 from fairway.integrations import names
-from fairway.integrations.workloads import copied
 
 _FIELDS: Final = (
     ("metadata", ("labels", "annotations")),

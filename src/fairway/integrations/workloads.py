@@ -7,9 +7,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from fairway.apis.core.pod_parts import containers_of
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations.priorities import Priority
 
@@ -106,11 +105,6 @@ def new_workload(  # noqa: PLR0913 - the fields of a workload
     if maximum_execution_seconds is not None:
         spec["maximumExecutionTimeSeconds"] = maximum_execution_seconds
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": metadata, "spec": spec}
-
-
-def copied(value: Any) -> Any:
-    """A manifest, or a part of one, that shares nothing with the one given."""
-    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def sanitized(template: Manifest) -> Manifest:

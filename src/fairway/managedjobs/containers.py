@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
-from fairway.integrations.workloads import copied
 from fairway.managedjobs import scripts
 from fairway.managedjobs.podconfig import required_terms
 from fairway.managedjobs.tasks.task import Files, Task

@@ -9,12 +9,12 @@ from functools import cache
 from itertools import product
 from typing import Any, Final
 
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.schemas.definitions import definition
 from fairway.apis.machinery.schemas.schema import Schema
 from fairway.apis.machinery.schemas.walk import inspect
 from fairway.errors import FieldError
-from fairway.integrations.workloads import copied
 from fairway.managedjobs.merging import merged
 
 RUN: Final = "run"

@@ -9,11 +9,12 @@ import hashlib
 import re
 from typing import Final
 
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import ValidationError
 from fairway.integrations import injection
 from fairway.integrations.injection import PodSetInfo
-from fairway.integrations.workloads import copied, owner_reference
+from fairway.integrations.workloads import owner_reference
 from fairway.managedjobs.environment import AttemptEnvironment
 from fairway.managedjobs.platform import Platform
 from fairway.managedjobs.podconfig import RUN, layered, wrong_part

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fairway.apis.machinery import problems
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.custom import definition_name
 from fairway.apis.machinery.schemas.definitions import definition
 from fairway.apis.machinery.schemas.metering import TooMuchWork
@@ -297,7 +298,7 @@ def _wrong_default(raw: Raw, path: str) -> list[FieldError]:
     # A holder gives scalars a place to be corrected in, as a field of an object has it.
     holder = Schema(type="object", properties={"default": schema})
     try:
-        findings = inspect(holder, {"default": _copied(raw["default"])})
+        findings = inspect(holder, {"default": copied(raw["default"])})
     except TooMuchWork:
         return [problems.invalid(path, "…", "takes too long to validate")]
     finally:
@@ -308,12 +309,6 @@ def _wrong_default(raw: Raw, path: str) -> list[FieldError]:
         for one in findings.unknown
     ]
     return [FieldError(f"{prefix}{one.path}", one.value, one.rule, one.message) for one in findings.errors] + unknown
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _copied(part) for name, part in value.items()}
-    return [_copied(part) for part in value] if isinstance(value, list) else value
 
 
 def built(raw: Raw, group: str, version: str, kind: str) -> Schema:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import yaml
 
+from fairway.apis.machinery.copies import copied
 from fairway.errors import BadRequest
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -216,13 +217,6 @@ class Builder:
 
 def _is_merge(event: yaml.ScalarEvent) -> bool:
     return event.value == MERGE and (event.implicit[0] or event.tag == f"{_TAG}merge")
-
-
-def copied(value: Any) -> Any:
-    """A JSON value that shares no object or list with the one given; a fifth of the time of `copy.deepcopy`."""
-    if type(value) is dict:
-        return {key: copied(one) for key, one in value.items()}
-    return [copied(one) for one in value] if type(value) is list else value
 
 
 def _key(value: Any) -> str:

@@ -15,13 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairway.apis.core.pod_parts import containers_of
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.batchjob import observe as facts
 from fairway.controllers.batchjob import statuses
 from fairway.controllers.batchjob.ledgers import Count, Failure, Ledger, Settlement, Streak, counted
 from fairway.controllers.batchjob.observe import COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES, JobSpec
 from fairway.controllers.batchjob.statuses import BatchJobEvent, Status
-from fairway.integrations.workloads import copied, owner_reference
+from fairway.integrations.workloads import owner_reference
 
 FIRST_BACKOFF_SECONDS: Final = 10.0
 LONGEST_BACKOFF_SECONDS: Final = 600.0

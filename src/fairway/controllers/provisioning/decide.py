@@ -8,12 +8,13 @@ from typing import Any, Final
 from fairway.apis.core.pod_parts import containers_of
 from fairway.apis.core.resources import requests_from_limits
 from fairway.apis.kueue.objects import CheckState, PodSetMergePolicy, ProvisioningRequestConfigSpec, RetryStrategy
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import Quantity
 from fairway.errors import FairwayError
 from fairway.integrations import conditions, names
 from fairway.integrations.injection import PodSetInfo, infos_of, inject
-from fairway.integrations.workloads import copied, owner_reference
+from fairway.integrations.workloads import owner_reference
 
 CHECK_CAPACITY: Final = "check-capacity.autoscaling.x-k8s.io"
 CONSUMES: Final = "autoscaling.x-k8s.io/consume-provisioning-request"

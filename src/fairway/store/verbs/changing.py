@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from fairway.apis.machinery.admission import ALLOWED, AdmissionRequest, AdmissionResponse
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.machinery.schemas.walk import inspect
-from fairway.apis.machinery.yaml_values import copied
 from fairway.errors import BadRequest, FieldError, UnsupportedMediaType, ValidationError
 from fairway.store.entries import Entry
 from fairway.store.patching.apply import apply

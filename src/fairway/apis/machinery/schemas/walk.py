@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from fairway.apis.machinery import problems
 from fairway.apis.machinery.contentcache import Familiar, written
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.schemas.metering import METER, MOST_STEPS, TooMuchWork
 from fairway.apis.machinery.schemas.scalars import Check, Instead, Outcome, scalar, wrong_type, zero
 from fairway.apis.machinery.schemas.schema import Schema
@@ -273,15 +274,9 @@ def _settler(
 
 def _maker(part: Schema, check: Check) -> Callable[[], Any]:
     """Makes the default of a field, with the defaults of what it holds."""
-    default = _copied(part.default)
+    default = copied(part.default)
     check(default)
-    return (lambda: _copied(default)) if isinstance(default, dict | list) else lambda: default
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _copied(part) for name, part in value.items()}
-    return [_copied(part) for part in value] if isinstance(value, list) else value
+    return (lambda: copied(default)) if isinstance(default, dict | list) else lambda: default
 
 
 def _map(schema: Schema, values: Schema, *, builtin: bool) -> Check:
@@ -367,7 +362,7 @@ def _for_null(part: Schema, *, builtin: bool) -> Outcome:
     check = _compiled(part, builtin=builtin)
     if part.default is None and not builtin:
         return check(None)
-    made = zero(part) if part.default is None else _copied(part.default)
+    made = zero(part) if part.default is None else copied(part.default)
     outcome = check(made)
     return Instead(made, outcome) if isinstance(outcome, list) else outcome or Instead(made)
 
@@ -375,7 +370,7 @@ def _for_null(part: Schema, *, builtin: bool) -> Outcome:
 def _settled(holder: Any, key: Any, outcome: Outcome, wrong: list[FieldError] | None) -> list[FieldError] | None:
     """Write what is kept instead of an element or value, or add what is wrong with it."""
     if isinstance(outcome, Instead):
-        holder[key] = _copied(outcome.value)
+        holder[key] = copied(outcome.value)
         return _added(wrong, f"[{key}]", outcome.wrong) if outcome.wrong else wrong
     return _added(wrong, f"[{key}]", outcome or [])
 
