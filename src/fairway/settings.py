@@ -72,6 +72,9 @@ class Settings:
     insecure: bool = False
     """Speak plain HTTP: tokens then travel in the clear, and kubectl does not send them at all."""
 
+    gives_authority: bool = False
+    """Clients get the authority of this process's own certificate from it, so that it may serve other machines."""
+
     cpus: str | None = None
     memory: str | None = None
     gpus: str | None = None
@@ -108,7 +111,7 @@ class Settings:
                 raise SettingsError(f"{option} {path}: there is no such file")
         if self.public_name is not None and not _NAME.fullmatch(self.public_name):
             raise SettingsError(f"--public-name {self.public_name}: give a host name or an address, without a port")
-        if not is_loopback(self.host) and self.tls_cert is None and not self.insecure:
+        if not (is_loopback(self.host) or self.tls_cert is not None or self.insecure or self.gives_authority):
             raise SettingsError(
                 f"--host {self.host} can be reached from other machines, which do not trust this server's own "
                 "certificate. Give --tls-cert and --tls-key, or --insecure for plain HTTP behind a proxy."

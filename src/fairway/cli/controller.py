@@ -84,7 +84,7 @@ def controller(
     from fairway.admission.port import AdmittedBy  # noqa: PLC0415
     from fairway.standalone import ControllerOptions, run_controllers, webhooks_at  # noqa: PLC0415
 
-    settings = Settings(**options)
+    settings = Settings(gives_authority=True, **options)
     if print_webhooks is not None:
         if not print_webhooks.startswith("https://"):
             raise click.BadParameter(f"{print_webhooks!r} must begin with https://", param_hint="--print-webhooks")

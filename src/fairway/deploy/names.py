@@ -41,8 +41,8 @@ INSTALLER: Final = "fairway"
 """The value of `MANAGED_BY` of `fairway cluster install`; Helm writes its own name there."""
 
 RUNTIME_OBJECTS: Final = {
-    "secrets": (TLS_SECRET, "fairway-decider"),
+    "secrets": (TLS_SECRET,),
     "leases": (CONTROLLER,),
-    "configmaps": ("fairway-ids", "fairway-config"),
+    "configmaps": ("fairway-managed-jobs",),
 }
 """What the controller creates in `NAMESPACE` by itself; removed with it."""

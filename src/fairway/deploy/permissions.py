@@ -10,7 +10,11 @@ from typing import Any, Final, NamedTuple
 from fairway.deploy.names import CONTROLLER, NAMESPACE, QUEUEING_WEBHOOKS, RUNTIME_OBJECTS, WAYS, WEBHOOKS, Way
 
 _KUEUE: Final = "kueue.x-k8s.io"
+_DEFINITIONS: Final = "customresourcedefinitions"
 _READ: Final = ("get", "list", "watch")
+_FOLLOW: Final = ("list", "watch")
+"""What a cache needs."""
+
 _QUEUEING: Final[tuple[Way, ...]] = ("kueue", "fairway")
 _DECIDES: Final[tuple[Way, ...]] = ("fairway",)
 
@@ -40,19 +44,21 @@ class Permission(NamedTuple):
 
 CONTROLLER_PERMISSIONS: Final = (
     # Managed jobs
-    Permission("fairway.dev", ("managedjobs",), ("get", "list", "watch", "patch"), "the jobs, and their finalizer"),
+    Permission("fairway.dev", ("managedjobs",), (*_FOLLOW, "patch"), "the jobs, and their finalizer"),
     Permission("fairway.dev", ("managedjobs/status",), ("patch",), "state and message of a job"),
     Permission("fairway.dev", ("managedjobs/finalizers",), ("update",), "owner of pods and Workloads"),
-    Permission("", ("pods",), (*_READ, "create", "patch", "delete"), "the pods of an attempt"),
+    Permission("", ("pods",), (*_FOLLOW, "create", "patch", "delete"), "the pods of an attempt"),
     Permission("", ("pods/log",), ("get",), "logs, kept when the pods go"),
     Permission("", ("services", "persistentvolumeclaims"), ("create",), "names of nodes, and checkpoints"),
     Permission("", ("configmaps",), ("create", "delete"), "logs of ended attempts; what a launch left"),
-    Permission("", ("nodes",), _READ, "lost nodes, and models of GPUs"),
-    Permission("", ("configmaps", "namespaces"), _READ, "configuration, and labels of namespaces"),
+    Permission("", ("nodes",), _FOLLOW, "lost nodes, and models of GPUs"),
+    Permission("", ("configmaps",), _FOLLOW, "what a launch left; the configuration"),
     Permission("", ("events",), ("create", "patch"), "what happened to a job"),
-    Permission("scheduling.k8s.io", ("priorityclasses",), _READ, "the priority of a job"),
+    Permission("scheduling.k8s.io", ("priorityclasses",), _FOLLOW, "the priority of a job"),
     # Queueing
-    Permission(_KUEUE, ("workloads",), (*_READ, "create", "patch", "delete"), "a job's place in the queue", _QUEUEING),
+    Permission(
+        _KUEUE, ("workloads",), (*_FOLLOW, "create", "patch", "delete"), "a job's place in the queue", _QUEUEING
+    ),
     Permission(_KUEUE, ("workloads/status",), ("patch",), "quota given back after an eviction", _QUEUEING),
     Permission(
         _KUEUE,
@@ -64,11 +70,12 @@ CONTROLLER_PERMISSIONS: Final = (
             "resourceflavors",
             "workloadpriorityclasses",
         ),
-        _READ,
+        _FOLLOW,
         "why a job waits; node labels of its flavor",
         _QUEUEING,
     ),
     # Fairway decides
+    Permission("", ("namespaces",), _FOLLOW, "labels of namespaces", _DECIDES),
     Permission(
         _KUEUE, ("workloads/finalizers", "clusterqueues/finalizers"), ("update",), "owners and deletion", _DECIDES
     ),
@@ -86,28 +93,51 @@ CONTROLLER_PERMISSIONS: Final = (
         "usage and state of queues",
         _DECIDES,
     ),
-    Permission(_KUEUE, ("provisioningrequestconfigs", "topologies"), _READ, "parameters of checks", _DECIDES),
+    Permission(_KUEUE, ("provisioningrequestconfigs", "topologies"), _FOLLOW, "parameters of checks", _DECIDES),
     Permission("", ("pods/status",), ("patch",), "conditions of pods that were preempted", _DECIDES),
-    Permission("", ("podtemplates",), (*_READ, "create", "patch", "delete"), "of ProvisioningRequests", _DECIDES),
-    Permission("batch", ("jobs",), (*_READ, "patch"), "suspend and start Jobs", _DECIDES),
+    Permission("", ("podtemplates",), (*_FOLLOW, "create", "patch", "delete"), "of ProvisioningRequests", _DECIDES),
+    Permission("batch", ("jobs",), (*_FOLLOW, "patch"), "suspend and start Jobs", _DECIDES),
     Permission("batch", ("jobs/status",), ("patch",), "start time of a suspended Job", _DECIDES),
     Permission("batch", ("jobs/finalizers",), ("update",), "owner of Workloads", _DECIDES),
     Permission(
         "autoscaling.x-k8s.io",
         ("provisioningrequests",),
-        (*_READ, "create", "delete"),
+        (*_FOLLOW, "create", "delete"),
         "admission checks that provision",
         _DECIDES,
     ),
-    Permission("autoscaling.x-k8s.io", ("provisioningrequests/status",), ("patch",), "check-capacity", _DECIDES),
     # Webhooks and aggregated API
     Permission(
         "admissionregistration.k8s.io",
         ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
-        ("get", "patch"),
+        _FOLLOW,
+        "the CA of the webhooks",
+    ),
+    Permission(
+        "admissionregistration.k8s.io",
+        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+        ("patch",),
         "the CA of the webhooks, renewed",
         names=(WEBHOOKS, QUEUEING_WEBHOOKS),
     ),
+    Permission("apiextensions.k8s.io", (_DEFINITIONS,), _FOLLOW, "the CA of the conversion webhook"),
+    Permission(
+        "apiextensions.k8s.io",
+        (_DEFINITIONS,),
+        ("get",),
+        "whose definitions of Kueue's kinds are installed",
+        _QUEUEING,
+        names=(f"workloads.{_KUEUE}",),
+    ),
+    Permission(
+        "apiextensions.k8s.io",
+        (_DEFINITIONS,),
+        ("patch",),
+        "the CA of the conversion webhook, renewed",
+        _DECIDES,
+        names=tuple(f"{kind}.{_KUEUE}" for kind in ("clusterqueues", "localqueues", "workloads")),
+    ),
+    Permission("apiregistration.k8s.io", ("apiservices",), _FOLLOW, "the CA of the aggregated API"),
     # Its own namespace
     Permission("coordination.k8s.io", ("leases",), ("create",), "leader election", namespace=NAMESPACE),
     Permission(
@@ -122,14 +152,19 @@ CONTROLLER_PERMISSIONS: Final = (
     Permission(
         "",
         ("secrets",),
-        ("patch", "update"),
+        ("get", "patch"),
         "its certificate, renewed",
         namespace=NAMESPACE,
         names=RUNTIME_OBJECTS["secrets"],
     ),
     Permission("", ("configmaps",), ("create",), "the highest job id", namespace=NAMESPACE),
     Permission(
-        "", ("configmaps",), ("patch",), "the highest job id", namespace=NAMESPACE, names=RUNTIME_OBJECTS["configmaps"]
+        "",
+        ("configmaps",),
+        ("get", "patch"),
+        "the highest job id",
+        namespace=NAMESPACE,
+        names=RUNTIME_OBJECTS["configmaps"],
     ),
 )
 
