@@ -27,7 +27,7 @@ COMMANDS = {
         "up": ("fairway.cli.up", "Start the server in the background, if it is not running."),
         "serve": ("fairway.cli.serve", "Run the server in the foreground."),
         "controller": ("fairway.cli.controller", "Run controllers in a process of their own, beside a server."),
-        "cluster": ("fairway.cli.cluster", "Install Fairway on a Kubernetes cluster, and remove it."),
+        "cluster": ("fairway.cli.cluster", "Install Fairway on a Kubernetes cluster, check it, and remove it."),
         "node": ("fairway.cli.node", "Make this machine a node of a Kubernetes cluster, with pods as processes."),
         "shutdown": ("fairway.cli.shutdown", "Stop the server."),
         "service": ("fairway.cli.service", "Run the server as a systemd service, started at boot."),

@@ -32,7 +32,7 @@ def doctor(*, output: str, state: Path, kubeconfig: Path | None, context: str, n
     """
     found = list(_whatever_happens(_findings(state, kubeconfig, context, namespace)))
     if output == "json":
-        click.echo(tables.as_json([_record(one) for one in found]))
+        click.echo(tables.as_json([record(one) for one in found]))
     else:
         click.echo(as_text(found, tables.screen()))
     if any(one.severity == "broken" for one in found):
@@ -136,5 +136,6 @@ def as_text(found: "list[Finding]", on: tables.Screen) -> str:
     return "\n".join(lines)
 
 
-def _record(one: "Finding") -> dict[str, Any]:
+def record(one: "Finding") -> dict[str, Any]:
+    """A finding as JSON."""
     return {"check": one.check, "status": one.severity, "message": one.message, "wayOut": one.way_out}

@@ -206,7 +206,7 @@ def _container(installation: Installation) -> Manifest:
         f"--admission={installation.admission or installation.way}",
         "--host=0.0.0.0",
         f"--port={PORT}",
-        f"--state={STATE}",
+        f"--state={STATE}/state",
     ]
     downward = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
     return {

@@ -9,8 +9,8 @@ from fairway.apis.machinery.quantities import Quantity
 
 _MOST_NAMED: Final = 5
 _UNLIMITED: Final = 10**9 * 10**9
-_UNLIMITED_BYTES: Final = 2**60 * 10**9
-"""In nano-units: quotas beyond a thousand million of anything, or an exbibyte, count as unlimited."""
+_UNLIMITED_BYTES: Final = 10**9 * 2**30 * 10**9
+"""In nano-units: quotas of a thousand million of anything (of Gi for memory), as guides write them, are unlimited."""
 
 _ALWAYS_COMPARED: Final = frozenset({"cpu", "memory", "nvidia.com/gpu"})
 """Other resources are compared where nodes have them: some are counted by quota alone."""

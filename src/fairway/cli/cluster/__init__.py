@@ -6,6 +6,7 @@ import click
 
 _COMMANDS = {
     "install": "Install Fairway on a cluster, or upgrade it.",
+    "doctor": "Check a cluster and its Kueue; --fix mends Kueue's configuration.",
     "uninstall": "Remove what `install` created.",
 }
 """Each is in the module of its name, as an attribute of its name."""
@@ -28,7 +29,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands)
 def cluster() -> None:
-    """Install Fairway on a Kubernetes cluster, and remove it.
+    """Install Fairway on a Kubernetes cluster, check it, and remove it.
 
     The cluster is that of kubectl: --kubeconfig, else $KUBECONFIG, else ~/.kube/config, with --context.
 
@@ -36,5 +37,6 @@ def cluster() -> None:
     Examples:
       fairway cluster install --image registry.example.com/fairway:0.1.0
       fairway cluster install --admission none --dry-run -o yaml
+      fairway cluster doctor
       fairway cluster uninstall
     """

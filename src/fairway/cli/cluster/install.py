@@ -155,6 +155,7 @@ class _Run:
         self._cluster = cluster
         self._force = force
         self._dry_run = dry_run
+        self._way = installation.way
         self._objects = installation_objects(
             installation, monitoring=cluster.has("monitoring.coreos.com/v1", "ServiceMonitor")
         )
@@ -213,6 +214,8 @@ class _Run:
         counts = ", ".join(f"{number} {what}" for what, number in self._counts.items() if number)
         state = "Fairway is installed and working" if waited else "Fairway is installed"
         lines = [f"{state} ({counts}).", "Roles: bind fairway-user or fairway-viewer to users, or use edit and view."]
+        if self._way == "kueue":
+            lines.append("Next: `fairway cluster doctor` checks what Kueue's configuration lacks for Fairway.")
         return "\n".join(lines)
 
 

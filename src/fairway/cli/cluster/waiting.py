@@ -46,15 +46,16 @@ def obstacles(cluster: ClusterObjects, installation: "Installation | None" = Non
     yield from _api_services(cluster)
 
 
-def _condition(manifest: Manifest, kind: str) -> dict[str, Any]:
+def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
+    """A condition in the status of an object; empty if there is none."""
     found = ((manifest.get("status") or {}).get("conditions")) or ()
     return next((one for one in found if one["type"] == kind), {})
 
 
 def _definitions(cluster: ClusterObjects) -> Iterator[str]:
     for found in cluster.all("apiextensions.k8s.io/v1", "CustomResourceDefinition", labelSelector=_SELECTOR):
-        if _condition(found, "Established").get("status") != "True":
-            accepted = _condition(found, "NamesAccepted").get("message", "")
+        if condition(found, "Established").get("status") != "True":
+            accepted = condition(found, "NamesAccepted").get("message", "")
             yield f"CustomResourceDefinition {found['metadata']['name']} is not established {accepted}".rstrip()
 
 
@@ -69,29 +70,34 @@ def _rollout(cluster: ClusterObjects, installation: "Installation | None") -> It
         yield f"Deployment {NAMESPACE}/{CONTROLLER} still has another image"
     ready = min(status.get("updatedReplicas", 0), status.get("availableReplicas", 0)) if current else 0
     if ready < replicas or status.get("replicas", 0) > replicas:
-        failing = _condition(found, "ReplicaFailure")
-        why = failing.get("message", "") if failing.get("status") == "True" else _trouble(cluster)
+        failing = condition(found, "ReplicaFailure")
+        why = (
+            failing.get("message", "")
+            if failing.get("status") == "True"
+            else pod_trouble(cluster, NAMESPACE, _SELECTOR)
+        )
         yield f"{ready} of {replicas} controllers are ready{f': {why}' if why else ''}"
 
 
-def _trouble(cluster: ClusterObjects) -> str:
-    """What holds up a pod of the controller, in the words of the kubelet or the scheduler."""
-    for pod in cluster.all("v1", "Pod", NAMESPACE, labelSelector=_SELECTOR):
+def pod_trouble(cluster: ClusterObjects, namespace: str, selector: str) -> str:
+    """What holds up one of these pods, in the words of the kubelet or the scheduler."""
+    for pod in cluster.all("v1", "Pod", namespace, labelSelector=selector):
         name, status = pod["metadata"]["name"], pod.get("status") or {}
-        scheduled = _condition(pod, "PodScheduled")
+        scheduled = condition(pod, "PodScheduled")
         if scheduled.get("status") == "False":
             return f"pod {name}: {scheduled.get('message', scheduled.get('reason', ''))}"
         for container in status.get("containerStatuses") or ():
             waiting = (container.get("state") or {}).get("waiting") or {}
             if waiting.get("reason") in {None, "ContainerCreating", "PodInitializing"}:
                 continue
-            return f"pod {name}: {waiting['reason']}: {_last_words(cluster, name) or waiting.get('message', '')}"
+            why = _last_words(cluster, namespace, name) or waiting.get("message", "")
+            return f"pod {name}: {waiting['reason']}: {why}"
     return ""
 
 
-def _last_words(cluster: ClusterObjects, pod: str) -> str:
+def _last_words(cluster: ClusterObjects, namespace: str, pod: str) -> str:
     """The last line of a container that ended."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/log"
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
     try:
         lines = cluster.rest.raw(path, previous="true", tailLines=1).decode(errors="replace").split("\n")
     except ApiError:
@@ -132,7 +138,7 @@ def _webhooks(cluster: ClusterObjects) -> Iterator[str]:
 
 def _api_services(cluster: ClusterObjects) -> Iterator[str]:
     for found in cluster.all("apiregistration.k8s.io/v1", "APIService", labelSelector=_SELECTOR):
-        available = _condition(found, "Available")
+        available = condition(found, "Available")
         if available.get("status") != "True":
             why = available.get("message", "no answer yet")
             yield f"APIService {found['metadata']['name']} is not available: {why}"
