@@ -2,8 +2,9 @@
 
 The engine's times are CPU seconds of one core, in virtual time and without I/O; each line runs in a process of its own,
 so that its memory is its own, too. The API server is a process under load over HTTP, its times are those of the clock
-(``bench.api``). Jobs that really run are in ``bench.jobs``, what people type in ``bench.managed``, the load of a whole
-cluster in ``bench.scenarios``. The machine's speed varies, so the first line gives the time of a fixed loop.
+(``bench.api``); our client meets a real kube-apiserver where one is built (``bench.kubeapi``). Jobs that really run are
+in ``bench.jobs``, what people type in ``bench.managed``, the load of a whole cluster in ``bench.scenarios``. The
+machine's speed varies, so the first line gives the time of a fixed loop.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench import jobs, managed, parked, scenario, victims, waits
+from bench import jobs, kubeapi, managed, parked, scenario, victims, waits
 from bench.api.lines import for_fairway
 from bench.api.wire import Refused
 from bench.scenarios import lines as scenarios
@@ -136,6 +137,7 @@ def main() -> int:
         _parked_lines,
         _victim_lines,
         for_fairway,
+        kubeapi.lines,
         jobs.lines,
         managed.lines,
         waits.lines,

@@ -21,7 +21,7 @@ from fairway.admission.port import AdmittedBy
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.registry import Registry, default_registry
 from fairway.client.cluster import Cluster
-from fairway.client.election import LeaderElection, LostLeaseError
+from fairway.client.election import RENEW_SECONDS, LeaderElection, LostLeaseError
 from fairway.client.explainer import NAMESPACE, secret_of
 from fairway.client.http.client import HttpClient
 from fairway.client.http.transport import Transport, open_transport
@@ -45,6 +45,7 @@ from fairway.runtime.garbage import GarbageKeeper
 from fairway.runtime.lease import AlreadyRunning, Hold
 from fairway.runtime.parts import running
 from fairway.runtime.privacy import make_private
+from fairway.runtime.ratelimit import RateLimit
 from fairway.server.admissionreview import MASTERS, AdmissionReviews, webhook_configurations, webhook_rules
 from fairway.server.certificates import Certificate, own_certificate, write_private
 from fairway.server.endpoint import ControllerEndpoint
@@ -71,10 +72,16 @@ class ControllerOptions:
     """State directory, address of the endpoint, and the selected controllers."""
 
     kubeconfig: Path | str
+    """Empty for the service account of this pod."""
+
     context: str = ""
     lease: str = "fairway-controller"
     webhooks: bool = False
     """Serve the admission plugins as webhooks, as is always done on a cluster."""
+
+    qps: float = 100.0
+    burst: int = 200
+    """The rate limit of requests to a cluster; 0 is none. Fairway's own server is not limited."""
 
     admission: str = AUTO
     """Who admits: a value of `AdmittedBy`, or `auto` to find out."""
@@ -134,9 +141,14 @@ class _Process:
         directory = self._options.settings.state / "controllers" / self._options.lease
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with await self._hold(directory):
-            async with open_transport(self._options.kubeconfig, self._options.context, self._clock) as transport:
+            options = self._options
+            # The Lease has connections of its own, so that no other request holds up its renewal.
+            electing = open_transport(options.kubeconfig, options.context, self._clock, silent_seconds=RENEW_SECONDS)
+            async with electing, open_transport(options.kubeconfig, options.context, self._clock) as transport:
                 self._home = await self._find_home(transport)
-                await self._terms(transport, _identity(directory))
+                if self._home.on_cluster and options.qps > 0:
+                    transport.limit = RateLimit(options.qps, options.burst, self._clock)
+                await self._terms(transport, electing, _identity(directory))
 
     async def _find_home(self, transport: Transport) -> Home:
         failures = 0
@@ -161,12 +173,12 @@ class _Process:
                 said = True
                 await self._clock.sleep(_PAUSE_SECONDS)
 
-    async def _terms(self, transport: Transport, here: str) -> None:
+    async def _terms(self, transport: Transport, electing: Transport, here: str) -> None:
         client = HttpClient(transport, self._clock, "fairway-controller")
         lease = self._registry.named("leases.coordination.k8s.io")
         identity = f"{here}{os.getpid()}-{secrets.token_hex(4)}"
         election = LeaderElection(
-            client,
+            HttpClient(electing, self._clock, "fairway-controller"),
             lease,
             self._clock,
             self._options.lease,
@@ -174,6 +186,7 @@ class _Process:
             namespace=self._home.namespace,
             ended=here,
         )
+        transport.fence = election.check_leading
         while True:
             try:
                 await self._term(transport, client, election)

@@ -121,7 +121,7 @@ class Bench:
         self.api = api
         self.client = Unsteady(api)
         self.kind = api.kind("configmaps")
-        self.informer = Informer(self.client, self.kind, clock, scope)
+        self.informer = Informer(self.client, self.kind, clock, (scope,))
         self.listener = Listener()
         self.informer.on_change(self.listener)
 
@@ -358,7 +358,7 @@ def test_scopes_of_several_namespaces_are_one_cache() -> None:
     async def story() -> None:
         async with local_api() as api:
             client, kind = Unsteady(api), api.kind("configmaps")
-            informer = Informer(client, kind, SystemClock(), Scope("a"), Scope("b", fields="metadata.name=two"))
+            informer = Informer(client, kind, SystemClock(), (Scope("a"), Scope("b", fields="metadata.name=two")))
             listener = Listener()
             informer.on_change(listener)
             for namespace, name in (("a", "one"), ("b", "one"), ("b", "two"), ("default", "one")):

@@ -82,6 +82,8 @@ class FaultyProxy:
     async def __aexit__(self, *_: object) -> None:
         self._listening.close()
         self.cut()
+        while self._open:  # noqa: ASYNC110 - they end by themselves
+            await asyncio.sleep(0.01)
 
     def kubeconfig(self, path: Path, namespace: str = "default") -> Path:
         """A file that leads here."""

@@ -109,7 +109,7 @@ def test_an_informer_relists_after_410_and_reports_exactly_the_difference(
                 told.append((name, "gone" if new is None else "came" if old is None else "changed"))
 
             async with connected(proxy.kubeconfig(tmp_path / "kubeconfig")) as (_, client):
-                informer = Informer(client, MAPS, CLOCK, Scope("team"))
+                informer = Informer(client, MAPS, CLOCK, [Scope("team")])
                 informer.on_change(note)
                 async with following(informer):
                     before = proxy.requests["GET configmaps"]
@@ -149,7 +149,7 @@ def test_what_a_cache_shows_after_deletions(apiserver: ApiServer, unique: str) -
                 REGISTRY.named("serviceaccounts"), {"metadata": {"name": "default", "namespace": unique}}
             )
             scopes = {"pods": (Scope(unique, labels="mine"),), "configmaps": (Scope(unique),)}
-            cluster = Cluster(lambda name: HttpClient(transport, CLOCK, name), REGISTRY, CLOCK, scopes)
+            cluster = Cluster(lambda name: HttpClient(transport, CLOCK, name), REGISTRY, CLOCK, scopes=scopes)
             pods, maps, writer = cluster.cache("pods"), cluster.cache("configmaps"), cluster.writer("tests")
             task = asyncio.create_task(cluster.run())
             await cluster.synced()
@@ -307,7 +307,7 @@ def test_a_controller_stays_correct_behind_a_bad_network_and_does_not_storm_the_
             await direct.create(REGISTRY.named("namespaces"), {"metadata": {"name": unique}})
             proxy.faults = Faults(refuse=0.2, lose=0.1, delay_seconds=0.05, cut_seconds=1.0, expire=0.1)
             scopes = {"configmaps": (Scope(unique),)}
-            cluster = Cluster(lambda name: HttpClient(transport, CLOCK, name), REGISTRY, CLOCK, scopes)
+            cluster = Cluster(lambda name: HttpClient(transport, CLOCK, name), REGISTRY, CLOCK, scopes=scopes)
             copier = Copier(cluster, unique)
             tasks = [asyncio.create_task(one) for one in (cluster.run(), copier.run())]
             await cluster.synced()

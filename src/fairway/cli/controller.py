@@ -39,6 +39,22 @@ from fairway.settings import Settings
     help="Who admits jobs on a cluster: its Kueue, Fairway, or nobody (the scheduler alone decides).",
 )
 @click.option(
+    "--kube-api-qps",
+    type=click.FloatRange(min=0),
+    default=100.0,
+    show_default=True,
+    metavar="N",
+    help="Requests per second to a cluster; 0 is no limit. Fairway's own server is not limited.",
+)
+@click.option(
+    "--kube-api-burst",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="Requests to a cluster that are sent at once after a pause.",
+)
+@click.option(
     "--print-webhooks",
     metavar="URL",
     help="Print the webhook configurations for an API server that reaches this process at URL, and exit.",
@@ -48,6 +64,8 @@ def controller(
     context: str,
     lease: str,
     admission: str,
+    kube_api_qps: float,
+    kube_api_burst: int,
     print_webhooks: str | None,
     *,
     webhooks: bool,
@@ -102,6 +120,8 @@ def controller(
         lease=lease,
         webhooks=webhooks,
         admission=admission,
+        qps=kube_api_qps,
+        burst=kube_api_burst,
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run_controllers(chosen, _announce))

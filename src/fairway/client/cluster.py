@@ -76,9 +76,7 @@ class Cluster:
         found = self._caches.get(kind.resource)
         if found is None:
             scopes = self._scopes.get(kind.resource, (EVERYTHING,))
-            found = self._caches[kind.resource] = Informer(self._reader, kind, self.clock, *scopes)
-            if not scopes:
-                found.synced.set()
+            found = self._caches[kind.resource] = Informer(self._reader, kind, self.clock, scopes)
         return found
 
     async def get(self, resource: str, namespace: str, name: str) -> Manifest:
@@ -102,9 +100,8 @@ class Cluster:
     async def run(self) -> None:
         """Keep the caches current until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for resource, cache in self._caches.items():
-                if self._scopes.get(resource, (EVERYTHING,)):
-                    group.create_task(cache.run())
+            for cache in self._caches.values():
+                group.create_task(cache.run())
 
     async def synced(self) -> None:
         """Wait until every cache holds what was there at the start."""

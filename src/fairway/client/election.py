@@ -58,7 +58,7 @@ class LeaderElection:
         """The last resource version of another holder's Lease, and when it was first seen."""
 
         self._held: Manifest | None = None
-        """The Lease as this process wrote it last; a renewal is one request as long as nobody else writes it."""
+        """The Lease as this process wrote it last; a renewal is one request unless another client writes it."""
 
         self._renewed: float | None = None
         """When the last successful renewal was sent; `None` while this process does not lead."""

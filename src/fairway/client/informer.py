@@ -7,7 +7,7 @@ its own write; a list or an event from before that write does not undo it.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from fairway.apis.machinery.keys import Key, key_of
@@ -32,12 +32,12 @@ Handler: TypeAlias = Callable[[Manifest | None, Manifest | None], None]
 class Informer:
     """Caches the selected objects of a kind, and reports their changes in order."""
 
-    def __init__(self, client: Client, kind: Kind, clock: Clock, *scopes: Scope) -> None:
-        """Objects of all `scopes` are cached, everything without any; several are of different namespaces."""
+    def __init__(self, client: Client, kind: Kind, clock: Clock, scopes: Sequence[Scope] = (EVERYTHING,)) -> None:
+        """Objects of all `scopes` are cached, which are of different namespaces; without any, nothing is asked for."""
         self._client = client
         self._kind = kind
         self._clock = clock
-        self._feeds = [_Feed(kind, scope) for scope in scopes or (EVERYTHING,)]
+        self._feeds = [_Feed(kind, scope) for scope in scopes]
         self._known: dict[Key, Manifest] = {}
         self._gone: set[str] = set()
         """The UIDs of objects that were deleted, while the watch has not reported it yet."""
@@ -45,6 +45,9 @@ class Informer:
         self._list_handlers: list[Callable[[], None]] = []
         self.synced = asyncio.Event()
         """Set once the initial lists have been reported."""
+
+        if not self._feeds:
+            self.synced.set()
 
     def get(self, namespace: str, name: str) -> Manifest | None:
         """The last known state of an object; shared, so not to be changed."""
@@ -89,9 +92,6 @@ class Informer:
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
-        if len(self._feeds) == 1:
-            await self._run(self._feeds[0])
-            return
         async with asyncio.TaskGroup() as tasks:
             for feed in self._feeds:
                 tasks.create_task(self._run(feed))

@@ -207,7 +207,7 @@ class _Remote:
         self.transport = transport
         self.client = HttpClient(transport, clock, "fairway")
         scope = Scope(namespace=transport.namespace, labels=ORIGIN_UID)
-        self.informer = Informer(self.client, MANAGED_JOB, clock, scope)
+        self.informer = Informer(self.client, MANAGED_JOB, clock, (scope,))
         self.stamp = stamp
         """Of the kubeconfig that it was opened with."""
 

@@ -22,7 +22,7 @@ from fairway.runtime.clock import SystemClock
 from fairway.testing.clock import VirtualClock
 from fairway.testing.servers import Server
 
-SECONDS = 30.0
+SECONDS = 180.0
 
 
 def kind(name: str) -> Kind:
@@ -167,7 +167,7 @@ def test_a_watch_goes_on_where_it_was_after_the_server_was_killed(tmp_path_facto
         port = int(server.url.rpartition(":")[2])
 
         async def story(client: HttpClient) -> None:
-            informer = Informer(client, MAPS, SystemClock(), Scope("default", labels="test=kill"))
+            informer = Informer(client, MAPS, SystemClock(), [Scope("default", labels="test=kill")])
             seen: list[str] = []
             lists: list[int] = []
             changed = asyncio.Event()
