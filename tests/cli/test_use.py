@@ -54,6 +54,9 @@ class TestTarget:
     def test_a_context_alone_is_one_of_kubectls(self, state: Path, tmp_path: Path) -> None:
         assert target(state, None, "dev", LaunchConfig()) == ServerTarget(str(tmp_path / "kube"), "dev")
 
+    def test_in_a_pod_its_service_account_is_a_context(self, state: Path) -> None:
+        assert target(state, None, "in-cluster", LaunchConfig()) == ServerTarget("in-cluster", "in-cluster")
+
     def test_a_context_of_this_machines_server_is_this_machine(self, state: Path) -> None:
         kubeconfig(state / "kubeconfig", mine="http://127.0.0.1:1")
 

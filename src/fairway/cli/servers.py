@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fairway.client.rest.errors import KubeconfigError
-from fairway.client.rest.kubeconfig import Kubeconfig, load
+from fairway.client.rest.kubeconfig import IN_CLUSTER, Kubeconfig, load
 from fairway.managedjobs.configured import LaunchConfig
 from fairway.settings import SettingsError
 
@@ -70,6 +70,8 @@ def target(state: Path, kubeconfig: Path | None, context: str, config: LaunchCon
             return ServerTarget("" if path == str(state / "kubeconfig") else path, context)
     if context == OWN_CONTEXT:
         return ServerTarget(context=context)
+    if context == IN_CLUSTER:
+        return ServerTarget(IN_CLUSTER, IN_CLUSTER)
     where = config.kubeconfig or standard_kubeconfig()
     known = _loaded(where)
     there = ", ".join(known.names) if known is not None else "no such file"

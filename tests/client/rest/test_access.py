@@ -299,7 +299,7 @@ def test_a_file_is_read_once_while_it_does_not_change(tmp_path: Path, monkeypatc
 
 def test_the_service_account_of_a_pod(tmp_path: Path, certificate: Certificate) -> None:
     environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-    with pytest.raises(KubeconfigError, match="does not run in a pod with a service account"):
+    with pytest.raises(KubeconfigError, match="does not run in a pod with one"):
         in_cluster(environment, tmp_path)
     (tmp_path / "token").write_text("one\n")
     (tmp_path / "ca.crt").write_bytes(certificate.authority.read_bytes())
@@ -322,8 +322,17 @@ def test_the_service_account_of_a_pod(tmp_path: Path, certificate: Certificate) 
     assert in_cluster({**environment, "KUBERNETES_SERVICE_HOST": "fd00::1"}, tmp_path).endpoint.host == "fd00::1"
 
 
-@pytest.mark.parametrize(("name", "sentence"), [("", "does not run in a pod"), ("prod", "there is no context 'prod'")])
-def test_no_kubeconfig_means_the_service_account(name: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kubeconfig", "name", "sentence"),
+    [
+        pytest.param("", "", "does not run in a pod", id="none"),
+        pytest.param("in-cluster", "in-cluster", "does not run in a pod", id="as a context of the command line"),
+        pytest.param("", "prod", "there is no context 'prod'", id="a context of no file"),
+    ],
+)
+def test_no_kubeconfig_means_the_service_account(
+    kubeconfig: str, name: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(KubeconfigError, match=sentence):
-        open_rest("", name)
+        open_rest(kubeconfig, name)

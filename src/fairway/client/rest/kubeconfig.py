@@ -149,8 +149,8 @@ def load(kubeconfig: Path | str) -> Kubeconfig:
 
 
 def load_context(kubeconfig: Path | str, name: str = "") -> KubeContext:
-    """A context of a kubeconfig; that of the pod's service account if no kubeconfig is given."""
-    if str(kubeconfig):
+    """A context of a kubeconfig; that of the pod's service account for none, or for `in-cluster`."""
+    if str(kubeconfig) not in {"", IN_CLUSTER}:
         return load(kubeconfig).context(name)
     if name not in {"", IN_CLUSTER}:
         raise KubeconfigError(f"no kubeconfig is given, so there is no context {name!r}")
@@ -163,8 +163,8 @@ def in_cluster(environment: Mapping[str, str] = os.environ, directory: Path = SE
     token, authority, namespace = (directory / name for name in ("token", "ca.crt", "namespace"))
     if not host or not port or not token.exists():
         raise KubeconfigError(
-            "no kubeconfig is given, and this process does not run in a pod with a service account "
-            f"(KUBERNETES_SERVICE_HOST and {token}): name a kubeconfig with --kubeconfig"
+            "without a kubeconfig, the service account of a pod is used, and this process does not run in a pod with "
+            f"one (KUBERNETES_SERVICE_HOST and {token}): name a kubeconfig with --kubeconfig"
         )
     url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     where = "service account"
