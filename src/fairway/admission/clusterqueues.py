@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from fairway.admission.holders import Holders, VictimKey
+from fairway.admission.holders import Holders
 from fairway.admission.pending import PendingQueue
 from fairway.admission.precedents import Precedents
 from fairway.admission.quota import Leaf, Quota
@@ -242,12 +242,6 @@ class QueueState:
         self._unfile(record)
         self._file(record)
         self.grow()
-
-    def refile(self, record: Record, key: VictimKey) -> None:
-        """Give a holder another place in the order of preemption."""
-        self._unfile(record)
-        record.victim_key = key
-        self._file(record)
 
     def grow(self) -> None:
         self.generation += 1

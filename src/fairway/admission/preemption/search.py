@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.forest import CohortTree
-from fairway.admission.holders import VictimKey
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.records import Record
 from fairway.admission.resources import Amounts, FlavorResource
@@ -118,18 +117,19 @@ class Search:
 def in_base_order(tree: CohortTree) -> Iterator[None]:
     """Candidates come in the order that they would have without aging. Who may preempt whom stays as it is."""
     aged = [(record, record.victim_key) for record in tree.victims.aged.values() if record.evicted is None]
+    holders = [one for one in (tree.victims, *(queue.victims for queue in tree.queues.values())) if one.aged]
+    filed = [one.running for one in holders]
     for record, key in aged:
-        _refile(record, (record.base_priority, *key[1:]))
+        record.victim_key = (record.base_priority, *key[1:])
+    for one in holders:
+        one.running = sorted((record.victim_key, record) for _, record in one.running)
     try:
         yield
     finally:
+        for one, running in zip(holders, filed, strict=True):
+            one.running = running
         for record, key in aged:
-            _refile(record, key)
-
-
-def _refile(record: Record, key: VictimKey) -> None:
-    if record.queue is not None:
-        record.queue.refile(record, key)
+            record.victim_key = key
 
 
 def cheaper(search: Search, targets: list[Target], others: list[Target]) -> list[Target]:
