@@ -211,6 +211,8 @@ class _Feed:
 
     def selects(self, manifest: Manifest) -> bool:
         """Whether an object is in this scope."""
+        if self.scope is EVERYTHING:
+            return True
         metadata = manifest["metadata"]
         if self.scope.namespace and metadata.get("namespace") != self.scope.namespace:
             return False
