@@ -1,4 +1,7 @@
-"""Pods outside every queue: they name none and belong to no job of one. Quota does not count them."""
+"""Pods outside every queue: they name none and belong to no job of one. Quota does not count them.
+
+Pods of a cluster's own components are left out.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -11,6 +14,8 @@ Manifest = Mapping[str, Any]
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _QUEUED_KINDS: Final = frozenset({"ManagedJob"})
 _MOST_NAMED: Final = 5
+_SYSTEM: Final = frozenset({"kube-system", "kueue-system", "fairway-system"})
+"""The namespaces of a cluster's own components, which have no queue."""
 
 
 class Outsider(NamedTuple):
@@ -43,7 +48,7 @@ def _outside(pods: Sequence[Manifest], queued: set[str]) -> list[Manifest]:
     found = []
     for pod in pods:
         metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
-        if phase in {"Succeeded", "Failed"} or _names_queue(pod):
+        if phase in {"Succeeded", "Failed"} or _names_queue(pod) or metadata.get("namespace") in _SYSTEM:
             continue
         owners = [one for one in metadata.get("ownerReferences") or () if one.get("controller")]
         if not any(one["kind"] in _QUEUED_KINDS or one["uid"] in queued for one in owners):
