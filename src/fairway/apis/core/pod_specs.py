@@ -1,9 +1,6 @@
 """Rules about the spec of a pod, and about the templates that jobs make pods from."""
 
-from collections import OrderedDict
 from typing import Final
-
-import msgspec
 
 from fairway.apis.core import checks, placement
 from fairway.apis.core.checks import Part
@@ -13,6 +10,7 @@ from fairway.apis.core.security import wrong_pod_security
 from fairway.apis.core.volumes import wrong_volumes
 from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import names, problems
+from fairway.apis.machinery.contentcache import Familiar, written
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import FieldError
 
@@ -25,13 +23,8 @@ _MOST_SECONDS: Final = 2**31 - 1
 _MOST_NAMESERVERS: Final = 3
 _MOST_HOSTNAME_CHARACTERS: Final = 64
 
-_MOST_REMEMBERED: Final = 512
-_LARGEST_REMEMBERED: Final = 16 * 1024
-"""Specs that were right, as they are written, and bytes of one."""
-
-_encode = msgspec.json.Encoder().encode
-_right: Final[tuple[OrderedDict[bytes, None], OrderedDict[bytes, None]]] = (OrderedDict(), OrderedDict())
-"""Those of templates, and those of pods."""
+_right: Final[tuple[Familiar[bool], Familiar[bool]]] = (Familiar(), Familiar())
+"""Specs that were right: those of templates, and those of pods."""
 
 
 def wrong_pod(manifest: Manifest) -> list[FieldError]:
@@ -72,21 +65,12 @@ def wrong_pod_spec(spec: Part, path: str, *, is_pod: bool) -> list[FieldError]:
     """What is wrong with the spec of a pod, or of a template. One that was right once is not gone through again: jobs
     come in sweeps, and each of them shows its spec three times.
     """
-    try:
-        written = _encode(spec)
-    except (TypeError, ValueError, OverflowError):  # such as no document can hold
-        return found_wrong(spec, path, is_pod=is_pod)
-    if len(written) > _LARGEST_REMEMBERED:
-        return found_wrong(spec, path, is_pod=is_pod)
-    known = _right[is_pod]
-    if written in known:
-        known.move_to_end(written)
+    known, data = _right[is_pod], written(spec)
+    if data is not None and known.get(data, spec):
         return []
     errors = found_wrong(spec, path, is_pod=is_pod)
-    if not errors:
-        known[written] = None
-        if len(known) > _MOST_REMEMBERED:
-            known.popitem(last=False)
+    if data is not None and not errors:
+        known.keep(data, spec, found=True)
     return errors
 
 
