@@ -28,7 +28,7 @@ class AdmittedBy(StrEnum):
     """The Kueue of the cluster."""
 
     NONE = "none"
-    """Nobody: there are no Workloads, and pods are created at once."""
+    """Neither: there are no Workloads, and pods are created at once."""
 
 
 class PendingWorkload(Protocol):

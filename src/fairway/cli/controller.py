@@ -36,7 +36,7 @@ from fairway.settings import Settings
     type=click.Choice(["auto", "kueue", "fairway", "none"]),
     default="auto",
     show_default=True,
-    help="Who admits jobs on a cluster: its Kueue, Fairway, or nobody (the scheduler alone decides).",
+    help="Who admits jobs on a cluster: its Kueue, Fairway, or neither (the scheduler alone decides).",
 )
 @click.option(
     "--kube-api-qps",

@@ -76,7 +76,7 @@ def job_of(manifest: Manifest, tasks: tuple[Task, ...], unreadable: str = "") ->
 
 
 def without_queue(job: ManagedJobSpec, life: ManagedJobStatus) -> ObservedWorkload:
-    """In place of a Workload where nobody admits: there is always room, unless the job is held."""
+    """In place of a Workload where jobs need no admission: there is always room, unless the job is held."""
     return ObservedWorkload(
         name=life.workload, reserved=True, admitted=True, active=not job.hold, finished=life.is_final
     )

@@ -94,7 +94,7 @@ class ReservedIds:
     """Gives out numbers for an API server that stores the job some time later, when another process may lead already.
 
     So every number comes from a block that was reserved for this process in the ConfigMap before. What is left of the
-    block is given back at the end; after a crash the numbers go on behind it.
+    block is given back at the end; after a crash the numbers continue behind it.
     """
 
     def __init__(self, cluster: Cluster, client: Client) -> None:

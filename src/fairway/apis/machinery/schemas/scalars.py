@@ -42,8 +42,6 @@ QUANTITY_PATTERN: Final = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
 _IGNORE_CASE: Final = "(?i)"
-_MOST_REMEMBERED: Final = 512
-_LONGEST_REMEMBERED: Final = 64
 
 
 def scalar(schema: Schema, *, builtin: bool) -> Check:
@@ -111,18 +109,12 @@ def _limited_string(limits: dict[str, Any]) -> Check:
     longest: int = limits.get("maxLength", 2**63)
     pattern = limits.get("pattern")
     matches = _matcher(pattern) if pattern else None
-    accepted: set[str] = set()
 
     def check(value: Any) -> Outcome:
         if type(value) is not str:
             return wrong_type("string", value)
-        if value in accepted:
-            return None
         if shortest <= len(value) <= longest:
-            if matches is None:
-                return None
-            if matches(value) is not None:
-                _remember(accepted, value)
+            if matches is None or matches(value) is not None:
                 return None
             return [problems.invalid("", value, f"in body should match '{pattern}'")]
         if len(value) > longest:
@@ -130,14 +122,6 @@ def _limited_string(limits: dict[str, Any]) -> Check:
         return [problems.invalid("", value, f"in body should be at least {shortest} chars long")]
 
     return check
-
-
-def _remember(accepted: set[str], value: str) -> None:
-    """Most strings with a rule are one of a few (reasons, names of flavors, times): matched once, then looked up."""
-    if len(value) <= _LONGEST_REMEMBERED:
-        if len(accepted) >= _MOST_REMEMBERED:
-            accepted.clear()
-        accepted.add(value)
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
@@ -265,20 +249,14 @@ def _time(*, micro: bool) -> Check:
     return check
 
 
-_seconds: set[str] = set()
-
-
 def _is_second(value: str) -> bool:
     """Whether this is a time as `2026-01-31T12:00:00Z`: the form that nearly all have, told quickly."""
-    if value in _seconds:
-        return True
     if len(value) != 20 or value[19] != "Z" or value[10] != "T" or value[13] != ":" or value[5] == "W":
         return False
     try:
         datetime.fromisoformat(value)
     except ValueError:
         return False
-    _remember(_seconds, value)
     return True
 
 
