@@ -3,6 +3,7 @@
 Each from its own published manifests, with the images that were made here.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,8 +17,8 @@ from tools.cluster.node import DNS
 from tools.cluster.places import ClusterError
 
 _COREDNS: Final = Path(__file__).parent / "manifests" / "coredns.yaml"
-_PATIENCE: Final = "--timeout=300s"
-_WEBHOOK_SECONDS: Final = 120.0
+_PATIENCE: Final = "--timeout=600s"
+_WEBHOOK_SECONDS: Final = 300.0
 
 
 def dns(place: Place) -> None:
@@ -35,7 +36,7 @@ def kueue(place: Place) -> None:
     probe = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "probe"}}
     until = time.monotonic() + _WEBHOOK_SECONDS
     while True:
-        ended = kubectl(place, "create", "--dry-run=server", "-f", "-", given=yaml.safe_dump(probe), check=False)
+        ended = kubectl(place, "create", "--dry-run=server", "-f", "-", given=json.dumps(probe), check=False)
         if ended.returncode == 0:
             return
         if time.monotonic() > until:
@@ -57,8 +58,8 @@ def yunikorn(place: Place) -> None:
     files += ["admission-controller-rbac", "admission-controller-secrets", "admission-controller"]
     objects: list[Any] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "yunikorn"}}]
     for name in files:
-        objects += [one for one in yaml.safe_load_all((folder / f"{name}.yaml").read_text()) if one]
-    kubectl(place, "apply", "-f", "-", given=yaml.safe_dump_all(map(_yunikorn, objects)))
+        objects += _objects((folder / f"{name}.yaml").read_text())
+    kubectl(place, "apply", "-f", "-", given=_listed(map(_yunikorn, objects)))
     for deployment in ("yunikorn-scheduler", "yunikorn-admission-controller"):
         _rolled_out(place, "yunikorn", deployment)
 
@@ -89,12 +90,19 @@ def _apply(place: Place, project: str, folder: str, image: Callable[[str], str])
     source = place.cache.manifests(project) / folder
     if not source.exists():
         raise ClusterError(f"{source} is missing; run `python -m tools.cluster build {project}`")
-    objects = list(yaml.safe_load_all(kubectl(place, "kustomize", str(source)).stdout))
+    objects = list(_objects(kubectl(place, "kustomize", str(source)).stdout))
     for container in _containers(objects):
         container["image"] = image(container["image"])
         container["imagePullPolicy"] = "IfNotPresent"
-    text = yaml.safe_dump_all(objects)
-    kubectl(place, "apply", "--server-side", "--force-conflicts", "-f", "-", given=text)
+    kubectl(place, "apply", "--server-side", "--force-conflicts", "-f", "-", given=_listed(objects))
+
+
+def _objects(text: str) -> Iterable[Any]:
+    return (one for one in yaml.load_all(text, yaml.CSafeLoader) if one)
+
+
+def _listed(objects: Iterable[Any]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
 
 
 def _containers(objects: Iterable[Any]) -> Iterable[Any]:

@@ -245,6 +245,7 @@ class Node:
             "imageGCHighThresholdPercent": 100,
             "evictionHard": {"memory.available": "200Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
             "maxPods": 250,
+            "syncFrequency": "5s",  # how soon changed Secrets reach pods: Kueue waits for its certificate
         }
         return [
             str(self._cache.binary("kubelet")),
