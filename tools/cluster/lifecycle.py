@@ -128,8 +128,17 @@ class RunningCluster:
         raise ClusterError(f"{program} does not run in the cluster {self.name}")
 
     def kill(self, program: str) -> None:
-        """SIGKILL one of `etcd`, `kube-apiserver`, `kubelet` …; the node starts it again after a second."""
-        os.kill(self.pid(program), signal.SIGKILL)
+        """SIGKILL one of `etcd`, `kube-apiserver`, `kubelet` …, once it runs; the node starts it again after 1 s."""
+        until = time.monotonic() + _END_SECONDS
+        while True:
+            try:
+                os.kill(self.pid(program), signal.SIGKILL)
+            except (ClusterError, ProcessLookupError):
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
 
     def shell(self, *command: str) -> list[str]:
         """The command line that runs this inside the node: `ctr`, `iptables-save`, `ip addr`."""
