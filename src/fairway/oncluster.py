@@ -72,7 +72,7 @@ async def find_home(transport: Transport, registry: Registry, admission: str) ->
         on_cluster=True,
         namespace=NAMESPACE,
         configured_in=KUEUE_NAMESPACE if way is AdmittedBy.KUEUE else NAMESPACE,
-        scopes=_scopes(way, registry, served),
+        scopes=scopes_of(way, registry, served),
     )
 
 
@@ -115,7 +115,8 @@ async def _way(transport: Transport, served: set[str], admission: str) -> Admitt
     return ours
 
 
-def _scopes(way: AdmittedBy, registry: Registry, served: set[str]) -> dict[str, Sequence[Scope]]:
+def scopes_of(way: AdmittedBy, registry: Registry, served: set[str]) -> dict[str, Sequence[Scope]]:
+    """What of each resource is cached, where that is not everything."""
     scopes: dict[str, Sequence[Scope]] = {kind.resource: () for kind in registry.kinds if kind.resource not in served}
     scopes["secrets"] = ()  # those of a launch belong to its jobs, and go with them
     scopes |= dict.fromkeys(TRUSTING, _OURS)

@@ -61,7 +61,8 @@ def test_the_pod_meets_the_restricted_pod_security_standard_with_a_read_only_roo
         "capabilities": {"drop": ["ALL"]},
     }
     assert all(set(volume) == {"name", "emptyDir"} for volume in spec["volumes"])
-    assert {probe for probe in container if probe.endswith("Probe")} == {"livenessProbe", "readinessProbe"}
+    probes = {"livenessProbe", "readinessProbe", "startupProbe"}
+    assert {probe for probe in container if probe.endswith("Probe")} == probes
     assert container["resources"]["requests"]
     assert container["resources"]["limits"]["memory"]
 

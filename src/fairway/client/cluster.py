@@ -97,6 +97,11 @@ class Cluster:
         """A writer with this field manager."""
         return Writer(self, self._clients(manager))
 
+    @property
+    def followed(self) -> set[str]:
+        """The resources that are listed and watched."""
+        return {resource for resource in self._caches if self._scopes.get(resource, (EVERYTHING,))}
+
     async def run(self) -> None:
         """Keep the caches current until cancelled."""
         async with asyncio.TaskGroup() as group:

@@ -206,7 +206,7 @@ def _container(installation: Installation) -> Manifest:
         f"--admission={installation.admission or installation.way}",
         "--host=0.0.0.0",
         f"--port={PORT}",
-        f"--state={STATE}/state",
+        f"--state={STATE}/state",  # an emptyDir belongs to root, and others may read it
     ]
     downward = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
     return {
@@ -216,6 +216,7 @@ def _container(installation: Installation) -> Manifest:
         "args": [*arguments, *installation.arguments],
         "env": [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()],
         "ports": [{"name": "https", "containerPort": PORT, "protocol": "TCP"}],
+        "startupProbe": _probe("/healthz", failures=30),  # a busy node takes minutes to load Python
         "livenessProbe": _probe("/healthz", failures=6),
         "readinessProbe": _probe("/readyz", failures=3),
         "resources": installation.resources,
