@@ -134,3 +134,12 @@ def test_users_get_jobs_by_the_roles_edit_and_view() -> None:
 
     assert one(objects, "ClusterRole", "fairway-viewer")["metadata"]["labels"][f"{prefix}view"] == "true"
     assert one(objects, "ClusterRole", "fairway-user")["metadata"]["labels"][f"{prefix}edit"] == "true"
+
+
+def test_kueue_may_read_managed_jobs_where_it_admits_and_nothing_else() -> None:
+    role = one(rendered("kueue"), "ClusterRole", "fairway-kueue")
+
+    assert role["rules"] == [
+        {"apiGroups": ["fairway.dev"], "resources": ["managedjobs"], "verbs": ["get", "list", "watch"]}
+    ]
+    assert not [o for o in rendered("fairway") if o["metadata"]["name"] == "fairway-kueue"]

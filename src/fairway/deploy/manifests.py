@@ -9,10 +9,13 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from fairway.apis.kueue.configuration import NAMESPACE as KUEUE_NAMESPACE
 from fairway.apis.machinery.kind import Manifest
 from fairway.deploy import permissions
 from fairway.deploy.names import (
     CONTROLLER,
+    KUEUE_ACCOUNT,
+    KUEUE_ROLE,
     LEADER_LABEL,
     MANAGED_BY,
     NAME,
@@ -78,6 +81,7 @@ def manifests(installation: Installation, crds: Iterable[Manifest], hooks: Itera
         _binding("RoleBinding", CONTROLLER, NAMESPACE, "Role", CONTROLLER),
         _binding("RoleBinding", CONTROLLER, "kube-system", "Role", _AUTHENTICATION_READER),
         *_user_roles(),
+        *(_kueue_roles() if way == "kueue" else ()),
         _object("v1", "Service", SERVICE, NAMESPACE, spec=_service()),
         _object("policy/v1", "PodDisruptionBudget", CONTROLLER, NAMESPACE, spec=_disruptions()),
         _object("apps/v1", "Deployment", CONTROLLER, NAMESPACE, spec=_deployment(installation)),
@@ -146,6 +150,16 @@ def _user_roles() -> list[Manifest]:
     viewer = _object(_RBAC, "ClusterRole", "fairway-viewer", "", labels={f"{prefix}view": "true"})
     user = _object(_RBAC, "ClusterRole", "fairway-user", "", labels={f"{prefix}edit": "true", f"{prefix}admin": "true"})
     return [{**viewer, "rules": list(permissions.VIEWER_RULES)}, {**user, "rules": list(permissions.USER_RULES)}]
+
+
+def _kueue_roles() -> list[Manifest]:
+    """Kueue reads the owners of pods: it may read ManagedJobs, or its webhook for pods waits for them in vain."""
+    subject = {"kind": "ServiceAccount", "name": KUEUE_ACCOUNT, "namespace": KUEUE_NAMESPACE}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": KUEUE_ROLE}
+    return [
+        _object(_RBAC, "ClusterRole", KUEUE_ROLE, "", rules=list(permissions.KUEUE_RULES)),
+        _object(_RBAC, "ClusterRoleBinding", KUEUE_ROLE, "", roleRef=role, subjects=[subject]),
+    ]
 
 
 def _service() -> Manifest:

@@ -15,6 +15,10 @@ SERVICE: Final = "fairway-webhook"
 """Webhooks, aggregated API and metrics of the controller that leads."""
 
 CONTROLLER_USER: Final = f"system:serviceaccount:{NAMESPACE}:{CONTROLLER}"
+KUEUE_ROLE: Final = "fairway-kueue"
+"""ClusterRole and binding that let the cluster's Kueue read ManagedJobs."""
+
+KUEUE_ACCOUNT: Final = "kueue-controller-manager"
 WEBHOOKS: Final = "fairway"
 """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration for ManagedJobs."""
 

@@ -172,6 +172,9 @@ _JOBS: Final = ("managedjobs",)
 VIEWER_RULES: Final = (
     {"apiGroups": ["fairway.dev"], "resources": [*_JOBS, "managedjobs/status"], "verbs": list(_READ)},
 )
+KUEUE_RULES: Final = ({"apiGroups": ["fairway.dev"], "resources": ["managedjobs"], "verbs": list(_READ)},)
+"""What the cluster's Kueue may do, to which ManagedJobs are the owners of pods."""
+
 USER_RULES: Final = (
     *VIEWER_RULES,
     {

@@ -15,8 +15,17 @@ from fairway.apis.machinery.selectors import LabelSelector
 from fairway.cli.checks import Finding, broken, commitment, ok, warning
 from fairway.cli.cluster.access import ClusterObjects, Manifest
 from fairway.cli.cluster.waiting import condition, obstacles
-from fairway.deploy.kueue import configuration_findings, managed_namespaces
-from fairway.deploy.names import CONTROLLER, CONTROLLER_USER, NAME, NAME_LABEL, NAMESPACE, TLS_SECRET, WAYS
+from fairway.deploy.kueue import EXTERNAL_FRAMEWORK, configuration_findings, managed_namespaces
+from fairway.deploy.names import (
+    CONTROLLER,
+    CONTROLLER_USER,
+    KUEUE_ACCOUNT,
+    NAME,
+    NAME_LABEL,
+    NAMESPACE,
+    TLS_SECRET,
+    WAYS,
+)
 from fairway.deploy.permissions import permissions
 from fairway.managedjobs.gpulabels import KEYS as GPU_LABELS
 
@@ -102,14 +111,7 @@ def rights(cluster: ClusterObjects, way: str) -> Iterator[Finding]:
                 plural, _, subresource = resource.partition("/")
                 attributes = {"group": row.group, "resource": plural, "subresource": subresource, "verb": verb}
                 attributes |= {"namespace": row.namespace, "name": row.names[0] if row.names else ""}
-                spec = {"user": CONTROLLER_USER, "resourceAttributes": {k: v for k, v in attributes.items() if v}}
-                spec["groups"] = [
-                    "system:serviceaccounts",
-                    f"system:serviceaccounts:{NAMESPACE}",
-                    "system:authenticated",
-                ]
-                review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-                if not cluster.rest.create(_REVIEWS, review)["status"].get("allowed"):
+                if not _may(cluster, CONTROLLER_USER, attributes):
                     lacking.append(f"{verb} {resource}{f'.{row.group}' if row.group else ''} ({row.why})")
     if lacking:
         yield broken(
@@ -119,6 +121,15 @@ def rights(cluster: ClusterObjects, way: str) -> Iterator[Finding]:
         )
     else:
         yield ok("rights", "the controller has all rights that it uses")
+
+
+def _may(cluster: ClusterObjects, user: str, attributes: dict[str, str]) -> bool:
+    """Whether a service account has a right."""
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{user.split(':')[2]}", "system:authenticated"]
+    asked = {name: value for name, value in attributes.items() if value}
+    spec = {"user": user, "groups": groups, "resourceAttributes": asked}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return bool(cluster.rest.create(_REVIEWS, review)["status"].get("allowed"))
 
 
 def certificates(cluster: ClusterObjects) -> Iterator[Finding]:
@@ -209,9 +220,27 @@ def configuration(cluster: ClusterObjects) -> Iterator[Finding]:
             f"edit ConfigMap {KUEUE_NAMESPACE}/{CONFIG_MAP}",
         )
         return
+    external = (config.get("integrations") or {}).get("externalFrameworks") or ()
+    if (
+        EXTERNAL_FRAMEWORK in external
+        and cluster.has("fairway.dev/v1alpha1", "ManagedJob")
+        and not _kueue_reads(cluster)
+    ):
+        yield broken(
+            "kueue configuration",
+            f"Kueue may not read ManagedJobs (service account {KUEUE_NAMESPACE}/{KUEUE_ACCOUNT}): "
+            "its webhook for pods times out on the pods of managed jobs",
+            "run `fairway cluster install --admission=kueue` (or `helm upgrade`), which gives it the right",
+        )
     for one in configuration_findings(config):
         yield Finding("kueue configuration", one.severity, one.message, one.way_out)
     yield from _unmanaged(cluster, managed_namespaces(config))
+
+
+def _kueue_reads(cluster: ClusterObjects) -> bool:
+    user = f"system:serviceaccount:{KUEUE_NAMESPACE}:{KUEUE_ACCOUNT}"
+    asked = {"group": "fairway.dev", "resource": "managedjobs", "verb": "list"}
+    return _may(cluster, user, asked)
 
 
 def _unmanaged(cluster: ClusterObjects, selector: LabelSelector) -> Iterator[Finding]:
