@@ -63,7 +63,7 @@ def cluster() -> RunningCluster:
     return RunningCluster.find(os.environ.get("FAIRWAY_CLUSTER_NAME", "fairway"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def kubectl() -> Callable[[Path], Kubectl]:
     """kubectl for a kubeconfig: `kubectl(apiserver.kubeconfig)("get", "nodes")` is what it printed."""
     binary = _output(str(ROOT / "tools" / "kubectl" / "get"))

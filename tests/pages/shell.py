@@ -24,7 +24,9 @@ ROOT = Path(__file__).parents[2]
 USER, HOST = "ana", "laptop"
 """Who reads the docs, and on which machine; the user and the host of a test are shown as these."""
 
-_SECONDS = 90
+_SECONDS = 600
+"""For one command: `pipx install` and `make demo` download packages, and the machine may be busy."""
+
 _PREPARE = """\
 shopt -s expand_aliases
 cd fairway
@@ -64,6 +66,8 @@ class Shell:
             "FAIRWAY_PORT": "0",
             "SHELL": "/bin/bash",
             "SCENES": str(Path(__file__).parent / "scenes"),
+            "REPOSITORY": str(ROOT),
+            **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
         }
         self._bash = subprocess.Popen(  # noqa: S603 - our own script
             ["/bin/bash", "--norc", "-c", _PREPARE],

@@ -10,7 +10,8 @@ from .matching import alike
 from .shell import ROOT, Printed, Shell
 
 PAGES = [page for page in pages(ROOT) if any(isinstance(one, Command) for one in steps(page.read_text()))]
-MOST_NOT_RUN = 9
+MOST_NOT_RUN = 5
+NEEDS_CLUSTER = "needs a Kubernetes cluster"
 COMMAND = re.compile(r"(?:\$ |(?:fairway|kubectl|make|pip|pipx) +[a-z-])")
 
 
@@ -46,11 +47,12 @@ def told(page: Path, line: int, text: str, done: Printed, shown: tuple[str, ...]
 
 
 def test_few_blocks_are_not_run_and_each_has_a_reason() -> None:
+    """Not counted are those that need a Kubernetes cluster: tests/cluster has what they say."""
     left_out = [
         f"{name_of(page)}:{one.line}: {one.reason}"
         for page in pages(ROOT)
         for one in steps(page.read_text())
-        if isinstance(one, NotRun)
+        if isinstance(one, NotRun) and one.reason != NEEDS_CLUSTER
     ]
 
     assert len(left_out) <= MOST_NOT_RUN, "\n".join(left_out)

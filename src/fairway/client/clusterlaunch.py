@@ -28,8 +28,13 @@ _TRIES = 5
 class ClusterLaunch:
     """The objects of one launch besides its jobs. Nothing is created for a launch without secrets and files."""
 
-    def __init__(self, rest: Rest, namespace: str, unique: str) -> None:
-        """`unique` becomes part of names: letters and digits, random."""
+    def __init__(self, rest: Rest, namespace: str, unique: str, *, again: bool = False) -> None:
+        """`unique` becomes part of names: letters and digits, random.
+
+        With `again` it is the same for every try: what an earlier one created is used, and a failed one removes
+        nothing, because the job may exist.
+        """
+        self._again = again
         self._rest = rest
         self._namespace = namespace
         self._unique = unique
@@ -52,12 +57,32 @@ class ClusterLaunch:
 
     def add_secret(self, manifest: Manifest) -> None:
         """Create the Secret of the launch."""
-        owned = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [reference(self._anchor())]}}
-        self._rest.create(self._path("secrets"), owned)
+        owners = [reference(self._anchor())]
+        try:
+            self._rest.create(
+                self._path("secrets"), {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": owners}}
+            )
+        except AlreadyExists:
+            if not self._again:
+                raise
+            self._use_secret(manifest, owners)
         self._secrets.append(manifest["metadata"]["name"])
+
+    def _use_secret(self, manifest: Manifest, owners: list[Manifest]) -> None:
+        """Own a Secret that an earlier try or another task of the same job created."""
+        path = self._path("secrets", manifest["metadata"]["name"])
+        found = self._rest.get(path)
+        if (found["metadata"].get("labels") or {}) != (manifest["metadata"].get("labels") or {}):
+            raise AlreadyExists(
+                f"context {self._rest.context!r}: there is another Secret {manifest['metadata']['name']!r} in "
+                f"namespace {self._namespace!r} already"
+            )
+        self._rest.patch(path, {"metadata": {"ownerReferences": owners}}, patch_type="strategic")
 
     def own(self, jobs: list[Manifest]) -> None:
         """Make these jobs the owners of all that was created."""
+        if not self._anchors and self._again:
+            self._find_anchor()
         if not self._anchors:
             return
         first, *more = clusterfiles.batches(jobs)
@@ -84,7 +109,7 @@ class ClusterLaunch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is not None:
+        if error is not None and not self._again:
             self.remove()
 
     def _ensure_chunk(self, digest: str, index: int, name: str, content: bytes) -> None:
@@ -114,9 +139,17 @@ class ClusterLaunch:
             )
 
     def _anchor(self) -> Manifest:
+        if not self._anchors and self._again:
+            self._find_anchor()
         if not self._anchors:
             self._anchors.append(self._rest.create(self._path("configmaps"), clusterfiles.anchor(self._unique)))
         return self._anchors[0]
+
+    def _find_anchor(self) -> None:
+        name = clusterfiles.anchor(self._unique)["metadata"]["name"]
+        with contextlib.suppress(NotFound):
+            found = self._rest.get(self._path("configmaps", name))
+            self._anchors.append({**found, "apiVersion": "v1", "kind": "ConfigMap"})
 
     def _path(self, plural: str, name: str = "") -> str:
         return paths.resource("v1", plural, self._namespace, name)

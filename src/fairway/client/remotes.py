@@ -1,22 +1,28 @@
-"""Other servers, by the contexts of a kubeconfig: jobs are created there, changed, deleted and followed.
+"""Other servers and clusters, by the contexts of a kubeconfig: jobs are created there, changed, deleted and followed.
+
+A server of ours takes the files of a job as archives, and the job with its Secret in one transaction. A Kubernetes
+cluster has neither: `fairway.client.clusterlaunch` stores the files there, and the job comes last. Either way a job is
+found by its name and origin before it is created, so it never exists twice.
 
 The contract is in `fairway.controllers.managedjob.remoting`; whether and when a job goes elsewhere is not decided here.
 """
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from fairway.apis.fairway.records import MANAGED_JOB
 from fairway.apis.machinery.kind import Manifest
+from fairway.client.clusterlaunch import ClusterLaunch
 from fairway.client.http import HttpClient, Transport, open_transport
 from fairway.client.informer import Informer
 from fairway.client.protocol import Scope
-from fairway.client.rest import Garbled, KubeconfigError, Unreachable, paths
+from fairway.client.rest import AnswerLost, Garbled, KubeconfigError, Rest, Unreachable, open_rest, paths
 from fairway.client.rest.kubeconfig import Kubeconfig, load
 from fairway.client.rest.wire import PATCHES
 from fairway.client.sighting import ORIGIN_NAME, ORIGIN_NAMESPACE, ORIGIN_UID, Sighting
@@ -28,6 +34,7 @@ _log = logging.getLogger(__name__)
 Handler = Callable[[str, str], None]
 
 _SILENT_SECONDS: Final = 20.0
+_UNIQUE: Final = 16
 _PAUSE_SECONDS: Final = 2.0
 """A server that did not answer is not asked again for so long: the controller has other jobs to look after."""
 
@@ -89,6 +96,11 @@ class KubeconfigRemotes:
         job["metadata"].pop("managedFields", None)  # as in what the informer gets
         remote.informer.note(job)
         return job
+
+    def _submit_to_cluster(self, context: str, manifest: Manifest, archives: Path, secret: Manifest | None) -> Manifest:
+        with open_rest(self._kubeconfig, context) as rest:
+            rest.silent_seconds = _SILENT_SECONDS
+            return submit_to_cluster(rest, manifest, archives, secret)
 
     async def change(self, context: str, name: str, spec: Manifest) -> Manifest | None:
         """Merge into the spec of a job there; `None` if it is gone."""
@@ -158,7 +170,7 @@ class KubeconfigRemotes:
         remote = self._remote(context)
         if not remote.served:
             with self._noticing(context):
-                await _check_served(remote.transport)
+                remote.is_cluster = not await _has_transactions(remote.transport)
             remote.served = True
         return remote
 
@@ -213,6 +225,8 @@ class _Remote:
 
         self.task: asyncio.Task[None] | None = None
         self.served = False
+        self.is_cluster = False
+        """Whether it is a Kubernetes cluster, once it is known to be served."""
 
 
 def _stat(path: Path) -> object:
@@ -223,19 +237,83 @@ def _stat(path: Path) -> object:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-async def _check_served(transport: Transport) -> None:
-    """`NotFound` for a server that serves no managed jobs."""
+async def _has_transactions(transport: Transport) -> bool:
+    """Whether this is a server of ours; `NotFound` for one that serves no managed jobs."""
     try:
         served = await transport.json("GET", paths.FAIRWAY)
-        resources = served.get("resources") if isinstance(served, dict) else None
-        if any(resource.get("name") == "managedjobs" for resource in resources or ()):
-            return
+        names = {one.get("name") for one in (served.get("resources") if isinstance(served, dict) else None) or ()}
+        if "managedjobs" in names:
+            return "transactions" in names
     except NotFound:
         pass
     raise NotFound(
-        f"context {transport.context!r}: {transport.server} is not a Fairway server: it serves no managedjobs of "
-        "fairway.dev/v1alpha1; choose another context for infra"
+        f"context {transport.context!r}: {transport.server} serves no managedjobs of fairway.dev/v1alpha1; install "
+        f"Fairway there with `fairway cluster install --context {transport.context}`, or choose another context for "
+        "infra"
     )
+
+
+def submit_to_cluster(rest: Rest, manifest: Manifest, archives: Path, secret: Manifest | None) -> Manifest:
+    """Create a job on a Kubernetes cluster with what it needs, or find it created. Blocks.
+
+    All names are made from the origin of the job, so that a submit that was cut off is completed by the next one.
+    """
+    name = manifest["metadata"]["name"]
+    unique = hashlib.sha256(f"{_origin(manifest)}/{name}".encode()).hexdigest()[:_UNIQUE]
+    with ClusterLaunch(rest, rest.namespace, unique, again=True) as launch:
+        job = _found(rest, manifest)
+        if job is None:
+            sized = _store_archives(launch, manifest, archives)
+            if secret is not None:
+                launch.add_secret(_copy(manifest, secret))
+            try:
+                job = rest.create(paths.jobs(rest.namespace), sized)
+            except (AlreadyExists, AnswerLost):
+                job = _found(rest, manifest)
+                if job is None:
+                    raise
+        if not job["spec"].get("id"):
+            rest.delete(paths.job(rest.namespace, name), {"preconditions": {"uid": job["metadata"]["uid"]}})
+            raise NotFound(
+                f"context {rest.context!r}: {rest.server} gives managed jobs no ids: Fairway's webhook is missing; "
+                f"`fairway cluster install --context {rest.context}` installs it"
+            )
+        launch.own([job])
+    found: Manifest = job
+    return found
+
+
+def _found(rest: Rest, manifest: Manifest) -> Manifest | None:
+    """As `_find`, for a client that blocks."""
+    try:
+        job: Manifest = rest.get(paths.job(rest.namespace, manifest["metadata"]["name"]))
+    except NotFound:
+        return None
+    return _checked_origin(job, manifest, rest.context, rest.namespace)
+
+
+def _store_archives(launch: ClusterLaunch, manifest: Manifest, archives: Path) -> Manifest:
+    """Store the files of all tasks; returns the job with their sizes, by which its pods find them."""
+    tasks = []
+    for task in manifest["spec"].get("tasks") or ():
+        files = []
+        for one in task.get("files") or ():
+            with _archive(archives, one["archive"]) as file:
+                size = os.fstat(file.fileno()).st_size
+                launch.add_archive(one["path"], one["archive"], size, file)
+            files.append({**one, "size": size})
+        tasks.append({**task, "files": files} if files else task)
+    return {**manifest, "spec": {**manifest["spec"], "tasks": tasks}}
+
+
+def _archive(archives: Path, digest: str) -> BinaryIO:
+    try:
+        return (archives / f"{digest}.tar.gz").open("rb")
+    except FileNotFoundError:
+        raise NotFound(
+            f"the files of the job (archive {digest}) are not on this server, so it cannot be sent on; a cluster keeps "
+            "them in Secrets, which its controller does not read: launch jobs with files where they are to run"
+        ) from None
 
 
 async def _submit(transport: Transport, manifest: Manifest, archives: Path, secret: Manifest | None) -> Manifest:
@@ -277,10 +355,13 @@ async def _find(transport: Transport, manifest: Manifest) -> Manifest | None:
         if (error.details or {}).get("kind") == "namespaces":
             raise
         return None
+    return _checked_origin(job, manifest, transport.context, transport.namespace)
+
+
+def _checked_origin(job: Manifest, manifest: Manifest, context: str, namespace: str) -> Manifest:
     if _origin(job) != _origin(manifest):
-        raise AlreadyExists(
-            f"context {transport.context!r}: there is another job {name!r} in namespace {transport.namespace!r} already"
-        )
+        name = manifest["metadata"]["name"]
+        raise AlreadyExists(f"context {context!r}: there is another job {name!r} in namespace {namespace!r} already")
     return job
 
 
@@ -290,11 +371,8 @@ async def _send_archives(transport: Transport, manifest: Manifest, archives: Pat
         where = paths.archive(transport.namespace, digest)
         if await transport.exists(where):
             continue
-        try:
-            with (archives / f"{digest}.tar.gz").open("rb") as file:
-                await transport.upload(where, file, os.fstat(file.fileno()).st_size)
-        except FileNotFoundError:
-            raise NotFound(f"the files of the job (archive {digest}) are no longer on this server") from None
+        with _archive(archives, digest) as file:
+            await transport.upload(where, file, os.fstat(file.fileno()).st_size)
 
 
 def _copy(manifest: Manifest, secret: Manifest) -> Manifest:

@@ -340,6 +340,24 @@ FIELDS: Final = {
         "config:\n  kubernetes:\n    pod_config:\n      labels: {a: b}\nrun: train\n",
         "task.yaml:4: config.kubernetes.pod_config.labels: there is no such field; did you mean metadata.labels?",
     ),
+    "checkpoints: no amount": (
+        "config:\n  kubernetes:\n    checkpoints: {size: lots}\nrun: train\n",
+        'task.yaml:3: config.kubernetes.checkpoints.size: "lots" is not an amount; write for example 50Gi',
+    ),
+    "checkpoints: a claim with a size": (
+        "config:\n  kubernetes:\n    checkpoints: {claim: a, size: 1Gi}\nrun: train\n",
+        (
+            "task.yaml:3: config.kubernetes.checkpoints: a claim that exists has a size and a class already; leave out "
+            "everything but claim"
+        ),
+    ),
+    "checkpoints: an unknown mode": (
+        "config:\n  kubernetes:\n    checkpoints: {access_mode: RWX}\nrun: train\n",
+        (
+            'task.yaml:3: config.kubernetes.checkpoints.access_mode: "RWX" is not one of ReadWriteOnce, ReadWriteMany, '
+            "ReadWriteOncePod"
+        ),
+    ),
     "config: no number of seconds": (
         "config:\n  kubernetes:\n    provision_timeout: soon\nrun: train\n",
         (

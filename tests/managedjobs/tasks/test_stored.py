@@ -12,7 +12,7 @@ from fairway.managedjobs.tasks.documents import Document, TaskFile
 from fairway.managedjobs.tasks.envs import envs
 from fairway.managedjobs.tasks.errors import TaskError
 from fairway.managedjobs.tasks.places import SourceMap, Where
-from fairway.managedjobs.tasks.task import Candidate, Files, Recovery, Task
+from fairway.managedjobs.tasks.task import Candidate, CheckpointVolume, Files, Recovery, Task
 
 FULL = Task(
     name="train",
@@ -40,7 +40,18 @@ def job(*tasks: Any) -> dict[str, Any]:
     return {"apiVersion": "fairway.dev/v1alpha1", "kind": "ManagedJob", "spec": {"tasks": list(tasks)}}
 
 
-@pytest.mark.parametrize("task", [FULL, Task(run="x"), Task()], ids=["with everything", "with little", "with nothing"])
+CHECKPOINTS = [
+    Task(checkpoints=CheckpointVolume(claim="shared")),
+    Task(checkpoints=CheckpointVolume(size="5Gi", storage_class="fast", access_mode="ReadWriteMany")),
+    Task(checkpoints=CheckpointVolume()),
+]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [FULL, Task(run="x"), Task(), *CHECKPOINTS],
+    ids=["with everything", "with little", "with nothing", "a claim", "a volume", "the default volume"],
+)
 def test_a_task_is_read_back_as_it_was_written(task: Task) -> None:
     assert parse.stored_tasks(job(writing.mapping_of(task))) == (task,)
     assert parse.wrong_tasks(job(writing.mapping_of(task))) == []

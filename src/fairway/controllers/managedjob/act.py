@@ -83,6 +83,7 @@ class ManagedJobWriter:
         self, cluster: Cluster, platform: Platform, remotes: Remotes | None, kubelets: Kubelets | None = None
     ) -> None:
         self._kubelets = kubelets
+        self._cluster = cluster
         self._clock = cluster.clock
         self._platform = platform
         self._remotes = remotes
@@ -90,7 +91,6 @@ class ManagedJobWriter:
         self._pods = cluster.cache("pods")
         self._workloads = cluster.cache(WORKLOADS)
         self._flavors = cluster.cache("resourceflavors.kueue.x-k8s.io")
-        self._secrets = cluster.cache("secrets")
 
     async def carry_out(self, look: ManagedJobObservation, instruction: told.JobAction) -> None:
         """Do what is said; `Refused` if it cannot be done."""
@@ -257,8 +257,9 @@ class ManagedJobWriter:
         await self.hold_on_to(look.manifest)
         manifest = remote_manifest(look.manifest, look.job, look.life, look.base)
         namespace = look.manifest["metadata"]["namespace"]
-        secret = self._secrets.get(namespace, look.manifest["spec"].get("secretName") or "")
+        name = look.manifest["spec"].get("secretName")
         try:
+            secret = await self._cluster.get("secrets", namespace, name) if name else None
             await self._remotes.submit(instruction.context, manifest, namespace=namespace, secret=secret)
         except (*_LASTING, Forbidden, AlreadyExists, NotFound) as error:
             raise Refused(str(error)) from error

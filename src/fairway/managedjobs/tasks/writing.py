@@ -78,8 +78,9 @@ def _config(task: Task) -> dict[str, Any]:
     if task.service_account:
         block["remote_identity"] = task.service_account
     if task.checkpoints is not None:
-        said = structs.asdict(task.checkpoints).items()
-        block["checkpoints"] = {name: one for name, one in said if one}
+        claim = task.checkpoints.claim
+        said = {"claim": claim} if claim else structs.asdict(task.checkpoints)
+        block["checkpoints"] = {name: one for name, one in said.items() if one}
     if task.queue:
         block["kueue"] = {"local_queue_name": task.queue}
     return {"kubernetes": block} if block else {}
