@@ -286,7 +286,7 @@ class Cycle:
             minimum_run=config.minimum_run_seconds,
         )
         targets = self._take_victims(search, shortcut=self._world.shortcuts)
-        if targets and self._tree.victims.aged:
+        if targets and self._tree.victims.aged and search.frees_too_much(targets):
             with in_base_order(self._tree):
                 targets = cheaper(search, targets, self._take_victims(search, shortcut=False))
         if not targets and search.protected_until is not None:

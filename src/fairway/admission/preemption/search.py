@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -58,6 +58,21 @@ class Search:
             if amount > 0 and amount > leaf.available(fr):
                 return False
         return True
+
+    def frees_too_much(self, targets: list[Target]) -> bool:
+        """Whether the victims hold more than is missing, so that others might do with less."""
+        freed = self.held_by(target.record for target in targets)
+        available = self.queue.leaf.available
+        return any(freed.get(fr, 0) > amount - available(fr) for fr, amount in self.requests if fr in self.contested)
+
+    def held_by(self, records: Iterable[Record]) -> dict[FlavorResource, int]:
+        """How much of the contested quota these hold."""
+        held: dict[FlavorResource, int] = {}
+        for record in records:
+            for fr, amount in record.usage:
+                if fr in self.contested:
+                    held[fr] = held.get(fr, 0) + amount
+        return held
 
     def allowed(self, candidate: Record, policy: PreemptionPolicy) -> bool:
         """Whether policy lets this candidate be preempted, and whether that would help at all."""
@@ -144,10 +159,4 @@ def cheaper(search: Search, targets: list[Target], others: list[Target]) -> list
 
 def _cost(search: Search, targets: list[Target]) -> dict[FlavorResource, int]:
     """The contested quota that is taken from running workloads."""
-    cost: dict[FlavorResource, int] = {}
-    for target in targets:
-        if target.record.evicted is None:
-            for fr, amount in target.record.usage:
-                if fr in search.contested:
-                    cost[fr] = cost.get(fr, 0) + amount
-    return cost
+    return search.held_by(target.record for target in targets if target.record.evicted is None)
