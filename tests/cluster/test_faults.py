@@ -159,7 +159,7 @@ def test_what_a_cache_shows_after_deletions(apiserver: ApiServer, unique: str) -
                 return {"metadata": {"name": name, "namespace": unique, "labels": labels}, "spec": spec}
 
             waiting = await writer.create("pods", pod("waiting", mine="yes"))
-            assert pods.get(unique, "waiting") is waiting
+            assert pods.get(unique, "waiting") == waiting
             await writer.delete("pods", waiting)
             assert pods.get(unique, "waiting") is None
             running = await writer.create("pods", pod("running", "node-1", mine="yes"))
