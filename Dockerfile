@@ -10,7 +10,7 @@ WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src src
 # The environment is copied as a whole: it must be at the same path in both stages.
-RUN python -m venv /opt/fairway \
+RUN python3 -m venv /opt/fairway \
  && /opt/fairway/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt . \
  && /opt/fairway/bin/python -m pip uninstall --yes --quiet pip setuptools \
  && /opt/fairway/bin/fairway version

@@ -14,8 +14,8 @@ from fairway.managedjobs.states import LIVE, Phase
 
 _FAIRWAY: Final = "fairway.dev/v1alpha1"
 _CRD: Final = "CustomResourceDefinition"
-_FIRST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
-"""Without a controller behind them they would refuse every write."""
+_FIRST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService", "Deployment")
+"""Webhooks without a controller would refuse every write; a controller without rights could not release its Lease."""
 
 _CONTENTS: Final = (
     ("v1", "Pod"),
@@ -62,7 +62,8 @@ def uninstall(*, kubeconfig: str, context: str, delete_jobs: bool, dry_run: bool
             run.jobs(jobs)
         definitions = [one for one in found if one["kind"] == _CRD]
         rest = [one for one in found if one["kind"] != _CRD]
-        run.objects(sorted(rest, key=lambda one: one["kind"] not in _FIRST))
+        order = {kind: number for number, kind in enumerate(_FIRST)}
+        run.objects(sorted(rest, key=lambda one: order.get(one["kind"], len(order))))
         if delete_jobs:
             run.objects(definitions)
         run.end(stay=[] if delete_jobs else definitions, living=[] if delete_jobs else living)
