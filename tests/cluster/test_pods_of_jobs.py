@@ -36,7 +36,7 @@ spec:
 ---
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
-metadata: {{name: default, namespace: {name}}}
+metadata: {{name: jobs, namespace: {name}}}
 spec: {{clusterQueue: {name}}}
 """
 
@@ -113,6 +113,7 @@ class Place:
         given = [part for name, value in secrets.items() for part in ("--secret", f"{name}={value}")]
         (job,) = json.loads(self.fairway("jobs", "launch", "task.yaml", "--dryrun", "-o", "json", *given))
         job["spec"]["id"] = 7
+        job["spec"]["queue"] = "jobs"
         with (
             closing(open_rest(self._cluster.kubeconfig)) as rest,
             ClusterLaunch(rest, self.name, os.urandom(4).hex()) as launch,

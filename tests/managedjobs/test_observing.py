@@ -269,3 +269,8 @@ def test_a_pod_is_over_when_its_node_was_deleted_and_not_while_it_is_unreachable
 def test_what_keeps_a_container_from_starting(reason: str, obstacle: StartObstacle) -> None:
     waiting = [{"name": "run", "state": {"waiting": {"reason": reason, "message": "so"}}}]
     assert observing.pod_of(a_pod(containerStatuses=waiting)).obstacle is obstacle
+
+
+def test_a_pod_that_kueue_gates_says_what_to_do() -> None:
+    pod = {**a_pod(), "spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}}
+    assert "fairway cluster doctor --fix" in observing.pod_of(pod).message

@@ -9,6 +9,7 @@ from fairway.apis.core.accelerators import LABEL as ACCELERATOR
 from fairway.apis.machinery.conditions import find_in
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations import conditions
+from fairway.integrations.pods import GATE
 from fairway.managedjobs.clusterscripts import NOT_TOGETHER, SETUP_FAILED
 from fairway.managedjobs.containers import SETUP
 from fairway.managedjobs.observation import (
@@ -51,6 +52,9 @@ _DISRUPTIONS: Final = {
     "TerminationByKubelet": "ended by the kubelet of node {node}",
 }
 """By the reasons of the condition DisruptionTarget."""
+
+_GATED: Final = "Kueue queues its pod a second time; `fairway cluster doctor --fix` mends Kueue's configuration"
+"""Kueue takes pods of an owner that it does not know for its own, where a LocalQueue `default` exists."""
 
 WORKLOAD_CLASS: Final = "WorkloadPriorityClass"
 
@@ -206,6 +210,8 @@ def _message(pod: Manifest, status: dict[str, Any], state: PodState, failed: tup
         waiting = (one.get("state") or {}).get("waiting") or {}
         if waiting.get("message"):
             return f"{waiting.get('reason', 'waiting')}: {waiting['message']}"
+    if any(one.get("name") == GATE for one in (pod.get("spec") or {}).get("schedulingGates") or ()):
+        return _GATED
     placed = find_in(status, "PodScheduled") or {}
     if placed.get("status") == "False" and placed.get("message"):
         is_unschedulable = placed.get("reason") == "Unschedulable"
