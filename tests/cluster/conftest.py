@@ -20,6 +20,7 @@ from tools.cluster.lifecycle import RunningCluster
 
 ROOT = Path(__file__).parents[2]
 Kubectl = Callable[..., str]
+_CLUSTER = os.environ.get("FAIRWAY_CLUSTER_NAME", "fairway")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,7 +61,13 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServe
 @pytest.fixture(scope="session")
 def cluster() -> RunningCluster:
     """The cluster that `make cluster` started; `.kubeconfig` is its administrator's."""
-    return RunningCluster.find(os.environ.get("FAIRWAY_CLUSTER_NAME", "fairway"))
+    return RunningCluster.find(_CLUSTER)
+
+
+@pytest.fixture(scope="session")
+def other_name() -> Callable[[], str]:
+    """Names for clusters that a test starts itself; `make test-cluster` removes what is left of them."""
+    return lambda: f"{_CLUSTER}-test-{uuid.uuid4().hex[:6]}"
 
 
 @pytest.fixture(scope="session")

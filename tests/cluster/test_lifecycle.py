@@ -38,9 +38,9 @@ _POD = {
 
 
 @pytest.fixture
-def place(cluster: RunningCluster, unique: str) -> Iterator[Place]:
+def place(cluster: RunningCluster, other_name: Callable[[], str]) -> Iterator[Place]:
     """A second cluster's, beside the one of all tests."""
-    own = Place(unique, Cache.default())
+    own = Place(other_name(), Cache.default())
     yield own
     down(own)
 

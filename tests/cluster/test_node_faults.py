@@ -5,7 +5,6 @@ is seen for certain, and leaves a line for each time that it ran.
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,9 +68,9 @@ def admission(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def faulty(admission: str) -> Iterator[RunningCluster]:
+def faulty(admission: str, other_name: Callable[[], str]) -> Iterator[RunningCluster]:
     """A cluster that these tests may break; that of all other tests stays as it is."""
-    place = Place(f"faults-{admission}-{os.getpid()}", Cache.default())
+    place = Place(other_name(), Cache.default())
     try:
         running = up(place, print)
         dns(place)

@@ -93,13 +93,22 @@ def _test(options: argparse.Namespace) -> int:
             _start(place.name, ["kueue"])
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode  # noqa: S603
     finally:
+        _down_tests(place)
         if started:
             down(place)
 
 
 def _down(options: argparse.Namespace) -> None:
+    if options.with_tests:
+        _down_tests(Place(options.name, Cache.default()))
     down(Place(options.name, Cache.default()))
     _say(f"nothing is left of the cluster {options.name}")
+
+
+def _down_tests(place: Place) -> None:
+    """Remove the clusters that tests started and could not remove, because they were killed."""
+    for directory in place.directory.parent.glob(f"{place.name}-test-*"):
+        down(Place(directory.name, place.cache))
 
 
 def _status(_: argparse.Namespace) -> None:
@@ -135,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("down", help="remove a cluster: processes, mounts, namespaces, control groups, files")
     command.add_argument("--name", default=DEFAULT_NAME)
+    command.add_argument("--with-tests", action="store_true", help="and the clusters that its tests left behind")
     command.set_defaults(run=_down)
 
     command = commands.add_parser("test", help="run tests/cluster, on a cluster that is up or is started for it")
