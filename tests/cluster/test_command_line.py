@@ -1,5 +1,6 @@
 """The command line on a real kube-apiserver with Fairway's controller: launches, lists, changes, errors."""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -8,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tools.cluster.apiserver import ApiServer
 
-from fairway.client.remotes import submit_to_cluster
+from fairway.client.remotes import KubeconfigRemotes, submit_to_cluster
 from fairway.client.rest import Rest, open_rest, paths
 from fairway.client.sighting import ORIGIN_NAME, ORIGIN_NAMESPACE, ORIGIN_UID
 from fairway.errors import AlreadyExists
+from fairway.runtime.clock import SystemClock
 
 from .commands import Commands
 from .conftest import Kubectl
@@ -114,7 +117,27 @@ def test_why_and_queue_say_what_a_job_waits_for(fairway: Commands, rest: Rest) -
     fairway("jobs", "cancel", "-y", "-a", "-u")
 
 
-def test_a_submit_that_is_repeated_makes_one_job_with_its_files(rest: Rest, fairway: Commands, tmp_path: Path) -> None:
+async def sent(
+    served: ApiServer, namespace: str, directory: Path, manifest: dict[str, Any], secret: dict[str, Any]
+) -> dict[str, Any]:
+    """A job that a server of ours sends to the cluster."""
+    document = yaml.safe_load(served.kubeconfig.read_text())
+    document["contexts"][0] = {
+        "name": "prod",
+        "context": {**document["contexts"][0]["context"], "namespace": namespace},
+    }
+    kubeconfig = directory / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(document))
+    remotes = KubeconfigRemotes(kubeconfig, directory.parent, SystemClock())
+    try:
+        return await remotes.submit("prod", manifest, namespace=directory.name, secret=secret)
+    finally:
+        await remotes.close()
+
+
+def test_a_submit_that_is_repeated_makes_one_job_with_its_files(
+    rest: Rest, served: ApiServer, fairway: Commands, tmp_path: Path
+) -> None:
     """What another server does that bursts to this cluster; the first try is cut off before the files have an owner."""
     rest.namespace = fairway.namespace
     content = b"an archive" * 1000
@@ -132,7 +155,7 @@ def test_a_submit_that_is_repeated_makes_one_job_with_its_files(rest: Rest, fair
     }
     secret = {"metadata": {"name": "values"}, "type": "Opaque", "data": {"KEY": base64.b64encode(b"v").decode()}}
 
-    first = submit_to_cluster(rest, manifest, tmp_path, secret)
+    first = asyncio.run(sent(served, fairway.namespace, tmp_path, manifest, secret))
     anchors = anchors_in(rest, rest.namespace)
     without = [{"op": "remove", "path": "/metadata/ownerReferences"}]
     rest.patch(

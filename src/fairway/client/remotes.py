@@ -91,8 +91,12 @@ class KubeconfigRemotes:
     async def submit(self, context: str, manifest: Manifest, *, namespace: str, secret: Manifest | None) -> Manifest:
         """Create a job there with what it needs, or find it created."""
         remote = await self._reachable(context)
+        archives = self._archives / namespace
         with self._noticing(context):
-            job = await _submit(remote.transport, manifest, self._archives / namespace, secret)
+            if remote.is_cluster:
+                job = await asyncio.to_thread(self._submit_to_cluster, context, manifest, archives, secret)
+            else:
+                job = await _submit(remote.transport, manifest, archives, secret)
         job["metadata"].pop("managedFields", None)  # as in what the informer gets
         remote.informer.note(job)
         return job
@@ -170,7 +174,7 @@ class KubeconfigRemotes:
         remote = self._remote(context)
         if not remote.served:
             with self._noticing(context):
-                remote.is_cluster = not await _has_transactions(remote.transport)
+                remote.is_cluster = not await _is_ours(remote.transport)
             remote.served = True
         return remote
 
@@ -237,13 +241,13 @@ def _stat(path: Path) -> object:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-async def _has_transactions(transport: Transport) -> bool:
+async def _is_ours(transport: Transport) -> bool:
     """Whether this is a server of ours; `NotFound` for one that serves no managed jobs."""
     try:
         served = await transport.json("GET", paths.FAIRWAY)
         names = {one.get("name") for one in (served.get("resources") if isinstance(served, dict) else None) or ()}
         if "managedjobs" in names:
-            return "transactions" in names
+            return "managedjobs/log" in names  # a CustomResourceDefinition has no such part
     except NotFound:
         pass
     raise NotFound(
