@@ -102,7 +102,7 @@ def play(stage: Stage) -> None:
     stage.types("apply", "-f", "examples/queues.yaml")
 
     stage.say("Two trainings that want six CPUs each. The first one runs, the second one has to wait.")
-    stage.types("jobs", "launch", "-y", "-d", "-n", "first", "--env", "STEPS=8", "examples/tasks/train.yaml")
+    stage.types("jobs", "launch", "-y", "-d", "-n", "first", "--env", "STEPS=14", "examples/tasks/train.yaml")
     stage.types("jobs", "launch", "-y", "-d", "-n", "second", "--env", "STEPS=3", "examples/tasks/train.yaml")
     stage.watches(lambda jobs: _is_in(jobs, "first", "RUNNING") and jobs["first"].ran_for(datetime.now(UTC)) > 3)
     stage.types("jobs", "why", "2")
