@@ -50,6 +50,16 @@ LOST = [{"type": "DisruptionTarget", "status": "True", "message": "power cut"}]
         ),
         pytest.param(a_pod("Failed", conditions=LOST, containerStatuses=ended(137)), PodState.LOST, id="lost"),
         pytest.param(a_pod("Failed", reason="OutOfcpu"), PodState.LOST, id="its machine would not have it"),
+        pytest.param(
+            a_pod("Failed", containerStatuses=ended(128, reason="StartError", message="shim task: context canceled")),
+            PodState.LOST,
+            id="the kubelet was restarted while it started the container",
+        ),
+        pytest.param(
+            a_pod("Failed", containerStatuses=ended(128, reason="StartError", message="exec: no such file")),
+            PodState.FAILED,
+            id="its command is wrong",
+        ),
         pytest.param(a_pod("Pending", told(0)), PodState.STOPPED, id="deleted before it began"),
         pytest.param(a_pod("Pending", told(30)), PodState.STARTING, id="being deleted"),
         pytest.param(

@@ -42,6 +42,9 @@ WAITS_FOR_NODE: Final = "waits for a node: "
 _OWN: Final = "fairway://"
 """How ids of containers begin that our own runner started."""
 
+_INTERRUPTED: Final = ("context canceled", "context deadline exceeded")
+"""What a container runtime says of a start that was not completed in time; a wrong command reads otherwise."""
+
 _IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable"})
 _HOPELESS_IMAGE: Final = frozenset({"InvalidImageName"})
 _DISRUPTIONS: Final = {
@@ -146,7 +149,7 @@ def _state(pod: Manifest, status: dict[str, Any]) -> tuple[PodState, tuple[str, 
         if phase == "Succeeded":
             return PodState.SUCCEEDED, None
         failed = _failed_container(status)
-        if failed is None or str(failed[1].get("message") or "").startswith(NOT_TOGETHER):
+        if failed is None or str(failed[1].get("message") or "").startswith(NOT_TOGETHER) or _never_began(failed[1]):
             return PodState.LOST, None
         return PodState.FAILED, failed
     if phase == "Running":
@@ -178,6 +181,12 @@ def _failed_container(status: dict[str, Any]) -> tuple[str, dict[str, Any]] | No
             in_setup = str(terminated.get("message") or "").startswith(SETUP_FAILED)
             return (SETUP if in_setup else one["name"]), terminated
     return None
+
+
+def _never_began(terminated: dict[str, Any]) -> bool:
+    """Whether the kubelet ended or gave up while the container was being started: nothing of the task has run."""
+    said = str(terminated.get("message") or "")
+    return terminated.get("reason") == "StartError" and any(words in said for words in _INTERRUPTED)
 
 
 def _terminations(status: dict[str, Any]) -> list[dict[str, Any]]:
@@ -222,7 +231,7 @@ def _message(pod: Manifest, status: dict[str, Any], state: PodState, failed: tup
 def _loss(pod: Manifest, status: dict[str, Any]) -> str:
     """Why a pod was lost, by who took it away."""
     for one in _terminations(status):
-        if str(one.get("message") or "").startswith(NOT_TOGETHER):
+        if str(one.get("message") or "").startswith(NOT_TOGETHER) or _never_began(one):
             return str(one["message"]).strip()
     disruption = find_in(status, "DisruptionTarget")
     if disruption is None:
