@@ -1,0 +1,127 @@
+"""`fairway controller --admission=fairway` on kube-apiserver: our engine admits Jobs, pods and managed jobs."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools.cluster.apiserver import ApiServer
+
+from fairway.server.crds import definitions
+
+from .controllers import Controller, Kubectl, controller, eventually, listed, managed_job, namespace
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+POD: dict[str, Any] = {
+    "restartPolicy": "Never",
+    "containers": [{"name": "c", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}],
+}
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    with ApiServer(tmp_path_factory.mktemp("fairway"), controllers=True) as running:
+        yield running
+
+
+@pytest.fixture
+def k(api: ApiServer, kubectl: Callable[[Path], Kubectl]) -> Kubectl:
+    return kubectl(api.kubeconfig)
+
+
+@pytest.fixture
+def running(api: ApiServer, k: Kubectl, tmp_path: Path) -> Iterator[Controller]:
+    with controller(api.kubeconfig, tmp_path / "state", "fairway", k) as found:
+        yield found
+
+
+@pytest.fixture
+def queue(running: Controller, k: Kubectl, unique: str) -> str:
+    """A namespace with the LocalQueue `team`, which has two CPUs."""
+    version = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
+    resources = [{"name": "cpu", "nominalQuota": 2}, {"name": "memory", "nominalQuota": "64Gi"}]
+    group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": unique, "resources": resources}]}
+    items = [
+        namespace(unique),
+        {**version, "kind": "ResourceFlavor", "metadata": {"name": unique}},
+        {
+            **version,
+            "kind": "ClusterQueue",
+            "metadata": {"name": unique},
+            "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
+        },
+        {
+            **version,
+            "kind": "LocalQueue",
+            "metadata": {"name": "team", "namespace": unique},
+            "spec": {"clusterQueue": unique},
+        },
+    ]
+    k("apply", "-f", "-", given=json.dumps(listed(items)))
+    return unique
+
+
+def queued(api_version: str, kind: str, name: str, place: str, spec: Any) -> str:
+    metadata = {"name": name, "namespace": place, "labels": {QUEUE: "team"}}
+    return json.dumps({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec})
+
+
+def gates(k: Kubectl, name: str, place: str) -> str:
+    return k("get", "pod", name, "-n", place, "-o", "jsonpath={.spec.schedulingGates[*].name}")
+
+
+def test_jobs_pods_and_managed_jobs_share_a_quota_in_the_order_of_the_queue(k: Kubectl, queue: str) -> None:
+    k("create", "-f", "-", given=queued("batch/v1", "Job", "first", queue, {"template": {"spec": POD}}))
+    eventually(lambda: k("get", "job", "first", "-n", queue, "-o", "jsonpath={.spec.suspend}"), "false")
+    k("create", "-f", "-", given=queued("v1", "Pod", "second", queue, POD))
+    assert gates(k, "second", queue) in {"kueue.x-k8s.io/admission", ""}
+    eventually(lambda: gates(k, "second", queue), "")
+    k("create", "-f", "-", given=queued("v1", "Pod", "third", queue, POD))
+    k("create", "-f", "-", given=managed_job("fourth", queue, queue="team"))
+    pending = ("get", "clusterqueue", queue, "-o", "jsonpath={.status.pendingWorkloads}")
+    eventually(lambda: k(*pending), "2")
+    assert gates(k, "third", queue) == "kueue.x-k8s.io/admission"
+
+    k("delete", "pod", "second", "-n", queue, "--wait=false")
+    eventually(lambda: gates(k, "third", queue), "")
+    k("delete", "job", "first", "-n", queue, "--wait=false")
+    eventually(lambda: k("get", "mj", "fourth", "-n", queue, "-o", "jsonpath={.status.phase}"), "STARTING")
+    eventually(lambda: k(*pending), "0")
+
+
+def test_what_no_queue_label_names_runs_without_us(running: Controller, k: Kubectl, queue: str) -> None:
+    running.stop()
+    plain = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain", "namespace": queue}, "spec": POD}
+    k("create", "-f", "-", given=json.dumps(plain))
+    with pytest.raises(AssertionError, match="webhook"):
+        k("create", "-f", "-", given=queued("v1", "Pod", "queued", queue, POD))
+
+
+def test_the_rules_of_kueues_kinds_hold(k: Kubectl, queue: str) -> None:
+    wrong = {"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": []}]}}
+    with pytest.raises(AssertionError, match=r"spec\.resourceGroups\[0\]\.flavors"):
+        k("patch", "clusterqueue", queue, "--type=merge", "-p", json.dumps(wrong))
+
+
+def test_the_older_version_is_served_through_our_webhook(running: Controller, k: Kubectl, queue: str) -> None:
+    authority = (running.state / "controller-tls" / "ca.crt").read_bytes()
+    client = {"url": running.url, "caBundle": base64.b64encode(authority).decode()}
+    crds = [one for one in definitions("fairway", client) if one["spec"]["names"]["kind"] == "ClusterQueue"]
+    k("replace", "-f", "-", given=json.dumps(with_version(k, crds[0])))
+    k("patch", "clusterqueue", queue, "--type=merge", "-p", '{"spec": {"cohortName": "all"}}')
+
+    def cohort() -> str:
+        try:
+            return k("get", "clusterqueues.v1beta1.kueue.x-k8s.io", queue, "-o", "jsonpath={.spec.cohort}")
+        except AssertionError as error:
+            return str(error)
+
+    eventually(cohort, "all")
+
+
+def with_version(k: Kubectl, crd: dict[str, Any]) -> dict[str, Any]:
+    stored = json.loads(k("get", "crd", crd["metadata"]["name"], "-o", "json"))
+    version = {"resourceVersion": stored["metadata"]["resourceVersion"]}
+    return {**crd, "metadata": {**crd["metadata"], **version}}
