@@ -45,6 +45,7 @@ class Controller:
         return self
 
     def kill(self) -> None:
+        self._ready.close()
         self.process.kill()
         self.process.wait()
 
