@@ -178,6 +178,8 @@ class _Run:
             if self._dry_run and before is None and self._awaits_namespace(manifest):
                 return "created"
             mode = "All" if self._dry_run else None
+            if before is not None and not self._dry_run and _drops_webhooks(before, manifest):
+                delete(self._cluster, manifest)
             after = self._cluster.rest.apply(path, manifest, manager=INSTALLER, force=self._force, dryRun=mode)
         except Conflict as error:
             raise ClusterError(
@@ -217,6 +219,12 @@ class _Run:
         if self._way == "kueue":
             lines.append("Next: `fairway cluster doctor` checks what Kueue's configuration lacks for Fairway.")
         return "\n".join(lines)
+
+
+def _drops_webhooks(before: Manifest, after: Manifest) -> bool:
+    """Whether webhooks go: server-side apply would keep them, for the controller owns their `caBundle`."""
+    names = [{hook["name"] for hook in one.get("webhooks") or ()} for one in (before, after)]
+    return bool(names[0] - names[1])
 
 
 def created_objects(cluster: ClusterObjects) -> list[Manifest]:
