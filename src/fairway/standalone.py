@@ -214,7 +214,9 @@ class _Process:
                 configured_in=home.configured_in,
                 own_nodes=not home.on_cluster,
             )
-            term = Term(cluster, client, manager, home, self._use, webhooks=self._options.webhooks or home.on_cluster)
+            term = LeaderTerm(
+                cluster, client, manager, home, self._use, webhooks=self._options.webhooks or home.on_cluster
+            )
             leading = asyncio.create_task(self._lead(term, client))
             try:
                 await asyncio.wait({lease, leading}, return_when=asyncio.FIRST_COMPLETED)
@@ -225,7 +227,7 @@ class _Process:
                 await asyncio.gather(leading, return_exceptions=True)
                 await term.leave()
 
-    async def _lead(self, term: "Term", client: HttpClient) -> None:
+    async def _lead(self, term: "LeaderTerm", client: HttpClient) -> None:
         manager = term.manager
         async with manager.running() as broken, running(GarbageKeeper(self._clock), broken=broken):
             await term.take()
@@ -274,7 +276,7 @@ class _Process:
         return exposition(() if self._metrics is None else (self._metrics,))
 
 
-class Term:
+class LeaderTerm:
     """What one term has beside the controllers: webhooks, and on a cluster a certificate and the label of its pod."""
 
     def __init__(

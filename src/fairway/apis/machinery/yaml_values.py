@@ -39,7 +39,7 @@ _MOST_AS_WHOLE: Final = 1e21
 Path = tuple[str | int, ...]
 
 
-class Part:
+class OpenCollection:
     """A map or a list that is not complete yet."""
 
     __slots__ = ("anchor", "before", "height", "key", "merged", "merging", "path", "value")
@@ -69,7 +69,7 @@ class Builder:
     def __init__(self, *, deepest: int, most_values: int) -> None:
         self._deepest = deepest
         self._most_values = most_values
-        self._open: list[Part] = []
+        self._open: list[OpenCollection] = []
         self._anchored: dict[str, tuple[Any, int, int]] = {}
         """A value, how many values it is made of, and how high it is."""
 
@@ -146,7 +146,7 @@ class Builder:
         if event.anchor:
             self._anchored.pop(event.anchor, None)  # it stands for nothing before it is complete
         self._placed(event)
-        self._open.append(Part(value, self._path(), event.anchor, self._count))
+        self._open.append(OpenCollection(value, self._path(), event.anchor, self._count))
         self._counted(1, event)
 
     def _end(self, event: yaml.Event) -> None:
