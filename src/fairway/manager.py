@@ -87,7 +87,8 @@ def webhook_plugins(
     cluster: Cluster, configuration: ConfigurationSource, ids: ReservedIds, way: AdmittedBy
 ) -> AdmissionChain:
     """The plugins of webhooks that are served to a cluster's API server."""
-    jobs = (PriorityAdmission(cluster), ManagedJobAdmission(ids))
+    queues = cluster.cache("localqueues.kueue.x-k8s.io") if way is AdmittedBy.KUEUE else None
+    jobs = (PriorityAdmission(cluster), ManagedJobAdmission(ids, queues))
     if way is not AdmittedBy.FAIRWAY:
         return AdmissionChain(*jobs, KindRules(FAIRWAY_KINDS))
     rules = KindRules((*FAIRWAY_KINDS, *KUEUE_KINDS))

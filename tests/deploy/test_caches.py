@@ -15,7 +15,7 @@ from fairway.deploy.permissions import permissions
 from fairway.manager import ON_A_CLUSTER, ControllerManager
 from fairway.oncluster import Home, scopes_of
 from fairway.settings import Settings
-from fairway.standalone import Term
+from fairway.standalone import LeaderTerm
 from fairway.testing.clock import VirtualClock
 from fairway.testing.stores import local_api
 
@@ -30,7 +30,7 @@ async def followed(way: AdmittedBy, monkeypatch: pytest.MonkeyPatch) -> set[str]
         cluster = Cluster(lambda _name: client, registry, VirtualClock(), scopes, namespace=NAMESPACE)
         settings = Settings(state=Path("/nowhere"))
         manager = ControllerManager(cluster, settings, ON_A_CLUSTER[way], admitted_by=way, own_nodes=False)
-        Term(cluster, client, manager, Home(way=way, on_cluster=True), lambda _found: None, webhooks=True)
+        LeaderTerm(cluster, client, manager, Home(way=way, on_cluster=True), lambda _found: None, webhooks=True)
         return cluster.followed
 
 

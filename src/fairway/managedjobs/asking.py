@@ -22,6 +22,7 @@ from fairway.managedjobs.observation import ManagedJobSpec
 from fairway.managedjobs.platform import Platform
 from fairway.managedjobs.pods import JOB, JOB_ID, RANK, pod_template
 from fairway.managedjobs.status import ManagedJobStatus
+from fairway.managedjobs.tasks.task import Candidate, Task
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -36,8 +37,13 @@ class Base(NamedTuple):
 
 def queue_of(manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus, has_queue: Callable[[str], bool]) -> str:
     """The LocalQueue; the default one if none is named and it is there, else empty."""
-    own = job.candidate(life.task, life.candidate).labels.get(names.QUEUE_NAME) or job.task(life.task).queue
-    named: str = manifest["spec"].get("queue") or own or next(_labels(manifest, job, life, names.QUEUE_NAME), "")
+    return chosen_queue(manifest, job.task(life.task), job.candidate(life.task, life.candidate), has_queue)
+
+
+def chosen_queue(manifest: Manifest, task: Task, candidate: Candidate, has_queue: Callable[[str], bool]) -> str:
+    """The same for any task and candidate of a job, also of one that is being created."""
+    own = candidate.labels.get(names.QUEUE_NAME) or task.queue
+    named: str = manifest["spec"].get("queue") or own or next(_labels(manifest, candidate, names.QUEUE_NAME), "")
     if named:
         return named
     return names.DEFAULT_QUEUE if has_queue(names.DEFAULT_QUEUE) else ""
@@ -45,7 +51,8 @@ def queue_of(manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus, ha
 
 def class_of(manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus) -> str:
     """The WorkloadPriorityClass that a job names, empty if none."""
-    named: str = manifest["spec"].get("priorityClass") or next(_labels(manifest, job, life, names.PRIORITY_CLASS), "")
+    candidate = job.candidate(life.task, life.candidate)
+    named: str = manifest["spec"].get("priorityClass") or next(_labels(manifest, candidate, names.PRIORITY_CLASS), "")
     return named
 
 
@@ -118,11 +125,10 @@ def workload_for(
     )
 
 
-def _labels(manifest: Manifest, job: ManagedJobSpec, life: ManagedJobStatus, key: str) -> Iterator[str]:
+def _labels(manifest: Manifest, candidate: Candidate, key: str) -> Iterator[str]:
     configured: Mapping[str, Any] = ((manifest["spec"].get("podConfig") or {}).get("metadata") or {}).get(
         "labels"
     ) or {}
-    own = job.candidate(life.task, life.candidate).labels
-    for labels in (own, labels_of(manifest), configured):
+    for labels in (candidate.labels, labels_of(manifest), configured):
         if labels.get(key):
             yield labels[key]

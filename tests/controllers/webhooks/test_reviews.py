@@ -57,6 +57,7 @@ from fairway.testing.servers import Server
 from .ways import ReviewedPlugin, encoded
 
 QUEUE = "kueue.x-k8s.io/queue-name"
+JOBS_OF_USERS = "managedjobs.fairway.dev"
 REGISTRY = default_registry()
 
 
@@ -219,6 +220,38 @@ def compare(direct: AdmissionChain, reviewed: AdmissionChain) -> None:
             assert other == one
 
     both()
+
+
+@pytest.mark.parametrize(
+    ("namespace", "labels", "spec", "label"),
+    [
+        pytest.param("default", {}, {}, "default", id="the default queue, where there is one"),
+        pytest.param("other", {}, {}, None, id="none, where there is no default queue"),
+        pytest.param("default", {}, {"queue": "team"}, "team", id="the queue that the job names"),
+        pytest.param("other", {}, {"queue": "team"}, "team", id="the queue that the job names, without a default one"),
+        pytest.param("default", {QUEUE: "mine"}, {"queue": "team"}, "mine", id="what is there stays"),
+    ],
+)
+def test_where_kueue_admits_a_managed_job_is_labelled_with_its_queue(
+    namespace: str, labels: dict[str, str], spec: Manifest, label: str | None
+) -> None:
+    """Kueue would queue the pods of a job without the label a second time."""
+
+    async def play() -> None:
+        async with local_cluster() as world:
+            plugin = ManagedJobAdmission(Ids(world.cluster), world.cluster.cache("localqueues.kueue.x-k8s.io"))
+            async with world.running():
+                queue = {"metadata": {"name": "default", "namespace": "default"}, "spec": {"clusterQueue": "c"}}
+                await world.api.create("localqueues", queue)
+                await settle()
+                job: Manifest = {
+                    "metadata": {"name": "j", "namespace": namespace, "labels": dict(labels)},
+                    "spec": {"name": "j", "tasks": [{"run": "true"}], **spec},
+                }
+                assert not plugin.admit(AdmissionRequest(kind_of(JOBS_OF_USERS), job, None, UserInfo("ben"))).errors
+                assert job["metadata"]["labels"].get(QUEUE) == label
+
+    asyncio.run(play())
 
 
 JSON = st.recursive(

@@ -13,9 +13,12 @@ from fairway.apis.machinery.admission import ALLOWED, AdmissionRequest, Admissio
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
+from fairway.client.informer import Informer
 from fairway.client.protocol import Client
 from fairway.controllers.managedjob.observe import JOBS
 from fairway.errors import AlreadyExists, Conflict, FieldError, NotFound
+from fairway.integrations.names import QUEUE_NAME
+from fairway.managedjobs.asking import chosen_queue
 from fairway.managedjobs.observation import DEFAULT_CAP, DEFAULT_STEP
 from fairway.managedjobs.podconfig import wrong_part
 from fairway.managedjobs.tasks.parse import stored_tasks, wrong_tasks
@@ -169,8 +172,14 @@ class ManagedJobAdmission:
 
     resources: Final = (JOBS,)
 
-    def __init__(self, ids: Ids | ReservedIds) -> None:
+    def __init__(self, ids: Ids | ReservedIds, queues: Informer | None = None) -> None:
+        """With `queues`, the LocalQueues of a cluster whose Kueue admits, a job is labelled with its queue.
+
+        Kueue leaves pods alone whose owner has that label; others it queues a second time where there is a default
+        LocalQueue.
+        """
         self._ids = ids
+        self._queues = queues
 
     def admit(self, request: AdmissionRequest) -> AdmissionResponse:
         manifest, user = request.object, request.user
@@ -195,7 +204,17 @@ class ManagedJobAdmission:
         metadata = manifest["metadata"]
         if not metadata.get("name"):
             metadata["name"] = f"{metadata['generateName'][: _LONGEST_NAME - len(str(number))]}{number}"
+        if self._queues is not None:
+            _label_queue(manifest, self._queues)
         return ALLOWED
+
+
+def _label_queue(manifest: Manifest, queues: Informer) -> None:
+    metadata, task = manifest["metadata"], stored_tasks(manifest)[0]
+    namespace = metadata.get("namespace", "")
+    queue = chosen_queue(manifest, task, task.candidates[0], lambda name: queues.get(namespace, name) is not None)
+    if queue:
+        metadata["labels"] = {QUEUE_NAME: queue, **(metadata.get("labels") or {})}
 
 
 def _wrong(manifest: Manifest) -> list[FieldError]:
