@@ -205,9 +205,9 @@ async def test_lost_and_deleted_pods_start_again_in_place() -> None:
 async def test_a_task_runs_no_longer_than_it_may() -> None:
     async with a_scene() as scene:
         name = await scene.launch(job("train", task(max_duration=30)))
-        await scene.pass_time(29)
+        await scene.pass_time(27)
         assert scene.phase(name) == "RUNNING"
-        await scene.pass_time(2)
+        await scene.pass_time(4)
         assert (scene.phase(name), scene.status(name)["reason"]) == ("FAILED", "MaxDurationExceeded")
 
 
