@@ -20,5 +20,7 @@ def installation_objects(installation: Installation, *, monitoring: bool = False
     client = service_client(NAMESPACE)
     rules = webhook_rules(reviewed_resources(AdmittedBy(installation.way)), default_registry())
     hooks = webhook_configurations(rules, client, WEBHOOKS, CONTROLLER_USER)
-    found = manifests.manifests(installation, definitions(installation.way, client), hooks)
+    found = manifests.manifests(
+        installation, definitions(installation.way, client), [*hooks, *manifests.api_services(installation.way)]
+    )
     return [*found, manifests.service_monitor(installation)] if monitoring else found

@@ -10,7 +10,7 @@ import binascii
 import logging
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -21,14 +21,18 @@ from fairway.client.cluster import Cluster
 from fairway.client.http.client import HttpClient
 from fairway.client.protocol import Scope
 from fairway.deploy.names import LEADER_LABEL, SERVICE, TLS_SECRET
-from fairway.errors import AlreadyExists, Conflict, NotFound
+from fairway.errors import AlreadyExists, Conflict, FairwayError, Forbidden, NotFound
 from fairway.oncluster import TRUSTING
 from fairway.runtime.worker import Worker
+from fairway.server.aggregated import FrontProxy
+from fairway.settings import SYSTEM_NAMESPACE
 
 _log = logging.getLogger(__name__)
 _VALID: Final = timedelta(days=365)
 RENEW_BEFORE: Final = timedelta(days=60)
 _LOOK_AGAIN_SECONDS: Final = 12 * 3600.0
+_AUTHENTICATION: Final = "extension-apiserver-authentication"
+_FRONT_PROXY_SECONDS: Final = 60.0
 _ENDS: Final = "fairway.dev/valid-until"
 
 
@@ -183,6 +187,38 @@ def _read(secret: Manifest) -> ServingCertificate:
 def _first_certificate(bundle: bytes) -> bytes:
     end = b"-----END CERTIFICATE-----\n"
     return bundle[: bundle.index(end) + len(end)]
+
+
+class FrontProxySource:
+    """Keeps up with the ConfigMap that says how kube-apiserver identifies itself to an aggregated API."""
+
+    def __init__(
+        self, cluster: Cluster, client: HttpClient, use: Callable[[FrontProxy | None], Awaitable[None]]
+    ) -> None:
+        """`use` gets what it says, `None` if there is no front proxy to trust."""
+        self._client = client
+        self._kind = cluster.kind("configmaps")
+        self._clock = cluster.clock
+        self._use = use
+
+    async def ensure(self) -> None:
+        """Use what the ConfigMap says now."""
+        found = None
+        try:
+            config_map = await self._client.get(self._kind, SYSTEM_NAMESPACE, _AUTHENTICATION)
+            found = FrontProxy.read(config_map)
+        except (NotFound, Forbidden, ValueError) as error:
+            _log.warning("no aggregated API: ConfigMap %s/%s: %s", SYSTEM_NAMESPACE, _AUTHENTICATION, error)
+        await self._use(found)
+
+    async def run(self) -> None:
+        """Look again until cancelled."""
+        while True:
+            await self._clock.sleep(_FRONT_PROXY_SECONDS)
+            try:
+                await self.ensure()
+            except FairwayError as error:
+                _log.warning("cannot read the ConfigMap %s/%s: %s", SYSTEM_NAMESPACE, _AUTHENTICATION, error)
 
 
 class LeaderLabel:

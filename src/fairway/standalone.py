@@ -11,7 +11,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from fairway.controllers.managedjob.plugin import ManagedJobAdmission, ReservedI
 from fairway.controllers.metrics import QueueMetrics
 from fairway.deploy.names import CONTROLLER_USER
 from fairway.errors import FairwayError, NotFound, TooManyRequests, Unavailable
-from fairway.leading import LeaderCertificate, LeaderLabel, ServingCertificate
+from fairway.leading import FrontProxySource, LeaderCertificate, LeaderLabel, ServingCertificate
 from fairway.manager import (
     ON_A_CLUSTER,
     SERVER_CONFIG_MAP,
@@ -47,6 +47,7 @@ from fairway.runtime.parts import running
 from fairway.runtime.privacy import make_private
 from fairway.runtime.ratelimit import RateLimit
 from fairway.server.admissionreview import MASTERS, AdmissionReviews, webhook_configurations, webhook_rules
+from fairway.server.aggregated import AggregatedApi, FrontProxy, access_review
 from fairway.server.certificates import Certificate, own_certificate, write_private
 from fairway.server.endpoint import ControllerEndpoint
 from fairway.server.listening import HttpServer, bound_socket
@@ -57,6 +58,7 @@ _log = logging.getLogger(__name__)
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _PAUSE_SECONDS = 0.25
 _LEAVING_SECONDS = 2.0
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _BACKOFF = Backoff(first=0.25, cap=5.0)
 
 
@@ -215,14 +217,20 @@ class _Process:
                 own_nodes=not home.on_cluster,
             )
             term = LeaderTerm(
-                cluster, client, manager, home, self._use, webhooks=self._options.webhooks or home.on_cluster
+                cluster,
+                client,
+                manager,
+                home,
+                self._use,
+                self._trust,
+                webhooks=self._options.webhooks or home.on_cluster,
             )
             leading = asyncio.create_task(self._lead(term, client))
             try:
                 await asyncio.wait({lease, leading}, return_when=asyncio.FIRST_COMPLETED)
                 (lease if lease.done() else leading).result()
             finally:
-                self.endpoint.explainer = self._metrics = self.endpoint.reviews = None
+                self.endpoint.explainer = self._metrics = self.endpoint.reviews = self.endpoint.api = None
                 leading.cancel()
                 await asyncio.gather(leading, return_exceptions=True)
                 await term.leave()
@@ -230,8 +238,8 @@ class _Process:
     async def _lead(self, term: "LeaderTerm", client: HttpClient) -> None:
         manager = term.manager
         async with manager.running() as broken, running(GarbageKeeper(self._clock), broken=broken):
+            self.endpoint.reviews, self.endpoint.api = term.reviews, term.api
             await term.take()
-            self.endpoint.reviews = term.reviews
             self._metrics = manager.metrics
             if "admission" in self._names:
                 self.endpoint.explainer = manager.explainer
@@ -250,6 +258,11 @@ class _Process:
         self.endpoint.token = found.token.decode()
         if self.server is not None:
             self.server.use(files)
+
+    async def _trust(self, authorities: str) -> None:
+        """Verify the certificates of clients."""
+        if self.server is not None:
+            await self.server.trust(authorities)
 
     async def _publish(self, client: HttpClient) -> None:
         """Tell the API server where to ask the decider."""
@@ -286,11 +299,15 @@ class LeaderTerm:
         manager: ControllerManager,
         home: Home,
         use: Callable[[ServingCertificate], None],
+        trust: Callable[[str], Awaitable[None]],
         *,
         webhooks: bool,
     ) -> None:
         self.manager = manager
         self.reviews: AdmissionReviews | None = None
+        self.api: AggregatedApi | None = None
+        self._trust = trust
+        self._client = client
         self._ids: ReservedIds | None = None
         self._certificate: LeaderCertificate | None = None
         self._label = LeaderLabel(cluster, client)
@@ -301,13 +318,27 @@ class LeaderTerm:
             self.reviews = AdmissionReviews(plugins, cluster.registry, (MASTERS, CONTROLLER_USER), before)
         if home.on_cluster and os.environ.get("POD_NAME"):
             self._certificate = LeaderCertificate(cluster, client, use)
-            manager.parts.append(self._certificate)
+            self._front = FrontProxySource(cluster, client, self._use_proxy)
+            decides = home.way is AdmittedBy.FAIRWAY
+            self.api = AggregatedApi(cluster, manager.explainer, self._review, decides=decides)
+            manager.parts += [self._certificate, self._front]
 
     async def take(self) -> None:
         """Make requests come here."""
         if self._certificate is not None:
             await self._certificate.ensure()
+            await self._front.ensure()
             await self._label.take()
+
+    async def _use_proxy(self, proxy: FrontProxy | None) -> None:
+        if proxy is not None:
+            await self._trust(proxy.authorities)
+        if self.api is not None:
+            self.api.proxy = proxy
+
+    async def _review(self, spec: Manifest) -> bool:
+        answer = await self._client.transport.json("POST", _REVIEWS, body=access_review(spec))
+        return bool((answer.get("status") or {}).get("allowed"))
 
     async def leave(self) -> None:
         """Let the next leader begin where this one ends; what fails is done by that one."""

@@ -59,9 +59,13 @@ def test_a_job_runs_another_controller_leads_and_nothing_is_left(installed: Runn
     def leader() -> str:
         return k("-n", "fairway-system", "get", "lease", "fairway-controller", "-o", "jsonpath={.spec.holderIdentity}")
 
+    labelled = ("-n", "fairway-system", "get", "pod", "-l", "fairway.dev/leader=true", "-o", "name")
     first = leader()
+    assert k(*labelled) == f"pod/{first.partition('_')[0]}", "the Service selects the pod that leads"
+    assert json.loads(k("get", "--raw", "/apis/explain.fairway.dev/v1alpha1/waitingjobs"))["items"] == []
     k("-n", "fairway-system", "delete", "pod", first.partition("_")[0], "--force", "--grace-period=0")
     until(lambda: leader() not in {"", first}, FAILOVER_SECONDS, "another controller leads")
+    until(lambda: k(*labelled) == f"pod/{leader().partition('_')[0]}", FAILOVER_SECONDS, "its pod is labelled")
 
     def phase() -> str:
         job = json.loads(k("-n", "install-trial", "get", "managedjob", "hello", "-o", "json"))

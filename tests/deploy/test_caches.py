@@ -20,6 +20,10 @@ from fairway.testing.clock import VirtualClock
 from fairway.testing.stores import local_api
 
 
+async def untrusting(_authorities: str) -> None:
+    """There are no connections."""
+
+
 async def followed(way: AdmittedBy, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     monkeypatch.setenv("POD_NAME", "fairway-controller-1")
     registry = default_registry()
@@ -30,7 +34,8 @@ async def followed(way: AdmittedBy, monkeypatch: pytest.MonkeyPatch) -> set[str]
         cluster = Cluster(lambda _name: client, registry, VirtualClock(), scopes, namespace=NAMESPACE)
         settings = Settings(state=Path("/nowhere"))
         manager = ControllerManager(cluster, settings, ON_A_CLUSTER[way], admitted_by=way, own_nodes=False)
-        LeaderTerm(cluster, client, manager, Home(way=way, on_cluster=True), lambda _found: None, webhooks=True)
+        home = Home(way=way, on_cluster=True)
+        LeaderTerm(cluster, client, manager, home, lambda _found: None, untrusting, webhooks=True)
         return cluster.followed
 
 

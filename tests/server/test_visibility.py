@@ -10,6 +10,7 @@ from fairway.errors import BadRequest, NotFound
 from fairway.server.http import Exchange
 from fairway.server.requests import Request
 from fairway.server.routes import ResourcePath
+from fairway.server.virtual import StoreView
 from fairway.server.visibility import GROUP, PendingSource, pending_workloads
 from fairway.testing.stores import LocalApi, local_api
 
@@ -50,7 +51,7 @@ async def ask(api: LocalApi, queue: str, query: str = "", source: PendingSource 
         "pendingworkloads",
     )
     request = Request(Exchange("GET", b"/", query.encode(), [], ""))
-    summary = await pending_workloads(api.objects, request, place, source)
+    summary = await pending_workloads(StoreView(api.objects), request, place, source)
     items: list[dict[str, Any]] = summary["items"]
     return items
 

@@ -14,6 +14,8 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.deploy import permissions
 from fairway.deploy.names import (
     CONTROLLER,
+    EXPLAIN_GROUP,
+    EXPLAIN_VERSION,
     KUEUE_ACCOUNT,
     KUEUE_ROLE,
     LEADER_LABEL,
@@ -26,6 +28,8 @@ from fairway.deploy.names import (
     STATE,
     TLS_SECRET,
     USER_ID,
+    VISIBILITY_GROUP,
+    VISIBILITY_VERSION,
     Way,
 )
 
@@ -68,7 +72,7 @@ def manifests(installation: Installation, crds: Iterable[Manifest], hooks: Itera
     """All objects but those that depend on the cluster (`service_monitor`), in the order of their dependencies.
 
     `crds` are the CustomResourceDefinitions of this way of admission, `hooks` its webhook configurations and
-    APIServices ; they come last, so that nothing calls a controller that is not there yet.
+    APIServices; they come last, so that nothing calls a controller that is not there yet.
     """
     way = installation.way
     found = [
@@ -105,7 +109,13 @@ def service_monitor(installation: Installation) -> Manifest:
     return _labelled(found, installation)
 
 
-def api_service(group: str, version: str) -> Manifest:
+def api_services(way: Way) -> list[Manifest]:
+    """The aggregated API: why jobs wait, and Kueue's visibility API where no Kueue serves it."""
+    served = [_api_service(EXPLAIN_GROUP, EXPLAIN_VERSION)]
+    return [*served, _api_service(VISIBILITY_GROUP, VISIBILITY_VERSION)] if way == "fairway" else served
+
+
+def _api_service(group: str, version: str) -> Manifest:
     """An API group that the controller answers, without the CA that it adds."""
     spec = {
         "group": group,

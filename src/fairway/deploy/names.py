@@ -14,6 +14,14 @@ CONTROLLER: Final = "fairway-controller"
 SERVICE: Final = "fairway-webhook"
 """Webhooks, aggregated API and metrics of the controller that leads."""
 
+EXPLAIN_GROUP: Final = "explain.fairway.dev"
+"""The group of the aggregated API that says why jobs wait. `fairway.dev` itself belongs to the definitions."""
+
+EXPLAIN_VERSION: Final = "v1alpha1"
+VISIBILITY_GROUP: Final = "visibility.kueue.x-k8s.io"
+"""Kueue's; the controller answers it only where Fairway admits."""
+
+VISIBILITY_VERSION: Final = "v1beta2"
 CONTROLLER_USER: Final = f"system:serviceaccount:{NAMESPACE}:{CONTROLLER}"
 KUEUE_ROLE: Final = "fairway-kueue"
 """ClusterRole and binding that let the cluster's Kueue read ManagedJobs."""

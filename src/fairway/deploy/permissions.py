@@ -7,7 +7,19 @@ log of a kube-apiserver.
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from fairway.deploy.names import CONTROLLER, NAMESPACE, QUEUEING_WEBHOOKS, RUNTIME_OBJECTS, WAYS, WEBHOOKS, Way
+from fairway.deploy.names import (
+    CONTROLLER,
+    EXPLAIN_GROUP,
+    EXPLAIN_VERSION,
+    NAMESPACE,
+    QUEUEING_WEBHOOKS,
+    RUNTIME_OBJECTS,
+    VISIBILITY_GROUP,
+    VISIBILITY_VERSION,
+    WAYS,
+    WEBHOOKS,
+    Way,
+)
 
 _KUEUE: Final = "kueue.x-k8s.io"
 _DEFINITIONS: Final = "customresourcedefinitions"
@@ -138,6 +150,23 @@ CONTROLLER_PERMISSIONS: Final = (
         names=tuple(f"{kind}.{_KUEUE}" for kind in ("clusterqueues", "localqueues", "workloads")),
     ),
     Permission("apiregistration.k8s.io", ("apiservices",), _FOLLOW, "the CA of the aggregated API"),
+    Permission(
+        "apiregistration.k8s.io",
+        ("apiservices",),
+        ("patch",),
+        "the CA of the aggregated API, renewed",
+        ("kueue", "none"),
+        names=(f"{EXPLAIN_VERSION}.{EXPLAIN_GROUP}",),
+    ),
+    Permission(
+        "apiregistration.k8s.io",
+        ("apiservices",),
+        ("patch",),
+        "the CA of the aggregated API, renewed",
+        _DECIDES,
+        names=(f"{EXPLAIN_VERSION}.{EXPLAIN_GROUP}", f"{VISIBILITY_VERSION}.{VISIBILITY_GROUP}"),
+    ),
+    Permission("authorization.k8s.io", ("subjectaccessreviews",), ("create",), "what users of the API may see"),
     # Its own namespace
     Permission("coordination.k8s.io", ("leases",), ("create",), "leader election", namespace=NAMESPACE),
     Permission(
@@ -171,6 +200,8 @@ CONTROLLER_PERMISSIONS: Final = (
 _JOBS: Final = ("managedjobs",)
 VIEWER_RULES: Final = (
     {"apiGroups": ["fairway.dev"], "resources": [*_JOBS, "managedjobs/status"], "verbs": list(_READ)},
+    {"apiGroups": [EXPLAIN_GROUP], "resources": ["waitingjobs"], "verbs": ["get", "list"]},
+    {"apiGroups": [VISIBILITY_GROUP], "resources": ["localqueues/pendingworkloads"], "verbs": ["get"]},
 )
 KUEUE_RULES: Final = ({"apiGroups": ["fairway.dev"], "resources": ["managedjobs"], "verbs": list(_READ)},)
 """What the cluster's Kueue may do, to which ManagedJobs are the owners of pods."""

@@ -28,7 +28,7 @@ from fairway.server.access.users import Account, Group, Users
 from fairway.server.requests import Request
 from fairway.server.responses import Response, ok
 from fairway.server.routes import ResourcePath
-from fairway.server.virtual import rendered
+from fairway.server.virtual import StoreView, rendered
 from fairway.store.verbs import Objects
 
 GROUP: Final = "fairway.dev"
@@ -90,7 +90,7 @@ class _Accounts:
 
     def __init__(self, objects: Objects, state: Path, users: Users) -> None:
         """`users` is the instance that requests are authenticated with: it sees a change before the answer leaves."""
-        self._objects = objects
+        self._view = StoreView(objects)
         self._state = state
         self._users = users
 
@@ -110,10 +110,10 @@ class _Accounts:
             "metadata": {"resourceVersion": str(self._users.generation)},
             "items": items,
         }
-        return rendered(self._objects, request, self.kind, items, whole)
+        return rendered(self._view, request, self.kind, items, whole)
 
     def _one(self, request: Request, item: Manifest) -> Response:
-        return rendered(self._objects, request, self.kind, [item], item)
+        return rendered(self._view, request, self.kind, [item], item)
 
 
 class UserAccounts(_Accounts):
@@ -147,7 +147,7 @@ class UserAccounts(_Accounts):
 
     async def _add(self, request: Request) -> Response:
         name, spec = await _body(request, _USER, _NewUser)
-        expires = _in_time(spec.expires, self._objects.now())
+        expires = _in_time(spec.expires, self._view.now())
         token = await self._changed(
             lambda users: users.add(name, spec.bindings, groups=_each_once(spec.groups), expires=expires)
         )
@@ -164,7 +164,7 @@ class UserAccounts(_Accounts):
     async def _add_token(self, request: Request, name: str) -> Response:
         data = await request.body()
         body = bodies.manifest(request, data) if data else {}
-        expires = _in_time(_spec(_USER, body, _NewToken).expires, self._objects.now())
+        expires = _in_time(_spec(_USER, body, _NewToken).expires, self._view.now())
         token = await self._changed(lambda users: users.add_token(name, expires=expires))
         made = self._manifest(name)
         made["status"]["token"] = token

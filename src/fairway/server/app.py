@@ -26,6 +26,7 @@ from fairway.server import reading, reviewing, visibility, watching, writing
 from fairway.server.access.audit import AuditEntry, AuditLog
 from fairway.server.access.authentication import Authentication
 from fairway.server.access.authorization import authorize, authorize_path
+from fairway.server.access.roles import allowed, is_admin
 from fairway.server.access.users import Users
 from fairway.server.accounts import GroupAccounts, UserAccounts
 from fairway.server.archives import Archives
@@ -40,8 +41,8 @@ from fairway.server.routes import ResourcePath, Route, attempted, place, route
 from fairway.server.streams import Streams
 from fairway.server.telling import STREAMED, TELLERS
 from fairway.server.transactions import Transactions
-from fairway.server.virtual import VirtualResource
-from fairway.server.waitingjobs import WaitingJobs
+from fairway.server.virtual import StoreView, VirtualResource
+from fairway.server.waitingjobs import Onlooker, WaitingJobs
 from fairway.store.verbs import Objects, PatchType, Written
 
 _log = logging.getLogger(__name__)
@@ -72,6 +73,17 @@ async def _end_stream(exchange: Exchange, asked: Route) -> None:
             exchange.end()
             return
     exchange.abort()
+
+
+async def _onlooker(request: Request, namespace: str) -> Onlooker:
+    """The user of a request, by the roles of this server."""
+    user = request.user
+
+    def may_read(of: str) -> bool:
+        return allowed(user, verb="get", group="kueue.x-k8s.io", resource="workloads", namespace=of)
+
+    may_change = allowed(user, verb="patch", group="fairway.dev", resource="managedjobs", namespace=namespace)
+    return Onlooker(may_read, may_change, is_admin(user))
 
 
 class _Call:
@@ -112,12 +124,13 @@ class Api:
         self.not_ready = ""
         """What is still missing before requests should come; empty when nothing is."""
 
+        self._view = StoreView(objects)
         self._virtual: dict[tuple[str, str, str], VirtualResource] = {
             ("fairway.dev", "v1alpha1", "archives"): Archives(objects, state, self.limits),
             ("fairway.dev", "v1alpha1", "groups"): GroupAccounts(objects, state, users),
             ("fairway.dev", "v1alpha1", "transactions"): Transactions(objects, audit, self.limits),
             ("fairway.dev", "v1alpha1", "users"): UserAccounts(objects, state, users),
-            ("fairway.dev", "v1alpha1", "waitingjobs"): WaitingJobs(objects, lambda: self.explainer),
+            ("fairway.dev", "v1alpha1", "waitingjobs"): WaitingJobs(self._view, lambda: self.explainer, _onlooker),
         }
         """By group, version and resource."""
 
@@ -249,7 +262,7 @@ class Api:
             if request.method != "GET":
                 raise MethodNotAllowed("pending workloads can only be read")
             pending = self.explainer.pending if self.explainer is not None else None
-            return ok(await visibility.pending_workloads(self.objects, request, where, pending))
+            return ok(await visibility.pending_workloads(self._view, request, where, pending))
         virtual = self._virtual[where.group, where.version, where.resource]
         call.verb = virtual.verb(request, where)
         self._authorize(request, call.verb, where)

@@ -4,6 +4,7 @@
     GET  /metrics                       with the token of this endpoint, as all that follow
     POST /explainer/pending|all|one     `fairway.admission.port.WaitingExplainer`
     POST /mutate /validate /convert     webhooks, without authentication (`admissionreview`, `conversionreview`)
+    GET  /apis…                         the aggregated API, for the front proxy of kube-apiserver (`aggregated`)
 
 It has few clients, so what is answered at once is bounded more tightly than in the API server.
 """
@@ -21,6 +22,7 @@ from fairway.admission.port import WaitingExplainer
 from fairway.apis.registry import Registry
 from fairway.errors import ApiError, BadRequest, FairwayError, NotFound, Unauthorized, Unavailable
 from fairway.server.admissionreview import ACTIONS, LARGEST_BODY, AdmissionReviews
+from fairway.server.aggregated import ROOTS, AggregatedApi
 from fairway.server.certificates import Certificate
 from fairway.server.conversionreview import LARGEST_BODY as LARGEST_CONVERSION
 from fairway.server.conversionreview import converted
@@ -61,6 +63,9 @@ class ControllerEndpoint:
         self.reviews: AdmissionReviews | None = None
         """Set while this process serves webhooks."""
 
+        self.api: AggregatedApi | None = None
+        """Set while this process serves an aggregated API."""
+
         self.unhealthy = ""
         """Why `/readyz` says no; empty if it does not."""
 
@@ -98,6 +103,8 @@ class ControllerEndpoint:
             return Response(200, b"ok", _TEXT)
         if request.segments and request.segments[0] in ACTIONS:
             return await self._review(request)
+        if self.api is not None and request.segments and request.segments[0] in ROOTS:
+            return await self.api.answer(request)
         if method == "POST" and path == CONVERSION_PATH:
             async with self._conversions:  # large bodies, and no authentication
                 return Response(200, converted(self._registry, await request.body(LARGEST_CONVERSION)))

@@ -61,30 +61,49 @@ class _Negotiation(asyncio.Protocol):
 class HttpServer:
     """A handler on a listening socket, with HTTP/1.1 and, over TLS, HTTP/2."""
 
-    def __init__(self, server: asyncio.Server, connections: OpenConnections, tls: ssl.SSLContext | None = None) -> None:
-        self._server = server
+    def __init__(self, connections: OpenConnections, listening: socket.socket, certificate: Certificate | None) -> None:
         self._connections = connections
-        self._tls = tls
+        self._socket = listening
+        self._certificate = certificate
+        self._authorities = ""
+        self._tls = _tls(certificate) if certificate else None
+        self._server: asyncio.Server
 
     def use(self, certificate: Certificate) -> None:
         """Serve another certificate from the next connection on."""
         if self._tls is not None:
+            self._certificate = certificate
             self._tls.load_cert_chain(certificate.certificate, certificate.key)
+
+    async def trust(self, authorities: str) -> None:
+        """Verify certificates of clients from the next connection on, with these authorities (PEM) and no others."""
+        if self._certificate is None or authorities == self._authorities:
+            return
+        # A context never forgets an authority, so there is a new one; the queue of the socket is shared by both.
+        tls = _tls(self._certificate, authorities)
+        before, self._socket = self._server, self._socket.dup()
+        self._tls, self._authorities = tls, authorities
+        await self._listen()
+        before.close()
 
     @classmethod
     async def start(
         cls, connections: OpenConnections, listening: socket.socket, certificate: Certificate | None
     ) -> "HttpServer":
         """Accept connections; without a certificate they are plain HTTP."""
-        tls = _tls(certificate) if certificate else None
-        server = await asyncio.get_running_loop().create_server(
+        server = cls(connections, listening, certificate)
+        await server._listen()
+        return server
+
+    async def _listen(self) -> None:
+        connections = self._connections
+        self._server = await asyncio.get_running_loop().create_server(
             lambda: _Negotiation(connections),
-            sock=listening,
+            sock=self._socket,
             backlog=_BACKLOG,
-            ssl=tls,
-            ssl_handshake_timeout=connections.header_seconds if certificate else None,
+            ssl=self._tls,
+            ssl_handshake_timeout=connections.header_seconds if self._tls else None,
         )
-        return cls(server, connections, tls)
 
     def shutdown(self) -> None:
         """Accept nothing more; let every connection end when its last response is sent."""
@@ -130,10 +149,14 @@ class Listener:
                 loop.remove_signal_handler(number)
 
 
-def _tls(certificate: Certificate) -> ssl.SSLContext:
+def _tls(certificate: Certificate, authorities: str = "") -> ssl.SSLContext:
+    """With authorities, a client may show a certificate, which is then verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.certificate, certificate.key)
     context.set_alpn_protocols(["h2", "http/1.1"])
+    if authorities:
+        context.load_verify_locations(cadata=authorities)
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 

@@ -88,32 +88,12 @@ class Plain:
             case []:
                 return ok({"paths": self._paths()})
             case ["api" | "apis", *_]:
-                return self._discover(request)
+                if self._discovery is None:
+                    self._discovery = Discovery(self._registry.kinds)
+                return discovered(self._discovery, request)
             case ["openapi", *rest]:
                 return self._openapi(request, rest)
         raise NotFound("the server could not find the requested resource")
-
-    def _discover(self, request: Request) -> Response:
-        if self._discovery is None:
-            self._discovery = Discovery(self._registry.kinds)
-        discovery = self._discovery
-        document: dict[str, Any] | None = None
-        match request.segments:
-            case ["api" | "apis" as root]:
-                form = accepted(request.header(b"accept"))
-                if form.shape == "APIGroupDiscoveryList":
-                    body = discovery.aggregated(core=root == "api", version=form.version)
-                    return Response(200, encode(body), aggregated_type(form.version).encode())
-                document = discovery.groups() if root == "apis" else discovery.api_versions(request.header(b"host"))
-            case ["api", version]:
-                document = discovery.resources("", version)
-            case ["apis", group]:
-                document = discovery.group(group)
-            case ["apis", group, version]:
-                document = discovery.resources(group, version)
-        if document is None:
-            raise NotFound("the server could not find the requested resource")
-        return ok(document)
 
     def _openapi(self, request: Request, rest: list[str]) -> Response:
         kinds = self._registry.kinds
@@ -158,3 +138,24 @@ class Plain:
         named = [f"/apis/{group}" for group in groups if group]
         fixed = ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
         return sorted([*fixed, *named, *versions])
+
+
+def discovered(discovery: Discovery, request: Request) -> Response:
+    """The document of `/api…` or `/apis…` that a GET asks for."""
+    document: dict[str, Any] | None = None
+    match request.segments:
+        case ["api" | "apis" as root]:
+            form = accepted(request.header(b"accept"))
+            if form.shape == "APIGroupDiscoveryList":
+                body = discovery.aggregated(core=root == "api", version=form.version)
+                return Response(200, encode(body), aggregated_type(form.version).encode())
+            document = discovery.groups() if root == "apis" else discovery.api_versions(request.header(b"host"))
+        case ["api", version]:
+            document = discovery.resources("", version)
+        case ["apis", group]:
+            document = discovery.group(group)
+        case ["apis", group, version]:
+            document = discovery.resources(group, version)
+    if document is None:
+        raise NotFound("the server could not find the requested resource")
+    return ok(document)

@@ -14,8 +14,7 @@ from fairway.errors import BadRequest, NotFound
 from fairway.integrations.workloads import queue_order
 from fairway.server.requests import Request
 from fairway.server.routes import ResourcePath
-from fairway.store.verbs import Objects
-from fairway.store.verbs.reading import readable
+from fairway.server.virtual import ObjectView
 
 GROUP: Final = "visibility.kueue.x-k8s.io"
 _WORKLOADS: Final = "workloads.kueue.x-k8s.io"
@@ -44,31 +43,31 @@ PendingSource = Callable[[str], Awaitable[Sequence[PendingWorkload] | None]]
 
 
 async def pending_workloads(
-    objects: Objects, request: Request, place: ResourcePath, pending: PendingSource | None = None
+    view: ObjectView, request: Request, place: ResourcePath, pending: PendingSource | None = None
 ) -> Manifest:
     """The summary of the workloads that wait in a ClusterQueue or a LocalQueue, best first."""
     if place.subresource != "pendingworkloads" or place.resource not in {"clusterqueues", "localqueues"}:
         raise NotFound("the server could not find the requested resource")
     local = place.resource == "localqueues"
     key = (place.namespace if local else "", place.name)
-    queue = objects.store.get(_LOCAL_QUEUES if local else _CLUSTER_QUEUES, key)
+    queue = view.get(_LOCAL_QUEUES if local else _CLUSTER_QUEUES, *key)
     if queue is None:
         raise NotFound(
             f'{place.resource} "{place.name}" not found', details={"name": place.name, "kind": place.resource}
         )
-    cluster_queue = _cluster_queue_of(readable(queue)) if local else place.name
+    cluster_queue = _cluster_queue_of(queue) if local else place.name
     offset, limit = request.number("offset") or 0, request.number("limit")
     limit = _DEFAULT_LIMIT if limit is None else limit
     if offset < 0 or limit < 0:
         raise BadRequest("offset and limit must not be negative")
     found = await pending(cluster_queue) if pending is not None else None
-    waiting = _stored(objects, cluster_queue) if found is None else found
+    waiting = _stored(view, cluster_queue) if found is None else found
     shown = _shown(waiting, key if local else None, offset, limit)
     return {
         "kind": "PendingWorkloadsSummary",
         "apiVersion": f"{GROUP}/{place.version}",
         "metadata": {"creationTimestamp": None},
-        "items": [item for ranked in shown if (item := _item(objects, ranked)) is not None],
+        "items": [item for ranked in shown if (item := _item(view, ranked)) is not None],
     }
 
 
@@ -91,13 +90,13 @@ def _shown(
             yield _Ranked(one, position, local_position)
 
 
-def _item(objects: Objects, ranked: _Ranked) -> Manifest | None:
+def _item(view: ObjectView, ranked: _Ranked) -> Manifest | None:
     """The item of one workload; nothing if it was deleted a moment ago."""
     one = ranked.waiting
-    entry = objects.store.get(_WORKLOADS, (one.namespace, one.name))
-    if entry is None:
+    workload = view.get(_WORKLOADS, one.namespace, one.name)
+    if workload is None:
         return None
-    stored = readable(entry)["metadata"]
+    stored = workload["metadata"]
     metadata = {"name": one.name, "namespace": one.namespace, "creationTimestamp": stored["creationTimestamp"]}
     owners = stored.get("ownerReferences")
     if owners:
@@ -111,21 +110,20 @@ def _item(objects: Objects, ranked: _Ranked) -> Manifest | None:
     }
 
 
-def _stored(objects: Objects, cluster_queue: str) -> list[_Stored]:
+def _stored(view: ObjectView, cluster_queue: str) -> list[_Stored]:
     """All stored workloads that wait for a ClusterQueue, in the order of priority and time."""
-    store = objects.store
     queues = {
-        key
-        for key, entry in store.collection(_LOCAL_QUEUES).entries.items()
-        if _cluster_queue_of(readable(entry)) == cluster_queue
+        (queue["metadata"]["namespace"], queue["metadata"]["name"])
+        for queue in view.all(_LOCAL_QUEUES)
+        if _cluster_queue_of(queue) == cluster_queue
     }
     found = []
-    for entry in store.collection(_WORKLOADS).entries.values():
-        manifest = readable(entry)
+    for manifest in view.all(_WORKLOADS):
         metadata, spec = manifest["metadata"], manifest.get("spec") or {}
         local_queue, priority = spec.get("queueName", ""), spec.get("priority", 0)
-        if (entry.namespace, local_queue) in queues and _is_waiting(manifest):
-            found.append((queue_order(manifest), _Stored(entry.namespace, metadata["name"], local_queue, priority)))
+        namespace = metadata["namespace"]
+        if (namespace, local_queue) in queues and _is_waiting(manifest):
+            found.append((queue_order(manifest), _Stored(namespace, metadata["name"], local_queue, priority)))
     found.sort(key=lambda pair: pair[0])
     return [one for _, one in found]
 

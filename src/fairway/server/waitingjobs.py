@@ -7,19 +7,17 @@ The decider answers (`fairway.admission.port`); where there is none (an API alon
 `kubectl get waitingjobs` prints them.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
 
 from fairway.admission.port import WaitingExplainer
 from fairway.apis.machinery.jsonpath import custom_column
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import BadRequest, MethodNotAllowed, NotFound
-from fairway.server.access.roles import allowed, is_admin
 from fairway.server.requests import Request
 from fairway.server.responses import Response
 from fairway.server.routes import ResourcePath
-from fairway.server.virtual import rendered
-from fairway.store.verbs import Objects
+from fairway.server.virtual import ObjectView, rendered
 
 GROUP: Final = "fairway.dev"
 VERSION: Final = "v1alpha1"
@@ -34,24 +32,43 @@ _COLUMNS: Final = (
     custom_column("Message", ".message", description="Why it waits."),
     custom_column("Age", ".metadata.creationTimestamp", "date", description="How long ago it was created."),
 )
-_KIND: Final = Kind(
-    group=GROUP,
-    kind="WaitingJob",
-    plural="waitingjobs",
-    versions=(VERSION,),
-    stored=VERSION,
-    schemas={},
-    columns={VERSION: _COLUMNS},
-)
+
+
+class Onlooker(NamedTuple):
+    """What a user may see and do, as `WaitingExplainer.one` needs it."""
+
+    may_read: Callable[[str], bool]
+    """Whether they may read Workloads of a namespace."""
+
+    may_change: bool
+    any_priority: bool
 
 
 class WaitingJobs:
     """Keeps the contract of `VirtualResource`."""
 
-    def __init__(self, objects: Objects, explainer: Callable[[], WaitingExplainer | None]) -> None:
-        """`explainer` gives the decider to ask now; without one, the list is empty."""
-        self._objects = objects
+    def __init__(
+        self,
+        view: ObjectView,
+        explainer: Callable[[], WaitingExplainer | None],
+        onlooker: Callable[[Request, str], Awaitable[Onlooker]],
+        group: str = GROUP,
+    ) -> None:
+        """`explainer` gives the decider to ask now; without one, the list is empty. `onlooker` gives the permissions of
+        the user of a request in a namespace.
+        """
+        self._view = view
         self._explainer = explainer
+        self._onlooker = onlooker
+        self._kind = Kind(
+            group=group,
+            kind="WaitingJob",
+            plural="waitingjobs",
+            versions=(VERSION,),
+            stored=VERSION,
+            schemas={},
+            columns={VERSION: _COLUMNS},
+        )
 
     def verb(self, request: Request, where: ResourcePath) -> str:
         if where.subresource:
@@ -68,45 +85,40 @@ class WaitingJobs:
                 raise BadRequest(f"{name}: Forbidden: waiting jobs are computed for each request; select in the client")
         if where.name:
             item = await self._one(request, where)
-            return rendered(self._objects, request, _KIND, [item], item)
+            return rendered(self._view, request, self._kind, [item], item)
         explainer = self._explainer()
-        items = [_typed(item) for item in await explainer.all(where.namespace)] if explainer is not None else []
+        items = [self._typed(item) for item in await explainer.all(where.namespace)] if explainer is not None else []
         whole = {
             "kind": "WaitingJobList",
-            "apiVersion": f"{GROUP}/{VERSION}",
-            "metadata": {"resourceVersion": str(self._objects.store.revision)},
+            "apiVersion": f"{self._kind.group}/{VERSION}",
+            "metadata": {"resourceVersion": self._view.revision},
             "items": items,
         }
-        return rendered(self._objects, request, _KIND, items, whole)
+        return rendered(self._view, request, self._kind, items, whole)
 
     def close(self) -> None:
         """None takes long."""
 
     async def _one(self, request: Request, where: ResourcePath) -> Manifest:
-        user = request.user
-
-        def may_read(namespace: str) -> bool:
-            return allowed(user, verb="get", group="kueue.x-k8s.io", resource="workloads", namespace=namespace)
-
         explainer = self._explainer()
         found = None
         if explainer is not None:
+            user = await self._onlooker(request, where.namespace)
             found = await explainer.one(
                 where.namespace,
                 where.name,
-                may_read,
-                may_change=allowed(user, verb="patch", group=GROUP, resource="managedjobs", namespace=where.namespace),
-                any_priority=is_admin(user),
+                user.may_read,
+                may_change=user.may_change,
+                any_priority=user.any_priority,
             )
         if found is not None:
-            return _typed(found)
-        stored = self._objects.store.get(_WORKLOADS, (where.namespace, where.name))
+            return self._typed(found)
+        stored = self._view.get(_WORKLOADS, where.namespace, where.name)
         why = f"the Workload {where.name} does not wait" if stored is not None else f"there is no Workload {where.name}"
         raise NotFound(
-            f'waitingjobs.{GROUP} "{where.name}" not found: {why}',
-            details={"name": where.name, "group": GROUP, "kind": "waitingjobs"},
+            f'{self._kind.resource} "{where.name}" not found: {why}',
+            details={"name": where.name, "group": self._kind.group, "kind": "waitingjobs"},
         )
 
-
-def _typed(item: Manifest) -> Manifest:
-    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": _KIND.kind, **item}
+    def _typed(self, item: Manifest) -> Manifest:
+        return {"apiVersion": f"{self._kind.group}/{VERSION}", "kind": self._kind.kind, **item}

@@ -3,8 +3,10 @@
 from typing import Final
 from urllib.parse import quote
 
+from fairway.deploy.names import EXPLAIN_GROUP, EXPLAIN_VERSION
+
 FAIRWAY: Final = "/apis/fairway.dev/v1alpha1"
-EXPLAINING: Final = "/apis/explain.fairway.dev/v1alpha1"
+EXPLAINING: Final = f"/apis/{EXPLAIN_GROUP}/{EXPLAIN_VERSION}"
 """On a cluster, what the controller answers by itself: an aggregated API."""
 
 

@@ -6,7 +6,7 @@ in time and size, and so is everything that waits for a client which does not re
 
 import asyncio
 from http import HTTPStatus
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from fairway.client.rest.http import keep_alive
 from fairway.server.http.exchange import Handler
@@ -123,6 +123,10 @@ class HttpConnection(asyncio.Protocol):
     def _on_resume(self) -> None:
         """The client keeps up again."""
         raise NotImplementedError
+
+    def peer_certificate(self) -> dict[str, Any]:
+        """The verified certificate of the client; empty without one."""
+        return self.transport.get_extra_info("peercert") or {}
 
     # asyncio.Protocol
 

@@ -7,6 +7,7 @@ side knows more of the other. A test can be the connection: it subclasses `Excha
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from fairway.errors import ApiError, BadRequest, TooLarge
 from fairway.server.responses import Response
@@ -57,6 +58,10 @@ class Exchange:
         self._parts: list[bytes] = []
         self._on_arrival: Callable[[], None] | None = None
         self._drained: asyncio.Future[None] | None = None
+
+    def peer_certificate(self) -> dict[str, Any]:
+        """The verified certificate of the client, in the form of `ssl.SSLSocket.getpeercert`; empty without one."""
+        return {}
 
     # The connection's side
 

@@ -44,6 +44,9 @@ class Http1Exchange(Exchange):
         self.passed_on = False
         """Whether the handler has it, or will in its turn."""
 
+    def peer_certificate(self) -> dict[str, Any]:
+        return self._connection.peer_certificate()
+
     @property
     def writable(self) -> bool:
         return not self._connection.paused

@@ -1,7 +1,7 @@
 """One request on an HTTP/2 connection."""
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fairway.server.http.exchange import Exchange, Headers
 from fairway.server.http.frames import FRAME_BYTES, ErrorCode, StreamError
@@ -54,6 +54,9 @@ class Http2Stream(Exchange):
         self._length = None if length is None else int(length[:20])
 
     # The request
+
+    def peer_certificate(self) -> dict[str, Any]:
+        return self._connection.peer_certificate()
 
     def receive(self, data: bytes) -> None:
         if self._length is not None:
