@@ -11,10 +11,10 @@ SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py te
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test split operators pages fresh explore lint format bench bench-quick conformance cluster cluster-down test-cluster clean packages
+.PHONY: help setup dev demo kubectl test split operators pages fresh explore lint format bench bench-quick conformance conformance-cluster cluster cluster-down test-cluster clean packages
 
 help:            ## what can be made here
-	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fairway needs Python 3.11 or newer; '$(PYTHON)' is older. Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
@@ -89,6 +89,9 @@ bench-quick: $(DEV_READY) ## the same table at a tenth of the size, without goal
 
 conformance: $(DEV_READY) ## replay the recorded decisions of Kueue
 	$(BIN)/python -m fairway.testing.conformance tests/conformance/data/*.jsonl.gz
+
+conformance-cluster: $(DEV_READY) ## the same through a real kube-apiserver and `fairway controller`, all worlds
+	@FAIRWAY_WORLDS=all $(BIN)/python -m tools.cluster test --no-kubelet tests/cluster/test_conformance.py
 
 clean:           ## remove what was set up and built
 	rm -rf $(VENV) .venv-go .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

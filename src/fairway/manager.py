@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
+from fairway.admission.config import KUEUE_BATCH_SECONDS
 from fairway.admission.port import AdmittedBy, Decider, WaitingExplainer
 from fairway.apis.core.node_views import DEFAULT_SCHEDULER
 from fairway.apis.fairway.records import KINDS as FAIRWAY_KINDS
@@ -18,7 +19,7 @@ from fairway.apis.machinery.admission import AdmissionChain, AdmissionPlugin
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.contexts import configuration_of, other_servers
-from fairway.controllers.admission.controller import QueueingController
+from fairway.controllers.admission.controller import Pace, QueueingController
 from fairway.controllers.admission.waiting import WaitingWorkloads
 from fairway.controllers.batchjob.controller import JobController
 from fairway.controllers.decider.stored import StoredDecider, StoredExplainer
@@ -138,7 +139,14 @@ class ControllerManager:
         decider: Decider
         if "admission" in names:
             decider = engine = QueueingController(
-                cluster, configuration, kueue, schedulers=frozenset({DEFAULT_SCHEDULER}) if own_nodes else None
+                cluster,
+                configuration,
+                kueue,
+                # On a cluster as in Kueue: evicted jobs take a while to stop there, and what wakes up in between would
+                # take their place before the preemptor does.
+                requeue_batch_seconds=None if own_nodes else KUEUE_BATCH_SECONDS,
+                pace=Pace(),
+                schedulers=frozenset({DEFAULT_SCHEDULER}) if own_nodes else None,
             )
             self.explainer = WaitingWorkloads(cluster, engine)
             self.parts.append(engine)

@@ -7,11 +7,15 @@ Fairway's own; each is inert unless it is set, so that an engine with default co
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
 from fairway.apis.kueue.configuration import AdmissionFairSharingPolicy, FairSharingPolicy
 from fairway.apis.machinery.quantities import Quantity
+
+KUEUE_BATCH_SECONDS: Final = 1.0
+"""How long Kueue collects freed quota before it tries parked workloads again."""
 
 
 class RequeueTimestamp(StrEnum):
@@ -53,7 +57,7 @@ class Config(Struct, frozen=True, kw_only=True):
     admission_fair_sharing: AdmissionFairSharingPolicy | None = None
     pods_ready: PodsReady = PodsReady()
     resources: Resources = Resources()
-    requeue_batch_seconds: float = 1.0
+    requeue_batch_seconds: float = KUEUE_BATCH_SECONDS
     """How long freed quota may wait before parked workloads are tried again: changes within that time are taken
     together.
     """

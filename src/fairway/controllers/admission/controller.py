@@ -126,8 +126,8 @@ class QueueingController:
         pace: Pace | None = None,
         schedulers: frozenset[str] | None = None,
     ) -> None:
-        """Freed quota is given on after `requeue_batch_seconds`; where that is not said, with the next decision, and
-        decisions are made at a `pace` that goes with the load.
+        """Parked workloads are tried again `requeue_batch_seconds` after quota was freed; where that is not given, with
+        the next decision. Decisions are made at a `pace`, or at once if only the former is given.
 
         `schedulers` are those that place pods here. Where they are given, the nodes of the API are all there will be,
         and what none of them can ever run is not admitted; else quota alone decides, as in Kueue.
@@ -135,7 +135,7 @@ class QueueingController:
         self._clock = cluster.clock
         self._configuration = configuration
         self._batch_seconds = requeue_batch_seconds or 0.0
-        self._pace = (pace or Pace()) if requeue_batch_seconds is None else None
+        self._pace = Pace() if pace is None and requeue_batch_seconds is None else pace
         self._wake = asyncio.Event()
         self._surroundings = ClusterSources(cluster, self._wake.set, schedulers)
         self._intake = WorkloadSource(cluster, self._wake.set)
