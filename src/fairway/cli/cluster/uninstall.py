@@ -13,6 +13,7 @@ from fairway.deploy.names import CONTROLLER, INSTALLER, MANAGED_BY, NAMESPACE, R
 from fairway.managedjobs.states import LIVE, Phase
 
 _FAIRWAY: Final = "fairway.dev/v1alpha1"
+_EXTENSIONS: Final = "apiextensions.k8s.io/v1"
 _CRD: Final = "CustomResourceDefinition"
 _FIRST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService", "Deployment")
 """Webhooks without a controller would refuse every write; a controller without rights could not release its Lease."""
@@ -58,14 +59,13 @@ def uninstall(*, kubeconfig: str, context: str, delete_jobs: bool, dry_run: bool
         if not dry_run:
             confirmed(_question(cluster, jobs, living, delete_jobs=delete_jobs), yes=yes, required=True)
         run = _Removal(cluster, timeout, dry_run=dry_run)
-        if delete_jobs:
-            run.jobs(jobs)
         definitions = [one for one in found if one["kind"] == _CRD]
         rest = [one for one in found if one["kind"] != _CRD]
+        if delete_jobs:
+            run.jobs(jobs)
+            run.definitions(definitions)
         order = {kind: number for number, kind in enumerate(_FIRST)}
         run.objects(sorted(rest, key=lambda one: order.get(one["kind"], len(order))))
-        if delete_jobs:
-            run.objects(definitions)
         run.end(stay=[] if delete_jobs else definitions, living=[] if delete_jobs else living)
 
 
@@ -109,6 +109,16 @@ class _Removal:
             self._say(manifest)
         if not self._dry_run:
             self._until_gone("managed jobs", lambda: self._cluster.all(_FAIRWAY, "ManagedJob"))
+
+    def definitions(self, manifests: list[Manifest]) -> None:
+        """Delete them and all their objects while the controller still runs, which removes the finalizers of queues."""
+        self.objects(manifests)
+        names = {one["metadata"]["name"] for one in manifests}
+        if not self._dry_run:
+            self._until_gone(
+                "definitions",
+                lambda: [one for one in self._cluster.all(_EXTENSIONS, _CRD) if one["metadata"]["name"] in names],
+            )
 
     def objects(self, manifests: Iterable[Manifest]) -> None:
         for manifest in manifests:
