@@ -38,8 +38,8 @@ TIMED = {31027, 31028}
 
 
 RACING = {
-    False: {90, 15013, 30201},
-    True: {76, 25010, 40212, 40217, 40260, 41000, 41030},
+    False: {90, 200, 10012, 15013, 30201, 31033},
+    True: {76, 116, 25010, 25012, 40212, 40217, 40260, 41000, 41030},
 }
 """Seeds, plain and with fair sharing, whose outcome depends on whether evicted jobs stop at the same moment, which
 requests to an API cannot: see docs/develop/conformance.md. They are played, and a difference is shown but allowed."""
