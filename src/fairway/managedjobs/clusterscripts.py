@@ -25,9 +25,10 @@ MOST_SECONDS_TO_MEET: Final = 1800
 _SHELL: Final = ("sh", "-c")
 
 _FUNCTIONS: Final = """\
-_fairway_child= _fairway_signals=0
+_fairway_child= _fairway_signals=0 _fairway_early=
 _fairway_stop() {
   _fairway_signals=$((_fairway_signals + 1))
+  if [ "$_fairway_child" = starting ]; then _fairway_early=yes; return; fi
   if [ $$ -eq 1 ]; then kill -s TERM -- -1 2>/dev/null
   elif [ -n "$_fairway_child" ]; then kill -s TERM "$_fairway_child" 2>/dev/null
   fi
@@ -37,8 +38,10 @@ trap _fairway_stop TERM INT
 _fairway_shell=sh
 if command -v bash >/dev/null 2>&1; then _fairway_shell=bash; fi
 _fairway_run() {
+  _fairway_child=starting
   "$_fairway_shell" "$@" &
   _fairway_child=$!
+  if [ -n "$_fairway_early" ]; then _fairway_early=; _fairway_stop; fi
   while :; do
     _fairway_before=$_fairway_signals
     wait "$_fairway_child"

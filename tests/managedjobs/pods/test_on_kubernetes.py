@@ -174,7 +174,9 @@ def test_a_sentence_says_when_no_node_has_the_model(models: list[str], sentence:
 
 # The scripts, run by real shells
 
-SHELLS = [shell for shell in (["dash"], ["bash"]) if shutil.which(shell[0])]
+SHELLS = [shell for shell in (["dash"], ["bash"], ["busybox", "sh"]) if shutil.which(shell[0])]
+SAVES = "trap 'echo saved; exit 5' TERM; echo up; while :; do sleep 0.05; done"
+_LONGEST_SECONDS = 60
 
 
 @pytest.fixture(params=SHELLS, ids=lambda shell: str(shell[0]))
@@ -208,28 +210,33 @@ def test_a_shell_runs_the_scripts(
     shell: list[str], tmp_path: Path, setup: str, run: str, code: int, output: str
 ) -> None:
     process = started(shell, command(setup, run), tmp_path)
-    assert process.communicate(timeout=60)[0] == output
+    assert process.communicate(timeout=_LONGEST_SECONDS)[0] == output
     assert process.returncode == code
     said = (tmp_path / "said").read_text() if (tmp_path / "said").exists() else ""
     assert said.startswith(clusterscripts.SETUP_FAILED) == (setup == "exit 7")
 
 
 def test_a_signal_reaches_the_program_and_its_exit_code_counts(shell: list[str], tmp_path: Path) -> None:
-    program = "trap 'echo saved; exit 5' TERM; echo up; while :; do sleep 0.05; done"
-    assert stopped(shell, program, tmp_path) == ("saved\n", 5)
+    assert stopped(shell, command("", SAVES), tmp_path) == ("saved\n", 5)
 
 
 def test_a_program_that_does_not_care_ends_at_once(shell: list[str], tmp_path: Path) -> None:
-    assert stopped(shell, "echo up; exec sleep 600", tmp_path)[1] == 143
+    assert stopped(shell, command("", "echo up; exec sleep 600"), tmp_path)[1] == 143
 
 
-def stopped(shell: list[str], program: str, where: Path) -> tuple[str, int]:
-    """What a program writes that is told to stop when it is up, and the exit code."""
-    with started(shell, command("", program), where) as process:
+def test_a_signal_before_the_shell_knows_its_child_reaches_the_program(shell: list[str], tmp_path: Path) -> None:
+    """Found by a container that was stopped as it started: its shell ended, its program did not."""
+    slow = [part.replace("_fairway_child=$!", "sleep 0.5; _fairway_child=$!") for part in command("", SAVES)]
+    assert stopped(shell, slow, tmp_path) == ("saved\n", 5)
+
+
+def stopped(shell: list[str], command: list[str], where: Path) -> tuple[str, int]:
+    """What a program writes that gets a SIGTERM when it is up, and the exit code."""
+    with started(shell, command, where) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.send_signal(signal.SIGTERM)
-        return process.stdout.read(), process.wait(60)
+        return process.communicate(timeout=_LONGEST_SECONDS)[0], process.returncode
 
 
 def test_a_script_beyond_the_longest_argument_is_several_arguments(tmp_path: Path) -> None:
@@ -237,4 +244,4 @@ def test_a_script_beyond_the_longest_argument_is_several_arguments(tmp_path: Pat
     made = command("", long)
     assert max(len(part.encode()) for part in made) < 128 * 1024
     made = [part.replace("/fairway/run", f"{tmp_path}/run") for part in made]
-    assert started(["sh"], made, tmp_path).communicate(timeout=60)[0] == "done\n"
+    assert started(["sh"], made, tmp_path).communicate(timeout=_LONGEST_SECONDS)[0] == "done\n"
