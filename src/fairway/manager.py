@@ -41,6 +41,7 @@ from fairway.controllers.webhooks.kindrules import KindRules
 from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
+from fairway.integrations.framework import Framework
 from fairway.integrations.frameworks import FRAMEWORKS
 from fairway.managedjobs.kubernetes import DEFAULT_IMAGE, OnKubernetes
 from fairway.managedjobs.machine import ThisMachine
@@ -71,13 +72,18 @@ def reviewed_resources(way: AdmittedBy) -> frozenset[str]:
     return frozenset(("pods", *frameworks, *queues)).union(PriorityAdmission.resources, ManagedJobAdmission.resources)
 
 
+def run_frameworks(cluster: Cluster) -> tuple[Framework, ...]:
+    """The job kinds that something on this machine runs; the others would hold quota and never end."""
+    return tuple(framework for framework in FRAMEWORKS if cluster.kind(framework.resource).not_run is None)
+
+
 def server_plugins(
     cluster: Cluster, configuration: ConfigurationSource, ids: Ids, *more: AdmissionPlugin
 ) -> AdmissionChain:
     """The plugins of a server."""
     return AdmissionChain(
         PriorityAdmission(cluster),
-        QueueAdmission(cluster, configuration),
+        QueueAdmission(cluster, configuration, run_frameworks(cluster)),
         CommitmentWarnings(cluster),
         ManagedJobAdmission(ids),
         *more,
@@ -163,7 +169,8 @@ class ControllerManager:
         if "workload" in names:
             self.parts.append(WorkloadLifecycle(cluster, decider, configuration, kueue))
         if "jobframework" in names:
-            self.parts.append(FrameworkController(cluster, configuration, kueue))
+            frameworks = run_frameworks(cluster) if own_nodes else FRAMEWORKS
+            self.parts.append(FrameworkController(cluster, configuration, kueue, frameworks))
         if "pods" in names:
             self.parts.append(PodController(cluster, configuration, kueue))
         if "provisioning" in names:

@@ -111,6 +111,8 @@ CONTROLLER_PERMISSIONS: Final = (
     Permission("batch", ("jobs",), (*_FOLLOW, "patch"), "suspend and start Jobs", _DECIDES),
     Permission("batch", ("jobs/status",), ("patch",), "start time of a suspended Job", _DECIDES),
     Permission("batch", ("jobs/finalizers",), ("update",), "owner of Workloads", _DECIDES),
+    Permission("ray.io", ("rayclusters", "rayjobs"), (*_FOLLOW, "patch"), "suspend and start them", _DECIDES),
+    Permission("ray.io", ("rayclusters/finalizers", "rayjobs/finalizers"), ("update",), "owner of Workloads", _DECIDES),
     Permission(
         "autoscaling.x-k8s.io",
         ("provisioningrequests",),

@@ -7,7 +7,7 @@ from fairway.apis.machinery import problems
 from fairway.apis.machinery.immutability import IMMUTABLE
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import FieldError
-from fairway.integrations import injection, names, topology, webhooks
+from fairway.integrations import injection, topology, webhooks
 from fairway.integrations.framework import StopProgress, StopStep
 from fairway.integrations.workloads import MAIN
 
@@ -22,7 +22,6 @@ _OWN_LABELS: Final = ("job-name", "controller-uid", "batch.kubernetes.io/control
 """What Kubernetes puts on the template of every job."""
 
 _HIDDEN_LABELS: Final = frozenset(_OWN_LABELS) - {_JOB_NAME}
-_QUEUE_LABELS: Final = (names.POD_SET, names.LOCAL_QUEUE, names.CLUSTER_QUEUE)
 _MIN_PATH: Final = problems.key("metadata.annotations", MIN_PARALLELISM)
 _EQUAL_PATH: Final = problems.key("metadata.annotations", COMPLETIONS_EQUAL_PARALLELISM)
 
@@ -34,6 +33,7 @@ class BatchJob:
     resource = "jobs.batch"
     group = "batch"
     kind = "Job"
+    validates_unqueued = True
 
     def pod_sets(self, job: Manifest) -> list[Manifest]:
         template = job["spec"]["template"]
@@ -182,7 +182,7 @@ def _sized(job: Manifest, count: int) -> Manifest:
 def _restored(job: Manifest, pod_sets: Sequence[Manifest] | None) -> Manifest:
     """What of the spec has to change for the job to be as it was before it was admitted."""
     template = job["spec"]["template"]
-    before = _without_queue(template) if not pod_sets else _with_own_labels(pod_sets[0]["template"], template)
+    before = injection.without_queue(template) if not pod_sets else _with_own_labels(pod_sets[0]["template"], template)
     spec: Manifest = {}
     changes = injection.difference(template, injection.restore(template, before))
     if changes:
@@ -198,14 +198,6 @@ def _with_own_labels(original: Mapping[str, Any], template: Mapping[str, Any]) -
     own = {label: present[label] for label in _OWN_LABELS if label in present}
     metadata["labels"] = {**(metadata.get("labels") or {}), **own}
     return {**original, "metadata": metadata}
-
-
-def _without_queue(template: Mapping[str, Any]) -> Manifest:
-    """The template without what names a queue, which another admission would contradict."""
-    metadata = dict(template.get("metadata") or {})
-    for field, keys in (("labels", _QUEUE_LABELS), ("annotations", (names.WORKLOAD,))):
-        metadata[field] = {key: value for key, value in (metadata.get(field) or {}).items() if key not in keys}
-    return {**template, "metadata": metadata}
 
 
 def _terminal_indexes(completions: int, *texts: str | None) -> int:

@@ -46,6 +46,9 @@ class Framework(Protocol):
     group: str
     kind: str
 
+    validates_unqueued: bool
+    """Whether Kueue's webhook also validates jobs that no queue manages."""
+
     def pod_sets(self, job: Manifest) -> list[Manifest]:
         """The pod sets of its workload. Their templates may be parts of the job: not to be changed."""
 
@@ -97,6 +100,14 @@ class HasPriorityClass(Protocol):
 
     def priority_class(self, job: Manifest) -> str:
         """The name of a PriorityClass, empty if none is given."""
+
+
+@runtime_checkable
+class CanBeSkipped(Protocol):
+    """A kind with jobs that have no pods of their own to queue."""
+
+    def is_skipped(self, job: Manifest) -> bool:
+        """Whether a job is left alone although it names a queue."""
 
 
 @runtime_checkable

@@ -4,5 +4,7 @@ from typing import Final
 
 from fairway.integrations.batch_job import BatchJob
 from fairway.integrations.framework import Framework
+from fairway.integrations.ray_cluster import RayCluster
+from fairway.integrations.ray_job import RayJob
 
-FRAMEWORKS: Final[tuple[Framework, ...]] = (BatchJob(),)
+FRAMEWORKS: Final[tuple[Framework, ...]] = (BatchJob(), RayJob(), RayCluster())

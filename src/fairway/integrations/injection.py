@@ -20,6 +20,12 @@ _FIELDS: Final = (
 )
 """All that admission may add to a pod template."""
 
+_QUEUE_KEYS: Final = (
+    ("labels", (names.POD_SET, names.LOCAL_QUEUE, names.CLUSTER_QUEUE)),
+    ("annotations", (names.WORKLOAD,)),
+)
+"""What of it says where the pods were admitted."""
+
 
 class InjectionConflict(FairwayError):
     """The job cannot start as it was admitted, now or ever."""
@@ -89,6 +95,14 @@ def restore(template: Manifest, pod_set_template: Manifest) -> Manifest:
             else:
                 parts[part].pop(name, None)
     return {**template, **parts}
+
+
+def without_queue(template: Manifest) -> Manifest:
+    """A pod template without what names a queue, which another admission would contradict."""
+    metadata = dict(template.get("metadata") or {})
+    for name, keys in _QUEUE_KEYS:
+        metadata[name] = {key: value for key, value in (metadata.get(name) or {}).items() if key not in keys}
+    return {**template, "metadata": metadata}
 
 
 def difference(template: Manifest, other: Manifest) -> Manifest:

@@ -4,7 +4,7 @@ It becomes the `topologyRequest` of the pod set only where it is asked for: flav
 a pod set that requests one must get a reason, one that does not must not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fairway.apis.machinery import problems
@@ -60,6 +60,41 @@ def wrong_topology(template: Mapping[str, Any], path: str, count: int) -> list[F
     return errors or _too_large_slices(asked, where, count)
 
 
+def wrong_groups(placed: Sequence[tuple[str, Mapping[str, Any], int]]) -> list[FieldError]:
+    """What is wrong with groups of pod sets to be placed together; of each, the path of its metadata, its template and
+    its number of pods.
+    """
+    groups: dict[str, list[tuple[str, Manifest, int]]] = {}
+    for path, template, count in placed:
+        request = topology_request(template) or {}
+        if "podSetGroupName" in request:
+            where = problems.child(path, "annotations")
+            groups.setdefault(request["podSetGroupName"], []).append((where, request, count))
+    return [error for name, members in groups.items() for error in _wrong_members(name, members)]
+
+
+def _wrong_members(name: str, members: Sequence[tuple[str, Manifest, int]]) -> list[FieldError]:
+    keys = [problems.key(where, names.GROUP_NAME) for where, _, _ in members]
+    if len(members) != _PAIR:
+        rule = f"can only define groups of exactly {_PAIR} pod sets, got: {len(members)} pod set(s)"
+        return [problems.invalid(key, name, rule) for key in keys]
+    errors = []
+    (here, one, count), (there, other, other_count) = members
+    if count != 1 and other_count != 1:
+        rule = (
+            "can only define groups where at least one pod set has only 1 replica, got:"
+            f" {count} replica(s) and {other_count} replica(s) in the group"
+        )
+        errors += [problems.invalid(key, name, rule) for key in keys]
+    if any(one.get(level) != other.get(level) for level in ("required", "preferred")):
+        levels = f"'{names.REQUIRED_TOPOLOGY}' or '{names.PREFERRED_TOPOLOGY}'"
+        for path, consistent in ((here, there), (there, here)):
+            rule = f"must specify {levels} topology consistent with '{consistent}' in group '{name}'"
+            errors.append(problems.invalid(path, None, rule))
+    return errors
+
+
+_PAIR: Final = 2
 _LEVELS: Final = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)
 ASKED: Final = frozenset({*_LEVELS, names.SLICE_TOPOLOGY, names.SLICE_SIZE, names.GROUP_NAME})
 """All annotations that say something about it."""

@@ -11,7 +11,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.jobframework.act import JobWriter, WorkloadBuilder, stop
 from fairway.controllers.kit.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
 from fairway.integrations import conditions, equivalence, following, injection, webhooks
-from fairway.integrations.framework import CanBeOnHold, Framework, Reclaims
+from fairway.integrations.framework import CanBeOnHold, CanBeSkipped, Framework, Reclaims
 from fairway.integrations.workloads import controller_of
 
 _TOO_DEEP: Final = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {LONGEST_CHAIN}"
@@ -28,6 +28,7 @@ class Reconciler:
         self._maker = WorkloadBuilder(tools, framework)
         self._reclaims = framework if isinstance(framework, Reclaims) else None
         self._holds = framework if isinstance(framework, CanBeOnHold) else None
+        self._skips = framework if isinstance(framework, CanBeSkipped) else None
         self._departed: dict[str, Manifest] = {}
         """By the uid of the job, workloads that were deleted under it: the only place that knows its templates."""
         self._provided: set[str] = set()
@@ -72,6 +73,8 @@ class Reconciler:
         """Bring a job and its workload in line; in how many seconds to look again, if at all."""
         job = self._jobs.get(namespace, name)
         if job is None or "deletionTimestamp" in job["metadata"] or not self._is_selected(namespace):
+            return None
+        if self._skips is not None and self._skips.is_skipped(job):
             return None
         try:
             ancestor = self._tools.owners.ancestor(job)

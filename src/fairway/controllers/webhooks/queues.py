@@ -14,7 +14,7 @@ from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.owners import NestedTooDeep, OwnerMissing, Owners
 from fairway.errors import FieldError
 from fairway.integrations import names, pod_webhook, pods, priorities, webhooks
-from fairway.integrations.framework import Framework
+from fairway.integrations.framework import CanBeSkipped, Framework
 from fairway.integrations.frameworks import FRAMEWORKS
 
 _NONE: Mapping[str, str] = {}
@@ -55,6 +55,8 @@ class QueueAdmission:
             return ALLOWED
         if old is None:
             return AdmissionResponse(self._wrong_on_create(framework, manifest))
+        if not self._is_validated(framework, old, manifest):
+            return ALLOWED
         changed = webhooks.wrong_on_update(
             old,
             manifest,
@@ -66,16 +68,22 @@ class QueueAdmission:
             [*webhooks.wrong_on_create(manifest), *changed, *framework.wrong_on_update(old, manifest)]
         )
 
+    def _is_validated(self, framework: Framework, *jobs: Manifest) -> bool:
+        """Whether Kueue validates jobs of this kind; changed ones also where only the old one named a queue."""
+        return (
+            framework.validates_unqueued
+            or self._surroundings.configuration.manage_jobs_without_queue_name
+            or any(webhooks.queue_name(job) for job in jobs)
+        )
+
     def _wrong_on_create(self, framework: Framework, job: Manifest) -> list[FieldError]:
         """Complete a new job; then what is wrong with it."""
         webhooks.apply_default_queue(job, self._surroundings)
-        if self._surroundings.manages(job, framework.name):
+        skipped = isinstance(framework, CanBeSkipped) and framework.is_skipped(job)
+        if not skipped and self._surroundings.manages(job, framework.name):
             framework.suspend(job)
-        return [
-            *webhooks.wrong_on_create(job),
-            *framework.wrong_on_create(job),
-            *self._outside(job, framework.name),
-        ]
+        wrong = framework.wrong_on_create(job) if self._is_validated(framework, job) else []
+        return [*webhooks.wrong_on_create(job), *wrong, *self._outside(job, framework.name)]
 
     def _outside(self, manifest: Manifest, framework: str) -> list[FieldError]:
         """What is wrong with an object that no queue decides about, where there may be none."""
