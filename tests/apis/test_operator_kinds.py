@@ -1,4 +1,4 @@
-"""JobSet and PyTorchJob: kinds that are a recorded schema and a few lines."""
+"""JobSet, Kubeflow's, Spark's and Dask's kinds: kinds that are a recorded schema and a few lines."""
 
 import asyncio
 from typing import Any
@@ -15,6 +15,23 @@ TEMPLATE: Manifest = {"spec": {"restartPolicy": "Never", "containers": [{"name":
 SPECS: dict[str, Any] = {
     "jobsets": {"replicatedJobs": [{"name": "workers", "template": {"spec": {"template": TEMPLATE}}}]},
     "pytorchjobs": {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": TEMPLATE}}},
+    "tfjobs": {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": TEMPLATE}}},
+    "mpijobs": {"mpiReplicaSpecs": {"Launcher": {"template": TEMPLATE}}},
+    "sparkapplications": {
+        "type": "Scala",
+        "mainApplicationFile": "local:///pi.jar",
+        "sparkVersion": "4.0.0",
+        "driver": {"cores": 1, "sidecars": TEMPLATE["spec"]["containers"]},
+        "executor": {"instances": 2},
+    },
+    "daskclusters": {
+        "worker": {"replicas": 2, "spec": {"containers": TEMPLATE["spec"]["containers"]}},
+        "scheduler": {"spec": {"containers": TEMPLATE["spec"]["containers"]}, "service": {}},
+    },
+}
+SPECS["daskjobs"] = {
+    "job": {"spec": {"containers": TEMPLATE["spec"]["containers"]}},
+    "cluster": {"spec": SPECS["daskclusters"]},
 }
 
 
@@ -42,6 +59,12 @@ def test_an_object_is_stored_with_the_defaults_of_its_definition(kind: str) -> N
         ("jobsets", {"failurePolicy": {"maxRestarts": "many"}}, "spec.failurePolicy.maxRestarts"),
         ("pytorchjobs", {}, "spec.pytorchReplicaSpecs"),
         ("pytorchjobs", {"pytorchReplicaSpecs": {"Worker": {"replicas": "2"}}}, "Worker].replicas"),
+        ("tfjobs", {}, "spec.tfReplicaSpecs"),
+        ("mpijobs", {"mpiReplicaSpecs": {}, "launcherCreationPolicy": "Never"}, "spec.launcherCreationPolicy"),
+        ("sparkapplications", {"driver": {"sidecars": [{"image": "a"}]}}, "spec.driver.sidecars[0].name"),
+        ("sparkapplications", {"executor": {"instances": 0}}, "spec.executor.instances"),
+        ("daskclusters", {"worker": {"spec": {}}}, "spec.worker.spec.containers"),
+        ("daskjobs", {"cluster": {}}, "spec.cluster.spec"),
     ],
 )
 def test_what_the_definition_forbids_is_refused(kind: str, spec: Any, field: str) -> None:

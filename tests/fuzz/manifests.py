@@ -55,6 +55,10 @@ _POD_SPEC: Final[Manifest] = {
     ],
 }
 _TEMPLATE: Final[Manifest] = {"metadata": {"labels": {"app": "a"}, "annotations": {"n": "v"}}, "spec": _POD_SPEC}
+_DASK: Final[Manifest] = {
+    "worker": {"replicas": 2, "spec": _POD_SPEC},
+    "scheduler": {"spec": _POD_SPEC, "service": {"type": "ClusterIP"}},
+}
 _RAY_GROUP: Final[Manifest] = {"rayStartParams": {"num-cpus": "1"}, "template": _TEMPLATE}
 _RAY_SPEC: Final[Manifest] = {
     "rayVersion": "2.46.0",
@@ -153,6 +157,30 @@ _PARTS: Final[dict[str, Manifest]] = {
             "pytorchReplicaSpecs": {"Worker": {"replicas": 2, "restartPolicy": "OnFailure", "template": _TEMPLATE}}
         },
         "status": {"startTime": TIME, "replicaStatuses": {"Worker": {"active": 1}}},
+    },
+    "TFJob": {
+        "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": _TEMPLATE}}},
+        "status": {"startTime": TIME, "conditions": [{"type": "Running", "status": "True"}]},
+    },
+    "MPIJob": {
+        "spec": {"mpiReplicaSpecs": {"Launcher": {"replicas": 1, "template": _TEMPLATE}}, "slotsPerWorker": 1},
+        "status": {"startTime": TIME, "replicaStatuses": {"Launcher": {"active": 1}}},
+    },
+    "SparkApplication": {
+        "spec": {
+            "type": "Python",
+            "mode": "cluster",
+            "sparkVersion": "4.0.0",
+            "mainApplicationFile": "local:///pi.py",
+            "driver": {"cores": 1, "memory": "512m", "sidecars": _TEMPLATE["spec"]["containers"]},
+            "executor": {"instances": 2, "cores": 1, "memory": "512m"},
+        },
+        "status": {"applicationState": {"state": "RUNNING"}, "driverInfo": {"podName": "pi-driver"}},
+    },
+    "DaskCluster": {"spec": _DASK, "status": {"phase": "Running"}},
+    "DaskJob": {
+        "spec": {"job": {"spec": _TEMPLATE["spec"]}, "cluster": {"spec": _DASK}},
+        "status": {"jobStatus": "Running"},
     },
     "ManagedJob": {"spec": {"tasks": [{"run": "true"}]}, "status": {"phase": "RUNNING", "recoveries": 1}},
 }

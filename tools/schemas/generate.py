@@ -15,7 +15,7 @@ With `--more`, it is the folder `api/openapi-spec/v3` of the module `k8s.io/kube
 written: kinds that are stored because operators start with them (`apis/stored.py`), and the definitions that these need
 beyond `kubernetes.json`.
 
-With `--crd` alone, each group of these definitions gets a file of its own: this is how a kind is added whose definition
+With `--crd` alone, the files of these definitions' groups (`FILES` in `definitions.py`) are written anew: this is how a kind is added whose definition
 is known (`docs/develop/api.md`, "Adding a kind").
 
 What is written (`data/*.json`): one definition per line, its nodes as `apis.machinery.schemas.definitions` reads them.
@@ -26,9 +26,12 @@ import json
 import pathlib
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import yaml
+
+from fairway.apis.machinery.schemas.definitions import FILES
 
 Json = dict[str, Any]
 
@@ -39,6 +42,23 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 POD_TEMPLATE = API + "core.v1.PodTemplateSpec"
+INLINED = {
+    "affinity": "Affinity",
+    "containers": "Container",
+    "dnsConfig": "PodDNSConfig",
+    "env": "EnvVar",
+    "envFrom": "EnvFromSource",
+    "initContainers": "Container",
+    "lifecycle": "Lifecycle",
+    "podSecurityContext": "PodSecurityContext",
+    "sidecars": "Container",
+    "spec": "PodSpec",
+    "tolerations": "Toleration",
+    "topologySpreadConstraints": "TopologySpreadConstraint",
+    "volumeMounts": "VolumeMount",
+    "volumes": "Volume",
+}
+"""Fields of custom kinds that often repeat a type of Kubernetes, or a list of it; a reference says the same."""
 
 KUBERNETES_KINDS = [
     *(
@@ -151,8 +171,14 @@ def _documents(folder: pathlib.Path) -> Json:
     return schemas
 
 
+@cache
+def _kubernetes() -> Json:
+    known: Json = json.loads((DATA / "kubernetes.json").read_text(encoding="utf-8"))
+    return known
+
+
 def _write_more(schemas: Json) -> None:
-    known = json.loads((DATA / "kubernetes.json").read_text(encoding="utf-8"))
+    known = _kubernetes()
     content: Json = {}
     lists = [API + kind for kind in OPERATOR_KINDS if not kind.endswith(".Scale")] + [CRD]
     waiting = [API + "autoscaling.v1.Scale", *lists, *(f"{name}List" for name in lists)]
@@ -167,10 +193,10 @@ def _write_more(schemas: Json) -> None:
 def _write_groups(custom: Json) -> None:
     groups: dict[str, Json] = {}
     for name, schema in custom.items():
-        group = name.rsplit(".", 2)[0].rsplit(".", 1)[-1]
-        groups.setdefault(group, {}).update(_with_list(name, _node(schema, builtin=False, owner=name)))
-    for group, content in groups.items():
-        _write(group, content)
+        file = next(file for prefix, file in FILES.items() if name.startswith(prefix))
+        groups.setdefault(file, {}).update(_with_list(name, _node(schema, builtin=False, owner=name)))
+    for file, content in groups.items():
+        _write(file, content)
 
 
 def _arguments() -> argparse.Namespace:
@@ -235,6 +261,20 @@ def _node(schema: Json, *, builtin: bool, owner: str) -> Any:
     return _short(node)
 
 
+def _referring(name: str, schema: Json) -> Json:
+    """A field of a custom kind, as a reference where it repeats the type of Kubernetes that its name suggests."""
+    if name not in INLINED:
+        return schema
+    single = schema.get("items", schema)
+    definition = API + f"core.v1.{INLINED[name]}"
+    own, known = single.get("properties"), _kubernetes()[definition]["properties"]
+    if not own or not set(own) <= set(known) or (name == "spec" and "containers" not in own):
+        return schema
+    reference = {"$ref": definition}
+    kept = {word: value for word, value in schema.items() if word.startswith("x-") or word in {"type", "maxItems"}}
+    return {**kept, "items": reference} if "items" in schema else reference
+
+
 def _is_pod_template(schema: Json) -> bool:
     properties = schema.get("properties", {})
     return set(properties) == {"metadata", "spec"} and "containers" in properties["spec"].get("properties", {})
@@ -249,7 +289,7 @@ def _reference(schema: Json) -> str:
 def _add_children(node: Json, schema: Json, *, builtin: bool, owner: str) -> None:
     if "properties" in schema:
         node["properties"] = {
-            name: _property(name, value, schema, builtin=builtin, owner=owner)
+            name: _property(name, value if builtin else _referring(name, value), schema, builtin=builtin, owner=owner)
             for name, value in sorted(schema["properties"].items())
         }
     if "items" in schema:

@@ -13,6 +13,7 @@ from fairway.apis.autoscaling import records as autoscaling
 from fairway.apis.batch import records as batch
 from fairway.apis.coordination import records as coordination
 from fairway.apis.core import records as core
+from fairway.apis.dask import records as dask
 from fairway.apis.extensions.records import DEFINITIONS
 from fairway.apis.fairway import records as fairway
 from fairway.apis.jobset import records as jobset
@@ -21,6 +22,7 @@ from fairway.apis.kueue import records as kueue
 from fairway.apis.machinery.kind import Kind
 from fairway.apis.ray import records as ray
 from fairway.apis.scheduling import records as scheduling
+from fairway.apis.spark import records as spark
 
 
 class Registry:
@@ -157,7 +159,7 @@ def default_registry() -> Registry:
     """Every kind that one machine serves."""
     kinds = [
         kind
-        for module in (core, batch, scheduling, coordination, kueue, autoscaling, ray, jobset, kubeflow, fairway)
+        for module in (core, batch, scheduling, coordination, kueue, autoscaling, ray, jobset, kubeflow, spark, dask, fairway)
         for kind in module.KINDS
     ]
     return Registry([*kinds, *stored.kinds(), *components.kinds(), DEFINITIONS])

@@ -53,11 +53,10 @@ def operator_kind(group: str, version: str, kind: str, operator: str, columns: S
         plural=f"{kind.lower()}s",
         versions=(version,),
         stored=version,
-        status=True,
         yields=True,
         schemas=custom_schemas(group, (version,), kind),
         columns={version: tuple(columns)},
         rules=custom_rules(),
         warn=lambda _manifest: (warning,),
-        **fields,
+        **{"status": True, **fields},
     )

@@ -19,15 +19,18 @@ from typing import Any, Final
 
 from fairway.apis.machinery.schemas.schema import Schema
 
-_FILES: Final = {
+FILES: Final = {
     "dev.fairway.": "fairway",
+    "io.k8s.sparkoperator.": "spark",
     "io.k8s.": "kubernetes",
     "io.ray.": "ray",
     "io.x-k8s.autoscaling.": "autoscaling",
     "io.x-k8s.jobset.": "jobset",
     "io.x-k8s.kueue.": "kueue",
+    "org.dask.kubernetes.": "dask",
     "org.kubeflow.": "kubeflow",
 }
+"""The file of a definition by the beginning of its name; the first that fits."""
 
 _MORE: Final = {"kubernetes": "operators"}
 """A second file, read only where a name is not in the first: kinds that are stored for operators."""
@@ -45,7 +48,7 @@ class UnknownDefinition(LookupError):
 
 def names() -> tuple[str, ...]:
     """Every definition there is, sorted."""
-    return tuple(sorted(name for file in (*_FILES.values(), *_MORE.values()) for name in _data(file)))
+    return tuple(sorted(name for file in (*FILES.values(), *_MORE.values()) for name in _data(file)))
 
 
 def definition(name: str) -> Schema:
@@ -53,7 +56,7 @@ def definition(name: str) -> Schema:
     found = _resolved.get(name)
     if found is not None:
         return found
-    file = next((file for prefix, file in _FILES.items() if name.startswith(prefix)), "")
+    file = next((file for prefix, file in FILES.items() if name.startswith(prefix)), "")
     node = _data(file).get(name) if file else None
     if node is None and file in _MORE:
         node = _data(_MORE[file]).get(name)

@@ -1,0 +1,1 @@
+"""The group `sparkoperator.k8s.io`."""
