@@ -60,7 +60,7 @@ def test_an_object_is_stored_with_the_defaults_of_its_definition(kind: str) -> N
         ("pytorchjobs", {}, "spec.pytorchReplicaSpecs"),
         ("pytorchjobs", {"pytorchReplicaSpecs": {"Worker": {"replicas": "2"}}}, "Worker].replicas"),
         ("tfjobs", {}, "spec.tfReplicaSpecs"),
-        ("mpijobs", {"mpiReplicaSpecs": {}, "launcherCreationPolicy": "Never"}, "spec.launcherCreationPolicy"),
+        ("mpijobs", {"mpiReplicaSpecs": {}, "slotsPerWorker": "many"}, "spec.slotsPerWorker"),
         ("sparkapplications", {"driver": {"sidecars": [{"image": "a"}]}}, "spec.driver.sidecars[0].name"),
         ("sparkapplications", {"executor": {"instances": 0}}, "spec.executor.instances"),
         ("daskclusters", {"worker": {"spec": {}}}, "spec.worker.spec.containers"),

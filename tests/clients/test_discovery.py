@@ -125,6 +125,7 @@ def test_api_versions(kubectl: Kubectl) -> None:
         "ray.io/v1",
         "rbac.authorization.k8s.io/v1",
         "scheduling.k8s.io/v1",
+        "sparkoperator.k8s.io/v1beta2",
         "storage.k8s.io/v1",
         "v1",
         "visibility.kueue.x-k8s.io/v1beta1",

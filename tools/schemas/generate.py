@@ -15,8 +15,9 @@ With `--more`, it is the folder `api/openapi-spec/v3` of the module `k8s.io/kube
 written: kinds that are stored because operators start with them (`apis/stored.py`), and the definitions that these need
 beyond `kubernetes.json`.
 
-With `--crd` alone, the files of these definitions' groups (`FILES` in `definitions.py`) are written anew: this is how a kind is added whose definition
-is known (`docs/develop/api.md`, "Adding a kind").
+With `--crd` alone, the files of these definitions' groups (`FILES` in `definitions.py`) are written anew, so all kinds
+of a group are given together: this is how a kind is added whose definition is known (`docs/develop/api.md`, "Adding a
+kind").
 
 What is written (`data/*.json`): one definition per line, its nodes as `apis.machinery.schemas.definitions` reads them.
 """
@@ -213,6 +214,7 @@ def _custom(path: pathlib.Path) -> tuple[str, Json]:
     versions = sorted(spec["versions"], key=lambda version: (version["name"] != "v1", not version["storage"]))
     version = versions[0]
     schema = version["schema"]["openAPIV3Schema"]
+    schema["properties"] |= {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
     schema["properties"]["metadata"] = {"$ref": META + "ObjectMeta"}
     group = ".".join(reversed(spec["group"].split(".")))
     return f"{group}.{version['name']}.{spec['names']['kind']}", schema

@@ -159,7 +159,20 @@ def default_registry() -> Registry:
     """Every kind that one machine serves."""
     kinds = [
         kind
-        for module in (core, batch, scheduling, coordination, kueue, autoscaling, ray, jobset, kubeflow, spark, dask, fairway)
+        for module in (
+            core,
+            batch,
+            scheduling,
+            coordination,
+            kueue,
+            autoscaling,
+            ray,
+            jobset,
+            kubeflow,
+            spark,
+            dask,
+            fairway,
+        )
         for kind in module.KINDS
     ]
     return Registry([*kinds, *stored.kinds(), *components.kinds(), DEFINITIONS])
