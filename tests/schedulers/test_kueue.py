@@ -98,7 +98,7 @@ def test_the_configured_queue_is_before_the_job_type() -> None:
     ("job", "words"),
     [
         (samples.ray_job(shutdownAfterJobFinishes=False), "shutdownAfterJobFinishes"),
-        (samples.ray_job(rayClusterSpec={**samples.RAY_CLUSTER, "enableInTreeAutoscaling": True}), "elastic"),
+        (samples.ray_job(rayClusterSpec={**samples.RAY_CLUSTER, "enableInTreeAutoscaling": True}), "autoscaling"),
     ],
 )
 def test_what_kueue_refuses_is_a_warning(job: Manifest, words: str) -> None:

@@ -12,6 +12,7 @@ from fairway.entrypoints import OWN, scheduler_plugin
 from fairway.schedulers import scheduling
 from fairway.schedulers.config import QueueConfig, read_queue_config
 from fairway.schedulers.kinds import KINDS, kind_of
+from fairway.schedulers.plugin import SchedulingError
 from fairway.schedulers.scheduling import Author
 from schedulers import samples
 
@@ -214,7 +215,14 @@ def test_a_small_pytorch_worker_is_as_large_as_the_container_that_waits_for_the_
         (worker_group(replicas=0, minReplicas=0), ["headgroup", "submittergroup"]),
         (worker_group(suspend=True), ["headgroup", "submittergroup"]),
         (samples.ray_job(submissionMode="HTTPMode"), ["headgroup", "gpus"]),
-        (samples.ray_job(rayClusterSpec=None, clusterSelector={"ray.io/cluster": "a"}), ["submittergroup"]),
+        (
+            samples.ray_job(
+                rayClusterSpec=None,
+                clusterSelector={"ray.io/cluster": "a"},
+                submitterPodTemplate=samples.template(),
+            ),
+            ["submittergroup"],
+        ),
     ],
 )
 def test_a_group_without_pods_is_left_out(job: Manifest, names: list[str]) -> None:
@@ -309,14 +317,14 @@ def test_a_team_is_a_level_between_its_organization_and_the_job_type() -> None:
 )
 def test_a_name_that_yunikorn_cannot_use_is_refused(organization: str, words: str) -> None:
     author = USER1._replace(namespace_labels={"fairway.dev/organization": organization})
-    with pytest.raises(scheduling.SchedulingError, match=words):
+    with pytest.raises(SchedulingError, match=words):
         scheduled(samples.job(), author=author)
 
 
 def test_nobody_submits_in_the_name_of_others() -> None:
     job = samples.job()
     job["spec"]["template"]["metadata"] = {"annotations": {f"{Y}user.info": '{"user":"boss","groups":[]}'}}
-    with pytest.raises(scheduling.SchedulingError, match="boss"):
+    with pytest.raises(SchedulingError, match="boss"):
         scheduled(job, author=USER1._replace(may_impersonate=False))
     assert scheduled(job) == [], "an administrator may"
 
@@ -370,7 +378,7 @@ def test_a_managed_job_gets_a_new_application_for_every_attempt() -> None:
     assert config["metadata"]["labels"] == {f"{Y}queue": "root.organization1.default"}
     assert config["spec"] == {"schedulerName": "yunikorn"}
     job["metadata"]["uid"] = "1234"
-    seen = []
+    seen: list[str] = []
     for attempt in ("0-1", "0-2"):
         pods = [samples.pod(f"p{rank}") for rank in range(2)]
         for pod in pods:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fairway.schedulers.kinds import JobKind
 
 
-class Start(Enum):
+class RoleStart(Enum):
     """When the pods of a role are created."""
 
     AT_ONCE = "with the job"
@@ -36,7 +36,7 @@ class PodRole:
     pod: Manifest
     """The spec of the pods as the operator creates them, with the containers that it adds. Not to be changed."""
 
-    starts: Start = Start.AT_ONCE
+    starts: RoleStart = RoleStart.AT_ONCE
     flat: bool = False
     """Whether labels, annotations and the fields of the pod are in the node itself, as Spark has them."""
 

@@ -2,20 +2,26 @@
 operator adds to them.
 
 Facts of KubeRay 1.6, training-operator 1.9, mpi-operator 0.8, JobSet 0.12, dask-kubernetes 2026.3; Spark's are in
-`spark`. The pods of a batch Job are counted by its integration.
+`spark`. What an integration knows of its kind (the pods of a Job, what KubeRay adds to the head) is asked there.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations.batch_job import BatchJob
+from fairway.integrations.ray_cluster import RayCluster, groups_of
+from fairway.integrations.ray_job import SUBMITTER, RayJob
 from fairway.integrations.role_hash import role_hash
-from fairway.schedulers.jobs import PodRole, SchedulableJob, Start
+from fairway.schedulers.jobs import PodRole, RoleStart, SchedulableJob
 from fairway.schedulers.spark import spark_roles
 
 MAIN: Final = "main"
 _JOB: Final = BatchJob()
+_RAY_CLUSTER: Final = RayCluster()
+_RAY_JOB: Final = RayJob()
+_SUBMITTER: Final = "submittergroup"
 
 
 class JobKind(NamedTuple):
@@ -58,9 +64,9 @@ def _job_set_roles(job_set: Manifest) -> list[PodRole]:
     found = []
     for position, replicated in enumerate(spec.get("replicatedJobs") or ()):
         job, depends = replicated["template"], replicated.get("dependsOn") or ()
-        starts = Start.LATER if in_order and position else Start.AT_ONCE
+        starts = RoleStart.LATER if in_order and position else RoleStart.AT_ONCE
         if depends:
-            starts = Start.LAST if any(one.get("status") == "Complete" for one in depends) else Start.LATER
+            starts = RoleStart.LAST if any(one.get("status") == "Complete" for one in depends) else RoleStart.LATER
         count = replicated.get("replicas", 1) * _JOB.pod_sets({"metadata": {}, **job})[0]["count"]
         found.append(_template(job["spec"]["template"], replicated["name"], count, starts=starts))
     return found
@@ -84,47 +90,43 @@ def _managed_job_roles(job: Manifest) -> list[PodRole]:
 
 # Ray
 
-_AUTOSCALER: Final = {"limits": {"cpu": "500m", "memory": "512Mi"}, "requests": {"cpu": "500m", "memory": "512Mi"}}
-_WAIT_FOR_HEAD: Final = {"requests": {"cpu": "200m", "memory": "256Mi"}}
-_SUBMITTER: Final = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "200Mi"}}
+_WAIT_FOR_HEAD: Final = {"name": "wait-gcs-ready", "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}}}
+"""What KubeRay has every worker do first; Kueue does not count it."""
+
 _MOST_WORKERS: Final = (1 << 31) - 1
 
 
 def _ray_cluster_roles(cluster: Manifest) -> list[PodRole]:
-    return list(_ray_roles(cluster["spec"], ()))
+    return list(_ray_roles(cluster["spec"], _RAY_CLUSTER.pod_sets(cluster)))
 
 
 def _ray_job_roles(job: Manifest) -> list[PodRole]:
+    """A job on an existing cluster has only its submitter, and that only where its template is given."""
     spec = job["spec"]
-    mode = spec.get("submissionMode") or "K8sJobMode"
-    beside_head = ({"name": "ray-job-submitter", "resources": _SUBMITTER},) if mode == "SidecarMode" else ()
-    cluster = spec.get("rayClusterSpec")
-    found = [] if cluster is None or spec.get("clusterSelector") else list(_ray_roles(cluster, beside_head))
-    if mode == "K8sJobMode":
-        starts = Start.LATER if found else Start.AT_ONCE
-        template = spec.get("submitterPodTemplate")
-        if template is None:
-            template = _default_submitter(cluster)
-            found.append(_template(template, "submittergroup", 1, starts=starts, parent=(spec, "submitterPodTemplate")))
-        else:
-            found.append(_template(template, "submittergroup", 1, starts=starts))
+    if _RAY_JOB.is_skipped(job):
+        given = spec.get("submitterPodTemplate")
+        return [] if given is None else [_template(given, _SUBMITTER, 1)]
+    pod_sets = _RAY_JOB.pod_sets(job)
+    found = list(_ray_roles(spec["rayClusterSpec"], pod_sets))
+    if pod_sets[-1]["name"] == SUBMITTER and len(pod_sets) > len(found):
+        missing = spec.get("submitterPodTemplate") is None
+        parent = (spec, "submitterPodTemplate") if missing else None
+        node = copied(pod_sets[-1]["template"]) if missing else spec["submitterPodTemplate"]
+        found.append(_template(node, _SUBMITTER, 1, starts=RoleStart.LATER, parent=parent))
     return found
 
 
-def _ray_roles(cluster: Manifest, beside_head: Iterable[Manifest]) -> Iterator[PodRole]:
-    head = cluster["headGroupSpec"]["template"]
-    added = list(beside_head)
-    if cluster.get("enableInTreeAutoscaling"):
-        options = cluster.get("autoscalerOptions") or {}
-        added.append({"name": "autoscaler", "resources": options.get("resources") or _AUTOSCALER})
-    yield _template(head, "headgroup", 1, pod=_with_containers(head, "containers", added))
-    for group in cluster.get("workerGroupSpecs") or ():
+def _ray_roles(cluster: Manifest, pod_sets: Sequence[Manifest]) -> Iterator[PodRole]:
+    """The pod sets have what KubeRay adds to the head: the autoscaler, and in sidecar mode the submitter."""
+    yield _template(cluster["headGroupSpec"]["template"], "headgroup", 1, pod=pod_sets[0]["template"].get("spec"))
+    for group in groups_of(cluster):
         template = group["template"]
-        pod = _with_containers(template, "initContainers", [{"name": "wait-gcs-ready", "resources": _WAIT_FOR_HEAD}])
+        pod = _with_init_container(template, _WAIT_FOR_HEAD)
         yield _template(template, group["groupName"], _workers(group), pod=pod)
 
 
 def _workers(group: Manifest) -> int:
+    """The pods that KubeRay makes at first; Kueue counts `replicas` alone."""
     if group.get("suspend"):
         return 0
     least, most = group.get("minReplicas") or 0, group.get("maxReplicas")
@@ -133,17 +135,9 @@ def _workers(group: Manifest) -> int:
     return int(clamped * (group.get("numOfHosts") or 1))
 
 
-def _default_submitter(cluster: Manifest | None) -> Manifest:
-    """What KubeRay makes where no template is given, so that it can carry metadata."""
-    containers = (cluster or {}).get("headGroupSpec", {}).get("template", {}).get("spec", {}).get("containers") or ()
-    image = containers[0].get("image") if containers else None
-    container = {"name": "ray-job-submitter", **({"image": image} if image else {}), "resources": _SUBMITTER}
-    return {"spec": {"containers": [container], "restartPolicy": "Never"}}
-
-
-def _with_containers(template: Manifest, field: str, added: Sequence[Manifest]) -> Manifest:
+def _with_init_container(template: Manifest, container: Manifest) -> Manifest:
     spec: Manifest = template.get("spec") or {}
-    return {**spec, field: [*(spec.get(field) or ()), *added]} if added else spec
+    return {**spec, "initContainers": [*(spec.get("initContainers") or ()), container]}
 
 
 # Kubeflow and Dask
@@ -166,7 +160,7 @@ def _pytorch_roles(job: Manifest) -> list[PodRole]:
             template,
             name.lower(),
             count,
-            pod=_with_containers(template, "initContainers", [_INIT_PYTORCH] if waits and name != "Master" else []),
+            pod=_with_init_container(template, _INIT_PYTORCH) if waits and name != "Master" else None,
         )
         for name, template, count in replicas
     ]
@@ -187,7 +181,7 @@ def _mpi_roles(job: Manifest) -> list[PodRole]:
             template,
             name.lower(),
             count,
-            starts=Start.LATER if waits and name == "Launcher" else Start.AT_ONCE,
+            starts=RoleStart.LATER if waits and name == "Launcher" else RoleStart.AT_ONCE,
         )
         for name, template, count in _replica_specs(job, "mpiReplicaSpecs", ("Launcher", "Worker"))
     ]
@@ -206,7 +200,7 @@ def _dask_cluster_roles(cluster: Manifest) -> list[PodRole]:
 
 
 def _dask_job_roles(job: Manifest) -> list[PodRole]:
-    runner = _template(job["spec"]["job"], "runner", 1, starts=Start.LATER)
+    runner = _template(job["spec"]["job"], "runner", 1, starts=RoleStart.LATER)
     return [*_dask_roles(job["spec"]["cluster"]["spec"]), runner]
 
 
@@ -214,8 +208,8 @@ KINDS: Final = (
     JobKind("", "Pod", ("pod",), lambda pod: pod_roles([pod])),
     JobKind("batch", "Job", ("batch",), _job_roles, _JOB.name),
     JobKind("jobset.x-k8s.io", "JobSet", ("jobset",), _job_set_roles, "jobset.x-k8s.io/jobset"),
-    JobKind("ray.io", "RayJob", ("ray",), _ray_job_roles, "ray.io/rayjob", passes_labels=True),
-    JobKind("ray.io", "RayCluster", ("ray",), _ray_cluster_roles, "ray.io/raycluster", passes_labels=True),
+    JobKind("ray.io", "RayJob", ("ray",), _ray_job_roles, _RAY_JOB.name, passes_labels=True),
+    JobKind("ray.io", "RayCluster", ("ray",), _ray_cluster_roles, _RAY_CLUSTER.name, passes_labels=True),
     JobKind(
         "sparkoperator.k8s.io", "SparkApplication", ("spark",), spark_roles, "sparkoperator.k8s.io/sparkapplication"
     ),

@@ -3,12 +3,15 @@
 from collections.abc import Collection
 from typing import Any, Final
 
+from fairway.integrations.frameworks import FRAMEWORKS
 from fairway.integrations.names import PRIORITY_CLASS, QUEUE_NAME
 from fairway.integrations.pod_groups import TOTAL_COUNT
 from fairway.integrations.pods import GROUP
-from fairway.schedulers.jobs import SchedulableJob, Start
+from fairway.schedulers.jobs import RoleStart, SchedulableJob
 from fairway.schedulers.kinds import KINDS
 from fairway.schedulers.plugin import SchedulingContext
+
+_FRAMEWORKS: Final = {one.name: one for one in FRAMEWORKS}
 
 
 class KueueScheduler:
@@ -39,9 +42,9 @@ class KueueScheduler:
         """Make one group of the pods that are created with the job."""
         if job.kind.integration in self.integrations or job.kind.deferred or not context.gang:
             return
-        members = [role for role in job.roles if role.starts is Start.AT_ONCE and role.count]
+        members = [role for role in job.roles if role.starts is RoleStart.AT_ONCE and role.count]
         total = sum({role.name: role.count for role in members}.values())
-        late = [role.name for role in job.roles if role.starts is not Start.AT_ONCE and role.count]
+        late = [role.name for role in job.roles if role.starts is not RoleStart.AT_ONCE and role.count]
         if late:
             job.warnings.append(
                 f"{job.kind.kind} has no integration in {self.name}: {', '.join(late)} cannot be in the group, because "
@@ -71,21 +74,16 @@ def _name_queue(job: SchedulableJob, wanted: dict[str, str]) -> None:
 
 
 def _refused(job: SchedulableJob) -> list[str]:
-    """What Kueue's webhook for the kind will not take, or counts otherwise than the operator."""
-    spec = job.manifest["spec"]
-    kind = job.kind.kind
-    found = []
-    if kind == "RayJob" and not spec.get("shutdownAfterJobFinishes"):
-        found.append("spec.shutdownAfterJobFinishes: a RayJob in a queue needs true")
-    cluster = (spec.get("rayClusterSpec") if kind == "RayJob" else spec if kind == "RayCluster" else None) or {}
-    if cluster.get("enableInTreeAutoscaling"):
-        found.append("enableInTreeAutoscaling: Kueue takes it only for elastic jobs (kueue.x-k8s.io/elastic-job)")
-    if kind == "SparkApplication":
-        executor = spec.get("executor") or {}
+    """What the webhook for the kind will not take, or Kueue counts otherwise than the operator."""
+    framework = _FRAMEWORKS.get(job.kind.integration)
+    if framework is not None:
+        return [str(error) for error in framework.wrong_on_create(job.manifest)]
+    if job.kind.kind == "SparkApplication":
+        executor = job.manifest["spec"].get("executor") or {}
         unsaid = [f"spec.executor.{name}" for name in ("instances", "coreRequest") if not executor.get(name)]
         if unsaid:
-            found.append(f"{' and '.join(unsaid)}: Kueue counts only what is said; set it")
-    return found
+            return [f"{' and '.join(unsaid)}: Kueue counts only what is said; set it"]
+    return []
 
 
 PLUGIN: Final = KueueScheduler()

@@ -182,7 +182,7 @@ def _complete(plugin: SchedulerPlugin, job: SchedulableJob, context: SchedulingC
 
 
 def _check_user(job: SchedulableJob, author: Author) -> None:
-    """Nobody submits in the name of others who may not."""
+    """Refuse a `user.info` of another user."""
     if author.may_impersonate:
         return
     for role in job.roles:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.schedulers.jobs import PodRole, Start
+from fairway.schedulers.jobs import PodRole, RoleStart
 from fairway.schedulers.plugin import SchedulingError
 
 _MIB: Final = 1 << 20
@@ -33,7 +33,7 @@ def spark_roles(application: Manifest) -> list[PodRole]:
             node=executor,
             pod=_pod(spec, executor, "executor"),
             flat=True,
-            starts=Start.LATER,
+            starts=RoleStart.LATER,
         ),
     ]
 

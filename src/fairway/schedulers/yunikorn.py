@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fairway.apis.core.pod_requests import pod_requests
 from fairway.apis.machinery.kind import Manifest
-from fairway.schedulers.jobs import PodRole, SchedulableJob, Start
+from fairway.schedulers.jobs import PodRole, RoleStart, SchedulableJob
 from fairway.schedulers.names import GANG, SCHEDULER
 from fairway.schedulers.plugin import Amounts, GangParameters, SchedulingContext, SchedulingError
 
@@ -117,7 +117,7 @@ def task_groups(job: SchedulableJob, overheads: Mapping[str, Amounts]) -> list[M
     have ended reserve nothing."""
     found: dict[str, Manifest] = {}
     for role in job.roles:
-        if role.count > 0 and role.starts is not Start.LAST and role.name not in found:
+        if role.count > 0 and role.starts is not RoleStart.LAST and role.name not in found:
             found[role.name] = _task_group(role, _with_overhead(role, job, overheads))
     return list(found.values())
 
