@@ -20,7 +20,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.http.client import HttpClient
 from fairway.client.protocol import Scope
-from fairway.deploy.names import LEADER_LABEL, SERVICE, TLS_SECRET
+from fairway.deploy.names import ADMISSION_LABEL, LEADER_LABEL, SERVICE, TLS_SECRET
 from fairway.errors import AlreadyExists, Conflict, FairwayError, Forbidden, NotFound
 from fairway.oncluster import TRUSTING
 from fairway.runtime.worker import Worker
@@ -222,10 +222,12 @@ class FrontProxySource:
 
 
 class LeaderLabel:
-    """The label of the pod that leads; outside of a pod, nothing."""
+    """The labels of the pod that leads; outside of a pod, nothing."""
 
-    def __init__(self, cluster: Cluster, client: HttpClient) -> None:
+    def __init__(self, cluster: Cluster, client: HttpClient, way: str) -> None:
+        """`way` is the way of admission."""
         self._client = client
+        self._way = way
         self._kind = cluster.kind("pods")
         self._name = os.environ.get("POD_NAME", "")
         self._namespace = os.environ.get("POD_NAMESPACE", "") or cluster.namespace
@@ -237,15 +239,16 @@ class LeaderLabel:
         listed = await self._client.list(self._kind, Scope(self._namespace, labels=f"{LEADER_LABEL}=true"))
         for pod in listed.items:
             if pod["metadata"]["name"] != self._name:
-                await self._set(pod["metadata"]["name"], None)
-        await self._set(self._name, "true")
+                await self._set(pod["metadata"]["name"], leads=False)
+        await self._set(self._name, leads=True)
 
     async def leave(self) -> None:
         if self._name:
-            await self._set(self._name, None)
+            await self._set(self._name, leads=False)
 
-    async def _set(self, name: str, value: str | None) -> None:
-        patch = {"metadata": {"labels": {LEADER_LABEL: value}}}
+    async def _set(self, name: str, *, leads: bool) -> None:
+        labels = {LEADER_LABEL: "true" if leads else None, ADMISSION_LABEL: self._way if leads else None}
+        patch = {"metadata": {"labels": labels}}
         try:
             await self._client.patch(self._kind, self._namespace, name, patch)
         except NotFound:

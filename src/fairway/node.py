@@ -4,9 +4,7 @@ Part of the composition root. The cluster's own scheduler and controllers decide
 pods that are bound to it and writes their status. There is no kubelet API: no logs and exec through kube-apiserver.
 """
 
-import asyncio
 import contextlib
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +27,9 @@ from fairway.runtime.clock import Clock, SystemClock
 from fairway.runtime.lease import Hold
 from fairway.runtime.parts import running, unless
 from fairway.runtime.privacy import make_private
+from fairway.runtime.stopping import until_stopped
 from fairway.settings import Settings, SettingsError
 
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _GRACE_SECONDS: Final = 10.0
 TAINT: Final = "fairway.dev/runtime=process:NoSchedule"
@@ -72,23 +70,15 @@ def _taint(text: str) -> Manifest:
 
 async def run_node(options: NodeOptions, announce: Callable[[str], None]) -> None:
     """Run pods until SIGTERM or SIGINT; their processes run on, and the next start finds them."""
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in _ENDING:
-        loop.add_signal_handler(number, stop.set)
+    await until_stopped(_run(options, announce))
+
+
+async def _run(options: NodeOptions, announce: Callable[[str], None]) -> None:
     clock, machine = SystemClock(), _machine(options)
     make_private(options.settings.state)
     with Hold.acquire(options.settings.state):
         async with open_transport(options.kubeconfig, options.context, clock) as transport:
-            stopping = asyncio.create_task(stop.wait())
-            working = asyncio.create_task(_work(options, machine, transport, clock, announce))
-            try:
-                await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                working.cancel()
-                stopping.cancel()
-                ended, _ = await asyncio.gather(working, stopping, return_exceptions=True)
-            if isinstance(ended, Exception):
-                raise ended
+            await _work(options, machine, transport, clock, announce)
 
 
 async def remove_node(options: NodeOptions) -> str:

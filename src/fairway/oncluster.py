@@ -3,7 +3,7 @@
 Part of the composition root, beside `standalone`.
 """
 
-import logging
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,26 +13,29 @@ from fairway.apis.kueue.configuration import CONFIG_MAP
 from fairway.apis.kueue.configuration import NAMESPACE as KUEUE_NAMESPACE
 from fairway.apis.machinery.metadata import GROUP as KUEUE
 from fairway.apis.registry import Registry
+from fairway.client.cluster import Cluster
 from fairway.client.http.transport import Transport
 from fairway.client.protocol import Scope
-from fairway.deploy.names import NAME, NAME_LABEL, NAMESPACE
-from fairway.errors import FairwayError, Forbidden, NotFound
+from fairway.deploy.names import NAME, NAME_LABEL, NAMESPACE, installed_way
+from fairway.deploy.permissions import FOLLOWED_KUEUE_KINDS
+from fairway.errors import FairwayError, Forbidden, NotFound, Unavailable
 from fairway.managedjobs.clusterfiles import ANCHOR_LABEL
 from fairway.managedjobs.pods import JOB
 from fairway.settings import SYSTEM_NAMESPACE
-
-_log = logging.getLogger(__name__)
 
 AUTO: Final = "auto"
 OUR_SERVER: Final = "+fairway-"
 """In the version of an API server that is Fairway's own."""
 
 _JOBS: Final = "managedjobs.fairway.dev"
-_DEFINITION: Final = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.{KUEUE}"
-_OURS: Final = (Scope(labels=f"{NAME_LABEL}={NAME}"),)
+_WORKLOADS: Final = f"workloads.{KUEUE}"
+_DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+_DEFINITION: Final = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{_WORKLOADS}"
+_OURS: Final = Scope(labels=f"{NAME_LABEL}={NAME}")
+_KUEUES: Final = Scope(labels=f"{NAME_LABEL}!={NAME}", fields=f"metadata.name={_WORKLOADS}")
 TRUSTING: Final = (
     "apiservices.apiregistration.k8s.io",
-    "customresourcedefinitions.apiextensions.k8s.io",
+    _DEFINITIONS,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io",
     "validatingwebhookconfigurations.admissionregistration.k8s.io",
 )
@@ -67,6 +70,9 @@ async def find_home(transport: Transport, registry: Registry, admission: str) ->
     if _JOBS not in served:
         raise UnfitClusterError(f"{transport.server} serves no ManagedJobs; run `fairway cluster install` first")
     way = await _way(transport, served, admission)
+    missing = sorted({_WORKLOADS, *(f"{name}.{KUEUE}" for name in FOLLOWED_KUEUE_KINDS)} - served)
+    if way is not AdmittedBy.NONE and missing:
+        raise Unavailable(f"Kueue is being installed: {', '.join(missing)} are not served yet")
     return Home(
         way=way,
         on_cluster=True,
@@ -77,7 +83,7 @@ async def find_home(transport: Transport, registry: Registry, admission: str) ->
 
 
 async def _served(transport: Transport, registry: Registry) -> set[str]:
-    """The resources of our registry that the cluster serves; Kubernetes' own are taken for granted."""
+    """The resources of our registry that the cluster serves; Kubernetes' own are not looked up."""
     groups = {one["name"] for one in (await transport.json("GET", "/apis"))["groups"]}
     found = {kind.resource for kind in registry.kinds if kind.builtin or kind.resource in TRUSTING}
     versions = {(kind.group, kind.stored) for kind in registry.kinds if not kind.builtin and kind.group in groups}
@@ -91,35 +97,65 @@ async def _served(transport: Transport, registry: Registry) -> set[str]:
 
 
 async def _way(transport: Transport, served: set[str], admission: str) -> AdmittedBy:
-    if f"workloads.{KUEUE}" not in served:
-        if admission in {AUTO, AdmittedBy.NONE}:
-            return AdmittedBy.NONE
-        what = "Kueue is not installed" if admission == AdmittedBy.KUEUE else "Kueue's definitions are not installed"
-        hint = f"`fairway cluster install --admission={admission}` says what to do"
-        raise UnfitClusterError(f"--admission={admission}: {what} in {transport.server}; {hint}")
     if admission == AdmittedBy.NONE:
         return AdmittedBy.NONE
     try:
-        labels = (await transport.json("GET", _DEFINITION))["metadata"].get("labels") or {}
+        installed = AdmittedBy(installed_way(await transport.json("GET", _DEFINITION)))
+    except NotFound:
+        installed = AdmittedBy.NONE
     except Forbidden as error:
-        if admission == AUTO:
+        if _WORKLOADS in served and admission == AUTO:
             raise UnfitClusterError(f"cannot find out who admits ({error}); say it with --admission") from error
-        return AdmittedBy(admission)
-    ours = AdmittedBy.FAIRWAY if labels.get(NAME_LABEL) == NAME else AdmittedBy.KUEUE
-    if admission not in {AUTO, ours}:
-        installed = "Fairway's" if ours is AdmittedBy.FAIRWAY else "those of a Kueue that is installed"
-        raise UnfitClusterError(
-            f"--admission={admission}: the definitions of {KUEUE} in {transport.server} are {installed}; two would "
-            f"admit. Start with --admission={ours}, or uninstall the other first"
-        )
-    return ours
+        installed = AdmittedBy(admission) if _WORKLOADS in served else AdmittedBy.NONE
+    if admission in {AUTO, installed}:
+        return installed
+    if installed is AdmittedBy.NONE:
+        what = "Kueue is not installed" if admission == AdmittedBy.KUEUE else "Kueue's definitions are not installed"
+        hint = f"`fairway cluster install --admission={admission}` says what to do"
+        raise UnfitClusterError(f"--admission={admission}: {what} in {transport.server}; {hint}")
+    whose = "Fairway's" if installed is AdmittedBy.FAIRWAY else "those of a Kueue that is installed"
+    raise UnfitClusterError(
+        f"--admission={admission}: the definitions of {KUEUE} in {transport.server} are {whose}; two would admit. "
+        f"Start with --admission={installed}, or uninstall the other first"
+    )
+
+
+class AdmissionWatch:
+    """Notices that Kueue was installed or removed, by the definition of Workloads."""
+
+    def __init__(self, cluster: Cluster, home: Home, admission: str) -> None:
+        """`admission` is the option: with `none`, Kueue does not matter."""
+        self._cluster = cluster
+        self._way = home.way
+        self._fixed = admission == AdmittedBy.NONE
+        self._definitions = cluster.cache(_DEFINITIONS)
+        self._some = asyncio.Event()
+        self._definitions.on_change(lambda _old, _new: self._some.set())
+
+    async def changed(self) -> str:
+        """Return when another way of admission is right, with a sentence that says why; else never."""
+        await self._cluster.synced()
+        while True:
+            self._some.clear()
+            found = AdmittedBy(installed_way(self._definitions.get("", _WORKLOADS)))
+            if found is not self._way and not self._fixed:
+                return f"{_CHANGES[found]} (before: --admission={self._way})"
+            await self._some.wait()
+
+
+_CHANGES: Final = {
+    AdmittedBy.KUEUE: "Kueue was installed, so Kueue admits jobs now",
+    AdmittedBy.FAIRWAY: "Fairway's definitions of Kueue's kinds were installed, so Fairway admits jobs now",
+    AdmittedBy.NONE: "the definitions of Kueue's kinds were removed, so jobs start without waiting for quota now",
+}
 
 
 def scopes_of(way: AdmittedBy, registry: Registry, served: set[str]) -> dict[str, Sequence[Scope]]:
     """What of each resource is cached, where that is not everything."""
     scopes: dict[str, Sequence[Scope]] = {kind.resource: () for kind in registry.kinds if kind.resource not in served}
     scopes["secrets"] = ()  # those of a launch belong to its jobs, and go with them
-    scopes |= dict.fromkeys(TRUSTING, _OURS)
+    scopes |= dict.fromkeys(TRUSTING, (_OURS,))
+    scopes[_DEFINITIONS] = (_OURS, _KUEUES)
     anchors = Scope(labels=ANCHOR_LABEL)
     if way is AdmittedBy.FAIRWAY:
         scopes["configmaps"] = (anchors, Scope(NAMESPACE, labels=f"!{ANCHOR_LABEL}"))

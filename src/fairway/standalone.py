@@ -9,7 +9,6 @@ import base64
 import logging
 import os
 import secrets
-import signal
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -25,6 +24,7 @@ from fairway.client.election import RENEW_SECONDS, LeaderElection, LostLeaseErro
 from fairway.client.explainer import NAMESPACE, secret_of
 from fairway.client.http.client import HttpClient
 from fairway.client.http.transport import Transport, open_transport
+from fairway.client.recorder import Recorder
 from fairway.client.rest.errors import Unreachable
 from fairway.controllers.managedjob.plugin import ManagedJobAdmission, ReservedIds
 from fairway.controllers.metrics import QueueMetrics
@@ -38,7 +38,7 @@ from fairway.manager import (
     reviewed_resources,
     webhook_plugins,
 )
-from fairway.oncluster import AUTO, Home, find_home
+from fairway.oncluster import AUTO, AdmissionWatch, Home, find_home
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import SystemClock
 from fairway.runtime.garbage import GarbageKeeper
@@ -46,6 +46,7 @@ from fairway.runtime.lease import AlreadyRunning, Hold
 from fairway.runtime.parts import running
 from fairway.runtime.privacy import make_private
 from fairway.runtime.ratelimit import RateLimit
+from fairway.runtime.stopping import until_stopped
 from fairway.server.admissionreview import MASTERS, AdmissionReviews, webhook_configurations, webhook_rules
 from fairway.server.aggregated import AggregatedApi, FrontProxy, access_review
 from fairway.server.certificates import Certificate, own_certificate, write_private
@@ -55,7 +56,6 @@ from fairway.server.metrics import exposition
 from fairway.settings import Settings
 
 _log = logging.getLogger(__name__)
-_ENDING = (signal.SIGINT, signal.SIGTERM)
 _PAUSE_SECONDS = 0.25
 _LEAVING_SECONDS = 2.0
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -91,28 +91,22 @@ class ControllerOptions:
 
 async def run_controllers(options: ControllerOptions, announce: Callable[[str, str], None]) -> None:
     """Run until SIGTERM or SIGINT; `announce` gets what happened (`listening`, `leading`) and the endpoint's URL."""
+    await until_stopped(_run(options, announce))
+
+
+async def _run(options: ControllerOptions, announce: Callable[[str, str], None]) -> None:
     settings = options.settings
     make_private(settings.state)
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in _ENDING:
-        loop.add_signal_handler(number, stop.set)
     with bound_socket(settings.host, settings.port) as listening:
         certificate = own_certificate(settings.state / "controller-tls", settings.host, SystemClock().now())
         process = _Process(options, announce, _url(settings.host, listening), certificate.authority.read_bytes())
         server = await process.endpoint.serve(listening, certificate)
         process.server = server
         announce("listening", process.url)
-        working = asyncio.create_task(process.run())
-        stopping = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await process.run()
         finally:
-            working.cancel()
-            stopping.cancel()
-            ended, _ = await asyncio.gather(working, stopping, return_exceptions=True)
             server.close()
-        if isinstance(ended, Exception):
-            raise ended
 
 
 class _Process:
@@ -198,42 +192,63 @@ class _Process:
                 _log.warning("%s; standing by", error)
 
     async def _term(self, transport: Transport, client: HttpClient, election: LeaderElection) -> None:
-        home = self._home
-        check = None if home.on_cluster else lambda: self._check_server(client)
+        check = None if self._home.on_cluster else lambda: self._check_server(client)
         async with election.leading(check) as lease:
-            cluster = Cluster(
-                lambda name: HttpClient(transport, self._clock, name),
-                self._registry,
-                self._clock,
-                namespace=home.namespace,
-                scopes=home.scopes,
-            )
-            manager = ControllerManager(
-                cluster,
-                self._options.settings,
-                self._names,
-                admitted_by=home.way,
-                configured_in=home.configured_in,
-                own_nodes=not home.on_cluster,
-            )
-            term = LeaderTerm(
-                cluster,
-                client,
-                manager,
-                home,
-                self._use,
-                self._trust,
-                webhooks=self._options.webhooks or home.on_cluster,
-            )
-            leading = asyncio.create_task(self._lead(term, client))
-            try:
-                await asyncio.wait({lease, leading}, return_when=asyncio.FIRST_COMPLETED)
-                (lease if lease.done() else leading).result()
-            finally:
-                self.endpoint.explainer = self._metrics = self.endpoint.reviews = self.endpoint.api = None
-                leading.cancel()
-                await asyncio.gather(leading, return_exceptions=True)
-                await term.leave()
+            while True:
+                if self._home.on_cluster:
+                    self._home = await self._find_home(transport)
+                changed = await self._work(transport, client, lease)
+                _log.warning("%s; starting the controllers again", changed)
+
+    async def _work(self, transport: Transport, client: HttpClient, lease: "asyncio.Task[None]") -> str:
+        """Run the controllers until the Lease is lost, which is an error, or another way of admission is right."""
+        home = self._home
+        cluster = Cluster(
+            lambda name: HttpClient(transport, self._clock, name),
+            self._registry,
+            self._clock,
+            namespace=home.namespace,
+            scopes=home.scopes,
+        )
+        manager = ControllerManager(
+            cluster,
+            self._options.settings,
+            self._names,
+            admitted_by=home.way,
+            configured_in=home.configured_in,
+            own_nodes=not home.on_cluster,
+        )
+        term = LeaderTerm(
+            cluster,
+            client,
+            manager,
+            home,
+            self._use,
+            self._trust,
+            webhooks=self._options.webhooks or home.on_cluster,
+        )
+        watching = AdmissionWatch(cluster, home, self._options.admission).changed() if home.on_cluster else _never()
+        changed = asyncio.create_task(watching)
+        leading = asyncio.create_task(self._lead(term, client))
+        try:
+            await asyncio.wait({lease, leading, changed}, return_when=asyncio.FIRST_COMPLETED)
+            for ended in (lease, leading):
+                if ended.done():
+                    ended.result()
+            await self._record(client, manager.recorder, changed.result())
+            return changed.result()
+        finally:
+            self.endpoint.explainer = self._metrics = self.endpoint.reviews = self.endpoint.api = None
+            leading.cancel()
+            changed.cancel()
+            await asyncio.gather(leading, changed, return_exceptions=True)
+            await term.leave()
+
+    async def _record(self, client: HttpClient, recorder: Recorder, changed: str) -> None:
+        """An Event on the Lease."""
+        kind = self._registry.named("leases.coordination.k8s.io")
+        recorder.normal(await client.get(kind, self._home.namespace, self._options.lease), "AdmissionChanged", changed)
+        await recorder.flush()
 
     async def _lead(self, term: "LeaderTerm", client: HttpClient) -> None:
         manager = term.manager
@@ -289,6 +304,11 @@ class _Process:
         return exposition(() if self._metrics is None else (self._metrics,))
 
 
+async def _never() -> str:
+    await asyncio.Event().wait()
+    return ""
+
+
 class LeaderTerm:
     """What one term has beside the controllers: webhooks, and on a cluster a certificate and the label of its pod."""
 
@@ -310,7 +330,7 @@ class LeaderTerm:
         self._client = client
         self._ids: ReservedIds | None = None
         self._certificate: LeaderCertificate | None = None
-        self._label = LeaderLabel(cluster, client)
+        self._label = LeaderLabel(cluster, client, home.way)
         if webhooks:
             ids = self._ids = ReservedIds(cluster, client)
             plugins = webhook_plugins(cluster, manager.configuration, ids, home.way)

@@ -16,10 +16,15 @@ from pathlib import Path
 
 import pytest
 from tools.cluster.apiserver import ApiServer
-from tools.cluster.lifecycle import RunningCluster
+from tools.cluster.images import Images, fairway_image
+from tools.cluster.install import dns
+from tools.cluster.lifecycle import Place, RunningCluster, down, up
+from tools.cluster.places import Cache
+
+from .controllers import Controller, Kubectl, controller
 
 ROOT = Path(__file__).parents[2]
-Kubectl = Callable[..., str]
+Helm = Callable[..., subprocess.CompletedProcess[str]]
 _CLUSTER = os.environ.get("FAIRWAY_CLUSTER_NAME", "fairway")
 
 
@@ -31,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        if "cluster" in fixtures:
+        if {"cluster", "cluster_without_kueue"} & set(fixtures):
             item.add_marker(pytest.mark.kubelet)
         if "control_plane" in fixtures:
             item.add_marker(pytest.mark.control_plane)
@@ -65,6 +70,25 @@ def cluster() -> RunningCluster:
 
 
 @pytest.fixture(scope="session")
+def cluster_without_kueue(other_name: Callable[[], str]) -> Iterator[RunningCluster]:
+    """A whole cluster of the session's own, without Kueue."""
+    place = Place(other_name(), Cache.default())
+    try:
+        found = up(place, print)
+        dns(place)
+        yield found
+    finally:
+        down(place)
+
+
+@pytest.fixture(scope="session")
+def tree_image() -> str:
+    """The image of the controller as this tree has it, for a cluster that is up already."""
+    Images(Cache.default(), print).make(["fairway"])
+    return fairway_image()
+
+
+@pytest.fixture(scope="session")
 def other_name() -> Callable[[], str]:
     """Names for clusters that a test starts itself; `make test-cluster` removes what is left of them."""
     return lambda: f"{_CLUSTER}-test-{uuid.uuid4().hex[:6]}"
@@ -88,6 +112,45 @@ def _output(*command: str, given: str = "") -> str:
     ended = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
     assert ended.returncode == 0, f"{' '.join(command)} ended with {ended.returncode}: {ended.stderr or ended.stdout}"
     return ended.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def helm_binary() -> str:
+    found = subprocess.run([ROOT / "tools/helm/get"], capture_output=True, text=True, check=True)  # noqa: S603
+    return found.stdout.strip()
+
+
+@pytest.fixture
+def helm(helm_binary: str, tmp_path: Path) -> Helm:
+    """helm with an empty home."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+        command = [helm_binary, *arguments]
+        return subprocess.run(  # noqa: S603 - our own
+            command, capture_output=True, text=True, check=False, timeout=900, env=environment
+        )
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """For one module, with kube-controller-manager."""
+    with ApiServer(tmp_path_factory.mktemp("api"), controllers=True) as running:
+        yield running
+
+
+@pytest.fixture
+def k(api: ApiServer, kubectl: Callable[[Path], Kubectl]) -> Kubectl:
+    return kubectl(api.kubeconfig)
+
+
+@pytest.fixture
+def running(api: ApiServer, admission: str, k: Kubectl, tmp_path: Path) -> Iterator[Controller]:
+    """A controller that leads; the module's own fixture `admission` is its way."""
+    with controller(api.kubeconfig, tmp_path / "state", admission, k) as found:
+        yield found
 
 
 @pytest.fixture

@@ -59,11 +59,7 @@ class Controller:
 @contextmanager
 def controller(kubeconfig: Path, state: Path, admission: str, kubectl: Kubectl) -> Iterator[Controller]:
     """Definitions, webhooks and one leading process; all of it is gone at the end."""
-    items = definitions(admission, service_client("fairway-system"))
-    kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=json.dumps(listed(items)))
-    for item in items:
-        kubectl("wait", "--for=condition=Established", f"crd/{item['metadata']['name']}", "--timeout=60s")
-    kubectl("apply", "-f", "-", given=json.dumps(namespace("fairway-system")))
+    define(kubectl, admission)
     running = Controller(kubeconfig, state, admission)
     try:
         running.lead()
@@ -75,6 +71,23 @@ def controller(kubeconfig: Path, state: Path, admission: str, kubectl: Kubectl) 
             "delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", "fairway", "--ignore-not-found"
         )
         running.stop()
+
+
+def define(kubectl: Kubectl, admission: str, *more: Any) -> None:
+    """Create our namespace and the definitions of a way of admission, and more, and wait until they are served."""
+    crds = [*definitions(admission, service_client("fairway-system")), *more]
+    items = listed([namespace("fairway-system"), *crds])
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=json.dumps(items))
+    wanted = {crd["metadata"]["name"] for crd in crds}
+
+    def established() -> set[str]:
+        """Not by `kubectl wait`, which fails on a definition that has no conditions yet."""
+        found = json.loads(kubectl("get", "crd", "-o", "json"))["items"]
+        states = {one["metadata"]["name"]: one.get("status", {}).get("conditions") or () for one in found}
+        true = {"type": "Established", "status": "True"}
+        return {name for name, state in states.items() if any(true.items() <= one.items() for one in state)}
+
+    eventually(lambda: wanted <= established())
 
 
 def printed_webhooks(running: Controller, admission: str) -> str:

@@ -2,16 +2,13 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.cluster.apiserver import ApiServer
 
 from fairway.server.crds import definitions
 
-from .controllers import Controller, Kubectl, controller, eventually, listed, managed_job, namespace
+from .controllers import Controller, Kubectl, eventually, listed, managed_job, namespace
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 POD: dict[str, Any] = {
@@ -21,20 +18,8 @@ POD: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    with ApiServer(tmp_path_factory.mktemp("fairway"), controllers=True) as running:
-        yield running
-
-
-@pytest.fixture
-def k(api: ApiServer, kubectl: Callable[[Path], Kubectl]) -> Kubectl:
-    return kubectl(api.kubeconfig)
-
-
-@pytest.fixture
-def running(api: ApiServer, k: Kubectl, tmp_path: Path) -> Iterator[Controller]:
-    with controller(api.kubeconfig, tmp_path / "state", "fairway", k) as found:
-        yield found
+def admission() -> str:
+    return "fairway"
 
 
 @pytest.fixture

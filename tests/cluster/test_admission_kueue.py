@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 from tools.cluster.lifecycle import RunningCluster
 
-from fairway.server.crds import definitions, service_client
-
-from .controllers import Controller, Kubectl, eventually, listed, managed_job, namespace
+from .controllers import Controller, Kubectl, define, eventually, listed, managed_job, namespace
 
 NUMBERS = count(1)
 
@@ -42,10 +40,7 @@ def queue(k: Kubectl, unique: str) -> Iterator[str]:
         {**version, "kind": "WorkloadPriorityClass", "metadata": {"name": f"{unique}-high"}, "value": 1000},
     ]
     local = {"metadata": {"name": "team", "namespace": unique}, "spec": {"clusterQueue": unique}}
-    for crd in definitions("kueue", service_client("fairway-system")):
-        k("apply", "--server-side", "--force-conflicts", "-f", "-", given=json.dumps(crd))
-        k("wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}", "--timeout=60s")
-    k("apply", "-f", "-", given=json.dumps(namespace("fairway-system")))
+    define(k, "kueue")
     items = [namespace(unique), *wide, {**version, "kind": "LocalQueue", **local}]
     k("apply", "-f", "-", given=json.dumps(listed(items)))
     try:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,24 +12,12 @@ from tools.cluster.apiserver import ApiServer
 from fairway.apis.registry import default_registry
 from fairway.server.crds import definitions, service_client
 
-from .controllers import Controller, Kubectl, controller, eventually, listed, managed_job, namespace
+from .controllers import Controller, Kubectl, define, eventually, managed_job, namespace
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    with ApiServer(tmp_path_factory.mktemp("none"), controllers=True) as running:
-        yield running
-
-
-@pytest.fixture
-def k(api: ApiServer, kubectl: Callable[[Path], Kubectl]) -> Kubectl:
-    return kubectl(api.kubeconfig)
-
-
-@pytest.fixture
-def running(api: ApiServer, k: Kubectl, tmp_path: Path) -> Iterator[Controller]:
-    with controller(api.kubeconfig, tmp_path / "state", "none", k) as found:
-        yield found
+def admission() -> str:
+    return "none"
 
 
 def phase(k: Kubectl, name: str, place: str) -> str:
@@ -45,10 +33,8 @@ def test_kube_apiserver_establishes_all_definitions_with_structural_schemas(
     fresh_apiserver: ApiServer, kubectl: Callable[[Path], Kubectl]
 ) -> None:
     k = kubectl(fresh_apiserver.kubeconfig)
-    items = definitions("fairway", service_client("fairway-system"))
-    k("apply", "--server-side", "-f", "-", given=json.dumps(listed(items)))
-    for item in items:
-        k("wait", "--for=condition=Established", f"crd/{item['metadata']['name']}", "--timeout=60s")
+    define(k, "fairway")
+    for item in definitions("fairway", service_client("fairway-system")):
         stored = json.loads(k("get", "crd", item["metadata"]["name"], "-o", "json"))
         conditions = {one["type"]: one["status"] for one in stored["status"]["conditions"]}
         assert conditions == {"NamesAccepted": "True", "Established": "True"}, "no NonStructuralSchema"

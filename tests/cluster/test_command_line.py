@@ -19,8 +19,7 @@ from fairway.errors import AlreadyExists
 from fairway.runtime.clock import SystemClock
 
 from .commands import Commands
-from .conftest import Kubectl
-from .controllers import controller, listed
+from .controllers import Kubectl, controller, listed
 
 
 @pytest.fixture(scope="module")

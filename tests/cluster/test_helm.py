@@ -1,7 +1,6 @@
 """The Helm chart with the real helm: rendered, linted, installed, upgraded and uninstalled on a kube-apiserver."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,30 +14,11 @@ from fairway.deploy.manifests import Installation
 from fairway.deploy.names import WAYS, Way
 from fairway.installing import installation_objects
 
+from .conftest import Helm
+
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy/helm/fairway"
 PLACE = ("--namespace", "fairway-system")
-Helm = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="session")
-def binary() -> str:
-    found = subprocess.run([ROOT / "tools/helm/get"], capture_output=True, text=True, check=True)  # noqa: S603
-    return found.stdout.strip()
-
-
-@pytest.fixture
-def helm(binary: str, tmp_path: Path) -> Helm:
-    """helm with an empty home."""
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-        command = [binary, *arguments]
-        return subprocess.run(  # noqa: S603 - our own
-            command, capture_output=True, text=True, check=False, timeout=180, env=environment
-        )
-
-    return run
 
 
 @pytest.fixture(scope="module")

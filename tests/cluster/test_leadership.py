@@ -15,9 +15,8 @@ import pytest
 from tools.cluster.apiserver import ApiServer
 
 from cluster.faultyproxy import Faults, FaultyProxy
-from fairway.server.crds import definitions, service_client
 
-from .controllers import Controller, Kubectl, eventually, listed, managed_job, namespace
+from .controllers import Controller, Kubectl, define, eventually, listed, managed_job, namespace
 
 KILLS = int(os.environ.get("FAIRWAY_KILLS", "3"))
 LEASE = ("get", "lease", "fairway-controller", "-n", "fairway-system", "-o")
@@ -32,11 +31,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 @pytest.fixture
 def k(api: ApiServer, kubectl: Callable[[Path], Kubectl]) -> Kubectl:
     run = kubectl(api.kubeconfig)
-    items = definitions("none", service_client("fairway-system"))
-    run("apply", "--server-side", "--force-conflicts", "-f", "-", given=json.dumps(listed(items)))
-    for item in items:
-        run("wait", "--for=condition=Established", f"crd/{item['metadata']['name']}", "--timeout=60s")
-    run("apply", "-f", "-", given=json.dumps(namespace("fairway-system")))
+    define(run, "none")
     return run
 
 
@@ -128,10 +123,7 @@ def test_a_restart_of_kube_apiserver_and_etcd_in_mid_run(
     fresh_apiserver: ApiServer, kubectl: Callable[[Path], Kubectl], unique: str, tmp_path: Path
 ) -> None:
     run = kubectl(fresh_apiserver.kubeconfig)
-    items = definitions("none", service_client("fairway-system"))
-    run("apply", "--server-side", "-f", "-", given=json.dumps(listed([*items, namespace("fairway-system")])))
-    for item in items:
-        run("wait", "--for=condition=Established", f"crd/{item['metadata']['name']}", "--timeout=60s")
+    define(run, "none")
     jobs = Jobs(run, unique)
     run("create", "serviceaccount", "default", "-n", unique)
     with processes() as started:

@@ -15,9 +15,7 @@ from tools.cluster.install import dns, kueue
 from tools.cluster.lifecycle import Place, RunningCluster, down, up
 from tools.cluster.places import Cache
 
-from fairway.server.crds import definitions, service_client
-
-from .controllers import Controller, Kubectl, listed, namespace
+from .controllers import Controller, Kubectl, define, listed, namespace
 
 pytestmark = pytest.mark.kubelet
 _JOBS = 8
@@ -89,11 +87,7 @@ def k(faulty: RunningCluster, kubectl: Callable[[Path], Kubectl]) -> Kubectl:
 @pytest.fixture
 def running(faulty: RunningCluster, admission: str, k: Kubectl, tmp_path: Path) -> Iterator[Controller]:
     """Without webhooks, which the node cannot reach on this machine's loopback: jobs come with number and user."""
-    items = definitions(admission, service_client("fairway-system"))
-    k("apply", "--server-side", "--force-conflicts", "-f", "-", given=json.dumps(listed(items)))
-    for item in items:
-        k("wait", "--for=condition=Established", f"crd/{item['metadata']['name']}", "--timeout=60s")
-    k("apply", "-f", "-", given=json.dumps(namespace("fairway-system")))
+    define(k, admission)
     found = Controller(faulty.kubeconfig, tmp_path / "state", admission)
     try:
         yield found.lead()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairway.apis.kueue.configuration_file import FRAMEWORKS
-from fairway.deploy.kueue import EXTERNAL_FRAMEWORK, configuration_findings, mend
+from fairway.deploy.kueue import EXTERNAL_FRAMEWORK, configuration_findings, mend, without_managed_jobs
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 RELEASED = """\
@@ -94,3 +94,37 @@ def test_managing_everything_without_knowing_managed_jobs_is_an_error() -> None:
     found = configuration_findings(yaml.safe_load(TEXTS["everything is managed"]))
 
     assert [one.severity for one in found if one.mended] == ["broken", "broken"]
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+def test_managed_jobs_are_removed_and_nothing_else_changes(text: str) -> None:
+    mended = mend(text)
+    wanted = yaml.safe_load(mended)
+    wanted["integrations"]["externalFrameworks"].remove(EXTERNAL_FRAMEWORK)
+    shorter = without_managed_jobs(mended)
+    after = yaml.safe_load(shorter)
+
+    after["integrations"].setdefault("externalFrameworks", [])
+    assert after == wanted
+    assert without_managed_jobs(shorter) == shorter
+    kept = [line for line in text.split("\n") if line.strip().startswith("#")]
+    assert [line for line in shorter.split("\n") if line.strip().startswith("#")] == kept
+
+
+def test_the_released_configuration_is_restored_but_for_plain_pods() -> None:
+    assert without_managed_jobs(mend(RELEASED)) == RELEASED.replace(
+        '  - "jobset.x-k8s.io/jobset"\n', '  - "jobset.x-k8s.io/jobset"\n  - "pod"\n'
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.permutations(["A.v1.b.c", "B.v1.b.c", EXTERNAL_FRAMEWORK]), st.integers(0, 3), st.booleans())
+def test_managed_jobs_are_removed_from_any_list(external: list[str], size: int, flow: bool) -> None:  # noqa: FBT001
+    config = {"integrations": {"externalFrameworks": external[:size]}, "clientConnection": {"qps": 50}}
+    text = yaml.safe_dump(config, default_flow_style=flow)
+    left = [one for one in external[:size] if one != EXTERNAL_FRAMEWORK]
+
+    after = yaml.safe_load(without_managed_jobs(text))
+
+    assert after["clientConnection"] == {"qps": 50}
+    assert ((after.get("integrations") or {}).get("externalFrameworks") or []) == left

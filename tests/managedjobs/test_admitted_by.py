@@ -75,3 +75,31 @@ def test_where_nobody_admits_a_held_job_has_no_pods_until_it_is_released() -> No
     world.obey()
     world.settle()
     assert (world.life.phase, world.life.reason, world.pods) == (Phase.PENDING, "Held", {})
+
+
+@pytest.mark.parametrize("way", [AdmittedBy.KUEUE, AdmittedBy.FAIRWAY])
+def test_an_attempt_that_began_without_a_queue_goes_on_when_queues_are_installed(way: AdmittedBy) -> None:
+    world = World(admitted_by=AdmittedBy.NONE)
+    world.settle()
+    world.every_pod(state=PodState.RUNNING)
+    world.settle()
+    world.admitted_by = way
+    world.settle()
+    assert (world.life.phase, world.workloads, world.started) == (Phase.RUNNING, {}, [(0, 1)])
+
+    world.end_the_pod(PodState.LOST)
+    world.settle()
+    world.wait(600)
+    world.settle()
+    assert (world.life.phase, len(world.workloads), world.pods) == (Phase.RECOVERING, 1, {}), "the next one waits"
+
+
+@pytest.mark.parametrize("way", [AdmittedBy.KUEUE, AdmittedBy.FAIRWAY])
+def test_an_attempt_that_was_admitted_goes_on_when_queues_are_removed(way: AdmittedBy) -> None:
+    world = World(admitted_by=way).running()
+    world.workloads.clear()
+    world.admitted_by = AdmittedBy.NONE
+    world.settle()
+    assert (world.life.phase, world.started) == (Phase.RUNNING, [(0, 1)])
+    world.done()
+    assert (world.life.phase, world.pods) == (Phase.SUCCEEDED, {})

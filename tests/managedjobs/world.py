@@ -86,9 +86,8 @@ class World:
 
     def seen(self) -> JobObservation:
         others = tuple(name for name, one in self.workloads.items() if name != self.life.workload and not one.finished)
-        nobody = self.admitted_by is AdmittedBy.NONE
         return JobObservation(
-            workload=without_queue(self.job, self.life) if nobody else self.workload,
+            workload=without_queue(self.job, self.life, self.admitted_by) or self.workload,
             admitted_by=self.admitted_by,
             others=others,
             pods=tuple(self.pods.values()),

@@ -1,5 +1,6 @@
 """The command lines of a control plane's programs, and the keys that they use. Both sizes of cluster share them."""
 
+import json
 import ssl
 import urllib.request
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from tools.cluster.certificates import Authority, Pair, signing_key
 from tools.cluster.places import Cache
 
 Command = list[str]
+_AUDITED = "system:serviceaccount:fairway-system:fairway-controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +97,28 @@ class ControlPlane:
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             f"--proxy-client-cert-file={self._front_client.certificate}",
             f"--proxy-client-key-file={self._front_client.key}",
+            f"--audit-policy-file={self._audit_policy()}",
+            f"--audit-log-path={self.audit_log}",
+            "--audit-log-maxsize=100",
+            "--audit-log-maxbackup=1",
             *more,
         ]
+
+    @property
+    def audit_log(self) -> Path:
+        """The requests of Fairway's controller as it is installed, one JSON object a line."""
+        return self._directory / "logs" / "audit.log"
+
+    def _audit_policy(self) -> Path:
+        policy = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [{"level": "Metadata", "users": [_AUDITED]}, {"level": "None"}],
+        }
+        path = self._directory / "audit-policy.json"
+        path.write_text(json.dumps(policy))
+        return path
 
     def kube_controller_manager(self) -> Command:
         user = self.authority.issue("kube-controller-manager", "system:kube-controller-manager")

@@ -6,11 +6,12 @@ when its recipe changed.
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,11 @@ _KUBERNETES: Final = "registry.k8s.io"
 _PACKAGES: Final = "python3,python3-pip,python3-venv,ca-certificates,curl,procps"
 _SITE: Final = f"usr/local/lib/python{versions.PYTHON}/dist-packages"
 FAIRWAY_IMAGE: Final = f"{_HUB}/library/fairway"
+_MOST_TREES: Final = 4
+"""Of so many different trees the images are kept."""
+
 _ON_PYTHON: Final = {"fairway", "ray"}
+_OF_TREE: Final = re.compile(rf"{FAIRWAY_IMAGE}:tree-[0-9a-f]{{12}}")
 _FAIRWAY_USER: Final = "65532"
 
 
@@ -124,8 +129,8 @@ class Images:
 
     def _fairway(self, root: Path) -> None:
         """This tree's wheel on the Python image, for the controller's Deployment."""
-        names = [f"{FAIRWAY_IMAGE}:{tag}" for tag in ("latest", _own_version())]
-        recipe = _digest([ROOT / "pyproject.toml", ROOT / "constraints.txt", *sorted((ROOT / "src").rglob("*.py"))])
+        recipe = _tree()
+        names = [f"{FAIRWAY_IMAGE}:{tag}" for tag in ("latest", _own_version())] + [fairway_image()]
         if self._is_made(names, recipe):
             return
         with tempfile.TemporaryDirectory() as wheels:
@@ -142,7 +147,8 @@ class Images:
             user=f"{_FAIRWAY_USER}:{_FAIRWAY_USER}",
             directory="/home/fairway",
         )
-        self._add_to_python(names, root, config, recipe)
+        trees = [name for name in self._layout.images() if _OF_TREE.fullmatch(name) and name not in names]
+        self._add_to_python(names, root, config, recipe, trees[: 1 - _MOST_TREES])
 
     def _binary(self, root: Path, program: str, names: list[str], path: str, user: str = "") -> None:
         """A static binary with busybox beside it, so that one can look inside with `kubectl exec`."""
@@ -189,10 +195,21 @@ class Images:
         self._layout.add(names, [self._layout.layer(root)], config, recipe)
         self._say(f"image {names[0]}")
 
-    def _add_to_python(self, names: list[str], root: Path, config: Config, recipe: str) -> None:
+    def _add_to_python(
+        self, names: list[str], root: Path, config: Config, recipe: str, forget: Sequence[str] = ()
+    ) -> None:
         below = self._layout.layers(f"{_HUB}/library/python:{versions.PYTHON}")
-        self._layout.add(names, [*below, self._layout.layer(root)], config, recipe)
+        self._layout.add(names, [*below, self._layout.layer(root)], config, recipe, forget)
         self._say(f"image {names[0]}")
+
+
+def fairway_image() -> str:
+    """The image `fairway` under a name that no other tree has: a node keeps what it pulled under the others."""
+    return f"{FAIRWAY_IMAGE}:tree-{_tree()[:12]}"
+
+
+def _tree() -> str:
+    return _digest([ROOT / "pyproject.toml", ROOT / "constraints.txt", *sorted((ROOT / "src").rglob("*.py"))])
 
 
 def _pip(*arguments: str) -> None:

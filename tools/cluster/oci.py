@@ -77,8 +77,13 @@ class Layout:
             subprocess.run([*command, "-cf", "-", "."], stdout=temporary, check=True)  # noqa: S603
         return self._keep(Path(temporary.name), _LAYER)
 
-    def add(self, names: Sequence[str], layers: Sequence[Any], config: Config, recipe: str) -> None:
-        """Make an image of these layers under all these names. Call it, and `layer` before it, within `locked`."""
+    def add(
+        self, names: Sequence[str], layers: Sequence[Any], config: Config, recipe: str, forget: Sequence[str] = ()
+    ) -> None:
+        """Make an image of these layers under all these names, and forget those of other names.
+
+        Call it, and `layer` before it, within `locked`.
+        """
         settings = {
             "Env": [_PATH, *config.environment],
             "Entrypoint": list(config.entrypoint) or None,
@@ -99,7 +104,7 @@ class Layout:
             "layers": list(layers),
         }
         entry = self._keep_json(manifest, MANIFEST)
-        entries = self.images()
+        entries = {name: one for name, one in self.images().items() if name not in forget}
         entries.update({name: {**entry, "annotations": {NAME: name, RECIPE: recipe}} for name in names})
         self._write({"schemaVersion": 2, "manifests": list(entries.values())})
         self._remove_unused(entries)

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from fairway.deploy.manifests import Installation
-from fairway.deploy.names import WAYS, Way
+from fairway.deploy.names import KUEUE_ROLE, WAYS, Way
 from fairway.installing import installation_objects
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ VALUES = {
     "tolerations": ".Values.tolerations | toJson",
     "affinity": ".Values.affinity | toJson",
     "priority_class": ".Values.priorityClassName | quote",
-    "admission": 'include "fairway.admission" .',
+    "admission": 'include "fairway.option" .',
     "managed_by": ".Release.Service | quote",
 }
 """Fields of `Installation` and the template expressions that stand for them; JSON is YAML on one line."""
@@ -120,8 +120,8 @@ def _templates() -> Iterator[tuple[Path, str]]:
 
 def _template(manifest: Manifest) -> str:
     """One object as a template."""
-    if manifest["kind"] == "CustomResourceDefinition":
-        # Deleting a definition would delete all jobs.
+    if manifest["kind"] == "CustomResourceDefinition" or manifest["metadata"]["name"] == KUEUE_ROLE:
+        # Deleting a definition would delete all jobs; and a Kueue that knows ManagedJobs has to read them.
         manifest = {
             **manifest,
             "metadata": {**manifest["metadata"], "annotations": {"helm.sh/resource-policy": "keep"}},

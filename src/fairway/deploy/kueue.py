@@ -1,4 +1,4 @@
-"""Kueue's Configuration as Fairway and guides for plain pods need it: what it lacks, and the text with that added.
+"""Kueue's Configuration as Fairway and guides for plain pods need it: what it lacks, and the text with or without it.
 
 Changes are made in the text, so that comments and order stay as they are.
 """
@@ -140,6 +140,51 @@ def mend(text: str) -> str:
     except yaml.YAMLError:
         pass
     return str(yaml.dump(wanted, Dumper=yaml.CSafeDumper, sort_keys=False))
+
+
+def without_managed_jobs(text: str) -> str:
+    """The text without the external framework that `mend` adds; the same text if it does not have it."""
+    config = yaml.load(text, Loader=yaml.CSafeLoader) or {}
+    external = (config.get("integrations") or {}).get("externalFrameworks") or ()
+    if EXTERNAL_FRAMEWORK not in external:
+        return text
+    wanted = copy.deepcopy(config)
+    wanted["integrations"]["externalFrameworks"] = [one for one in external if one != EXTERNAL_FRAMEWORK]
+    try:
+        shorter = _without_item(text, EXTERNAL_FRAMEWORK, ("integrations", "externalFrameworks"))
+        if _filled(yaml.load(shorter, Loader=yaml.CSafeLoader) or {}) == _filled(wanted):
+            return shorter
+    except (ValueError, yaml.YAMLError):
+        pass  # written in a way that lines cannot be taken from
+    return str(yaml.dump(_filled(wanted), Dumper=yaml.CSafeDumper, sort_keys=False))
+
+
+def _filled(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A Configuration without an empty list of external frameworks, which is the same to Kueue."""
+    integrations = dict(config.get("integrations") or {})
+    if not integrations.get("externalFrameworks"):
+        integrations.pop("externalFrameworks", None)
+    rest = {name: value for name, value in config.items() if name != "integrations"}
+    return {**rest, "integrations": integrations} if integrations else rest
+
+
+def _without_item(text: str, item: str, path: tuple[str, ...]) -> str:
+    """The text without an item of a list; mappings and a list that had nothing else go, too."""
+    node, keys = yaml.compose(text, Loader=yaml.CSafeLoader), []
+    for name in path:
+        key, node = next(pair for pair in node.value if pair[0].value == name)
+        keys.append((key, len(node.value)))
+    number, found = next((n, one) for n, one in enumerate(node.value) if one.value == item)
+    if node.flow_style:
+        begin = node.value[number - 1].end_mark.index if number else found.start_mark.index
+        end = node.value[number + 1].start_mark.index if number == 0 and len(node.value) > 1 else found.end_mark.index
+        return f"{text[:begin]}{text[end:]}"
+    gone = {found.start_mark.line}
+    for key, size in reversed(keys):
+        if size > 1:
+            break
+        gone.add(key.start_mark.line)
+    return "".join(line for at, line in enumerate(text.splitlines(keepends=True)) if at not in gone)
 
 
 def _missing_items(config: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:

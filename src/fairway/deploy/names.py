@@ -1,6 +1,7 @@
 """Names of the objects of an installation on a cluster, for those who create, use and remove them."""
 
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 Way = Literal["kueue", "fairway", "none"]
 """What admits jobs: the Kueue of the cluster, Fairway, or the scheduler alone."""
@@ -42,6 +43,9 @@ TLS_SECRET: Final = "fairway-tls"  # noqa: S105 - a name
 LEADER_LABEL: Final = "fairway.dev/leader"
 """On the pod that leads, with the value `true`; the Service selects it."""
 
+ADMISSION_LABEL: Final = "fairway.dev/admission"
+"""On the pod that leads: the way of admission that it works with."""
+
 PORT: Final = 9443
 STATE: Final = "/var/lib/fairway"
 USER_ID: Final = 65532
@@ -58,3 +62,10 @@ RUNTIME_OBJECTS: Final = {
     "configmaps": ("fairway-managed-jobs",),
 }
 """What the controller creates in `NAMESPACE` by itself; removed with it."""
+
+
+def installed_way(definition: Mapping[str, Any] | None) -> Way:
+    """The way of admission that the definition of Workloads stands for."""
+    if definition is None:
+        return "none"
+    return "fairway" if (definition["metadata"].get("labels") or {}).get(NAME_LABEL) == NAME else "kueue"

@@ -27,6 +27,16 @@ _READ: Final = ("get", "list", "watch")
 _FOLLOW: Final = ("list", "watch")
 """What a cache needs."""
 
+FOLLOWED_KUEUE_KINDS: Final = (
+    "admissionchecks",
+    "clusterqueues",
+    "cohorts",
+    "localqueues",
+    "resourceflavors",
+    "workloadpriorityclasses",
+)
+"""Besides Workloads, wherever there are queues."""
+
 _QUEUEING: Final[tuple[Way, ...]] = ("kueue", "fairway")
 _DECIDES: Final[tuple[Way, ...]] = ("fairway",)
 
@@ -74,14 +84,7 @@ CONTROLLER_PERMISSIONS: Final = (
     Permission(_KUEUE, ("workloads/status",), ("patch",), "quota given back after an eviction", _QUEUEING),
     Permission(
         _KUEUE,
-        (
-            "admissionchecks",
-            "clusterqueues",
-            "cohorts",
-            "localqueues",
-            "resourceflavors",
-            "workloadpriorityclasses",
-        ),
+        FOLLOWED_KUEUE_KINDS,
         _FOLLOW,
         "why a job waits; node labels of its flavor",
         _QUEUEING,

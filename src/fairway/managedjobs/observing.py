@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from fairway.admission.port import AdmittedBy
 from fairway.admission.records import EARNED_PRIORITY, annotation_number
 from fairway.apis.core.accelerators import LABEL as ACCELERATOR
 from fairway.apis.machinery.conditions import find_in
@@ -82,8 +83,13 @@ def job_of(manifest: Manifest, tasks: tuple[Task, ...], unreadable: str = "") ->
     )
 
 
-def without_queue(job: ManagedJobSpec, life: ManagedJobStatus) -> ObservedWorkload:
-    """In place of a Workload where jobs need no admission: there is always room, unless the job is held."""
+def without_queue(job: ManagedJobSpec, life: ManagedJobStatus, way: AdmittedBy) -> ObservedWorkload | None:
+    """In place of a Workload where jobs need no admission: there is always room, unless the job is held.
+
+    An attempt that began so goes on when queues are installed meanwhile; the next one needs a Workload.
+    """
+    if way is not AdmittedBy.NONE and (life.workload or life.live_attempt is None):
+        return None
     return ObservedWorkload(
         name=life.workload, reserved=True, admitted=True, active=not job.hold, finished=life.is_final
     )

@@ -13,10 +13,8 @@ import pytest
 from tools.cluster.lifecycle import RunningCluster
 
 from cluster.commands import Commands
-from cluster.conftest import Kubectl
-from cluster.controllers import eventually, listed
+from cluster.controllers import Kubectl, eventually, listed
 
-_IMAGE = "docker.io/library/fairway:latest"
 _KUEUE = "kueue.x-k8s.io/v1beta1"
 
 
@@ -26,11 +24,13 @@ def kube(cluster: RunningCluster, kubectl: Callable[[Path], Kubectl]) -> Kubectl
 
 
 @pytest.fixture(scope="module")
-def installed(cluster: RunningCluster, kube: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def installed(
+    cluster: RunningCluster, kube: Kubectl, tree_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
     """The kubeconfig of a cluster with Fairway."""
     command = Commands(tmp_path_factory.mktemp("install") / "work", cluster.kubeconfig, "default")
     at = ("--kubeconfig", str(cluster.kubeconfig))
-    command("cluster", "install", *at, "--image", _IMAGE, "--admission", "kueue", "--force-conflicts")
+    command("cluster", "install", *at, "--image", tree_image, "--admission", "kueue", "--force-conflicts")
     yield cluster.kubeconfig
     command("cluster", "uninstall", *at, "-y")
 

@@ -16,5 +16,12 @@
 {{- if and (eq $way "fairway") $crd (not $ours) }}
 {{- fail "admission: fairway, but the cluster has Kueue's own CustomResourceDefinition workloads.kueue.x-k8s.io; use admission: kueue, or uninstall Kueue first" }}
 {{- end }}
-{{- $way }}
+{{- /* With auto, the controller follows Kueue when it is installed or removed, with the rights that Kueue needs. */}}
+{{- ternary "kueue" $way (and (eq .Values.admission "auto") (ne $way "fairway")) }}
+{{- end }}
+
+{{- /* The option of the controller. */}}
+{{- define "fairway.option" -}}
+{{- $way := include "fairway.admission" . }}
+{{- ternary "auto" $way (and (eq .Values.admission "auto") (ne $way "fairway")) }}
 {{- end }}

@@ -14,23 +14,27 @@ from fairway.apis.kueue.configuration import NAMESPACE as KUEUE_NAMESPACE
 from fairway.apis.machinery.selectors import LabelSelector
 from fairway.cli.checks import Finding, broken, commitment, ok, warning
 from fairway.cli.cluster.access import ClusterObjects, Manifest
+from fairway.cli.cluster.install import CRD, WORKLOADS
+from fairway.cli.cluster.kueue import KUEUE, configuration_text, kueue_deployment
 from fairway.cli.cluster.waiting import condition, obstacles
 from fairway.deploy.kueue import EXTERNAL_FRAMEWORK, configuration_findings, managed_namespaces
 from fairway.deploy.names import (
+    ADMISSION_LABEL,
     CONTROLLER,
     CONTROLLER_USER,
     KUEUE_ACCOUNT,
+    LEADER_LABEL,
     NAME,
     NAME_LABEL,
     NAMESPACE,
     TLS_SECRET,
     WAYS,
+    Way,
+    installed_way,
 )
 from fairway.deploy.permissions import permissions
 from fairway.managedjobs.gpulabels import KEYS as GPU_LABELS
 
-KUEUE: Final = "kueue.x-k8s.io/v1beta2"
-KUEUE_DEPLOYMENT: Final = "kueue-controller-manager"
 PROVISIONING: Final = ("autoscaling.x-k8s.io/v1", "ProvisioningRequest")
 _OLDEST: Final = (1, 30)
 _SOON: Final = timedelta(days=7)
@@ -44,12 +48,11 @@ def findings(cluster: ClusterObjects) -> Iterator[Finding]:
     """All checks, in the order of dependencies."""
     yield version(cluster)
     yield from fairway(cluster)
-    definition = cluster.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", "workloads.kueue.x-k8s.io")
-    ours = definition is not None and (definition["metadata"].get("labels") or {}).get(NAME_LABEL) == NAME
-    if definition is None:
+    installed = installed_way(cluster.get(*CRD, WORKLOADS))
+    if installed == "none":
         yield ok("kueue", "Kueue is not installed: the scheduler of the cluster decides alone")
         return
-    if ours:
+    if installed == "fairway":
         yield ok("kueue", "Fairway admits: Kueue's kinds are Fairway's own")
     else:
         yield from kueue(cluster)
@@ -93,19 +96,52 @@ def fairway(cluster: ClusterObjects) -> Iterator[Finding]:
         )
     if not missing:
         yield ok("fairway", f"Fairway {installed} works: a controller leads and its webhooks answer")
-    yield from rights(cluster, _way(deployment))
+    option = _admission(deployment)
+    yield from admission(cluster, option)
+    yield from rights(cluster, next((one for one in WAYS if one == option), "kueue"))
     yield from certificates(cluster)
 
 
-def _way(deployment: Manifest) -> str:
+def _admission(deployment: Manifest) -> str:
+    """The option of the installed controller."""
     arguments = deployment["spec"]["template"]["spec"]["containers"][0].get("args") or ()
-    return next((one.partition("=")[2] for one in arguments if one.startswith("--admission=")), "kueue")
+    return next((one.partition("=")[2] for one in arguments if one.startswith("--admission=")), "auto")
 
 
-def rights(cluster: ClusterObjects, way: str) -> Iterator[Finding]:
+def admission(cluster: ClusterObjects, option: str) -> Iterator[Finding]:
+    """Whether the controller that leads works with what is installed."""
+    pods = cluster.all("v1", "Pod", NAMESPACE, labelSelector=f"{LEADER_LABEL}=true")
+    used = {(pod["metadata"].get("labels") or {}).get(ADMISSION_LABEL, "") for pod in pods} - {""}
+    definition = cluster.get(*CRD, WORKLOADS)
+    installed = installed_way(definition)
+    if option == "none" and installed == "kueue":
+        yield warning(
+            "admission",
+            "Kueue is installed, and Fairway was installed with --admission=none: managed jobs do not wait for quota",
+            "run `fairway cluster install --admission=auto` (or `helm upgrade`), if Kueue is to admit them",
+        )
+    elif option not in {"auto", "none", installed}:
+        yield broken(
+            "admission",
+            f"Fairway was installed with --admission={option}, which needs what is no longer installed "
+            f"(found: {installed})",
+            "run `fairway cluster install --admission=auto` (or `helm upgrade`)",
+        )
+    elif option == "auto" and used and used != {installed}:
+        yield warning(
+            "admission",
+            f"the controller still works with --admission={used.pop()}, and {installed} is right since a moment ago",
+            f"wait; it changes by itself (`kubectl -n {NAMESPACE} events`)",
+        )
+    elif used:
+        follows = ", found by itself" if option == "auto" else ""
+        yield ok("admission", f"the controller works with --admission={used.pop()}{follows}")
+
+
+def rights(cluster: ClusterObjects, way: Way) -> Iterator[Finding]:
     """Whether the service account of the controller has what the controller uses."""
     lacking = []
-    for row in permissions(next(one for one in WAYS if one == way)):
+    for row in permissions(way):
         for resource in row.resources:
             for verb in row.verbs:
                 plural, _, subresource = resource.partition("/")
@@ -188,17 +224,6 @@ def kueue(cluster: ClusterObjects) -> Iterator[Finding]:
         yield ok("kueue", f"Kueue {tag} runs")
     yield from configuration(cluster)
     yield from provisioning(cluster)
-
-
-def kueue_deployment(cluster: ClusterObjects) -> Manifest | None:
-    return cluster.get("apps/v1", "Deployment", KUEUE_DEPLOYMENT, KUEUE_NAMESPACE)
-
-
-def configuration_text(cluster: ClusterObjects) -> str | None:
-    """The Configuration of Kueue, as it is written; nothing if there is none."""
-    found = cluster.get("v1", "ConfigMap", CONFIG_MAP, KUEUE_NAMESPACE)
-    text = ((found or {}).get("data") or {}).get(CONFIG_KEY)
-    return str(text) if text is not None else None
 
 
 def configuration(cluster: ClusterObjects) -> Iterator[Finding]:

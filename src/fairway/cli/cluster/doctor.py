@@ -1,9 +1,6 @@
 """`fairway cluster doctor`: checks a cluster, and mends Kueue's configuration when asked."""
 
-import difflib
-import time
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -11,18 +8,15 @@ from fairway.cli import tables
 from fairway.cli.cluster.access import (
     ClusterError,
     ClusterObjects,
-    Manifest,
     cluster_options,
     described,
     failure,
     open_cluster,
 )
 from fairway.cli.cluster.install import seconds
-from fairway.cli.session import confirmed, output_option, print_note, yes_option
+from fairway.cli.session import output_option, print_note, yes_option
 from fairway.deploy.names import INSTALLER
 from fairway.errors import ApiError, Conflict, NotFound
-
-_PAUSE: Final = 0.5
 
 
 @click.command()
@@ -65,6 +59,7 @@ def doctor(
       fairway cluster doctor --fix -y --queues skypilot
     """
     from fairway.cli.cluster.checks import findings  # noqa: PLC0415 - help must not wait for it
+    from fairway.cli.cluster.kueue import mend_configuration  # noqa: PLC0415
     from fairway.cli.doctor import as_text, record  # noqa: PLC0415
 
     with open_cluster(kubeconfig, context) as cluster:
@@ -81,118 +76,10 @@ def doctor(
         raise click.exceptions.Exit(1)
 
 
-def mend_configuration(cluster: ClusterObjects, timeout: float, *, yes: bool) -> None:
-    """Change Kueue's Configuration, restart Kueue, and take the change back if Kueue does not come up."""
-    from fairway.cli.cluster.checks import KUEUE_DEPLOYMENT, configuration_text, kueue_deployment  # noqa: PLC0415
-    from fairway.deploy.kueue import mend  # noqa: PLC0415
-
-    text = configuration_text(cluster)
-    if text is None or kueue_deployment(cluster) is None:
-        raise ClusterError(f"{cluster.name} has no Kueue with a configuration that can be mended; install Kueue first")
-    mended = mend(text)
-    if mended == text:
-        print_note("Kueue's configuration lacks nothing.")
-        return
-    diff = difflib.unified_diff(text.splitlines(), mended.splitlines(), "configuration", "mended", lineterm="")
-    for line in diff:
-        click.echo(line, err=True)
-    confirmed(
-        "This changes Kueue's configuration and restarts it; running jobs are not touched. Proceed?",
-        yes=yes,
-        required=True,
-    )
-    _write(cluster, text, mended)
-    _restart(cluster)
-    trouble = _until_up(cluster, timeout)
-    if not trouble:
-        print_note("Kueue runs with the new configuration.")
-        return
-    print_note(f"Kueue did not come up: {trouble}; restoring its old configuration ...")
-    _write(cluster, mended, text)
-    _restart(cluster)
-    after = _until_up(cluster, timeout)
-    restored = f"but Kueue does not run: {after}" if after else "and Kueue runs with it"
-    raise ClusterError(
-        f"Deployment {KUEUE_DEPLOYMENT} did not come up with the new configuration: {trouble}; "
-        f"the old one was restored, {restored}"
-    )
-
-
-def _write(cluster: ClusterObjects, old: str, new: str) -> None:
-    """Replace the text, unless it is no longer what was shown."""
-    from fairway.apis.kueue.configuration import CONFIG_KEY, CONFIG_MAP, NAMESPACE  # noqa: PLC0415
-
-    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
-    where = f"/data/{CONFIG_KEY}"
-    patch = [{"op": "test", "path": where, "value": old}, {"op": "replace", "path": where, "value": new}]
-    try:
-        cluster.rest.patch(path, patch, patch_type="json", fieldManager=INSTALLER)
-    except ApiError as error:
-        raise failure(
-            "change", {"kind": "ConfigMap", "metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}}, error
-        ) from error
-
-
-def _restart(cluster: ClusterObjects) -> None:
-    """What `kubectl rollout restart` does."""
-    from fairway.cli.cluster.checks import kueue_deployment  # noqa: PLC0415
-
-    deployment = kueue_deployment(cluster)
-    if deployment is None:
-        raise ClusterError("Kueue's Deployment is gone; install Kueue again")
-    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", **deployment}
-    annotation = {"kubectl.kubernetes.io/restartedAt": datetime.now(UTC).isoformat(timespec="microseconds")}
-    patch = {"spec": {"template": {"metadata": {"annotations": annotation}}}}
-    try:
-        cluster.rest.patch(cluster.path(manifest), patch, patch_type="strategic", fieldManager=INSTALLER)
-    except ApiError as error:
-        raise failure("restart", manifest, error) from error
-
-
-def _until_up(cluster: ClusterObjects, timeout: float) -> str:
-    """Wait for the rollout of Kueue and its webhooks; what is wrong if that takes too long."""
-    from fairway.cli.cluster.checks import kueue_deployment  # noqa: PLC0415
-
-    ends, said, trouble = time.monotonic() + timeout, "", ""
-    while True:
-        deployment = kueue_deployment(cluster) or {"metadata": {}, "spec": {}}
-        trouble = _rollout_trouble(cluster, deployment) or _webhook_trouble(cluster)
-        if not trouble or time.monotonic() > ends:
-            return trouble
-        if trouble != said:
-            print_note(f"  waiting: {trouble}")
-            said = trouble
-        time.sleep(_PAUSE)
-
-
-def _rollout_trouble(cluster: ClusterObjects, deployment: Manifest) -> str:
-    from fairway.cli.cluster.waiting import pod_trouble  # noqa: PLC0415
-
-    status, wanted = deployment.get("status") or {}, deployment["spec"].get("replicas", 1)
-    current = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
-    ready = min(status.get("updatedReplicas", 0), status.get("availableReplicas", 0)) if current else 0
-    if ready >= wanted and status.get("replicas", 0) == wanted:
-        return ""
-    selector = ",".join(f"{k}={v}" for k, v in deployment["spec"].get("selector", {}).get("matchLabels", {}).items())
-    why = pod_trouble(cluster, deployment["metadata"].get("namespace", ""), selector)
-    return f"{ready} of {wanted} pods of Kueue run the new configuration{f': {why}' if why else ''}"
-
-
-def _webhook_trouble(cluster: ClusterObjects) -> str:
-    """Whether Kueue's own webhook answers: an object that it would complete is created without being stored."""
-    from fairway.cli.cluster.checks import KUEUE  # noqa: PLC0415
-
-    trial = {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "fairway-trial"}, "spec": {}}
-    try:
-        cluster.rest.create(f"/apis/{KUEUE}/resourceflavors", trial, dryRun="All")
-    except ApiError as error:
-        return f"Kueue's webhook does not answer: {error}" if "failed calling webhook" in str(error) else ""
-    return ""
-
-
 def create_queues(cluster: ClusterObjects, namespace: str) -> None:
     """Apply the objects of the guide; fields that others own are left alone and named."""
-    from fairway.cli.cluster.checks import KUEUE, PROVISIONING  # noqa: PLC0415
+    from fairway.cli.cluster.checks import PROVISIONING  # noqa: PLC0415
+    from fairway.cli.cluster.kueue import KUEUE  # noqa: PLC0415
     from fairway.deploy.kueue import guide_objects  # noqa: PLC0415
 
     if not cluster.has(KUEUE, "ClusterQueue"):

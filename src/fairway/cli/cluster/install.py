@@ -1,6 +1,7 @@
 """`fairway cluster install`: the objects of an installation applied to a cluster."""
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -15,14 +16,25 @@ from fairway.cli.cluster.access import (
     open_cluster,
 )
 from fairway.cli.session import print_note
-from fairway.deploy.names import CONTROLLER, INSTALLER, MANAGED_BY, NAME, NAME_LABEL, NAMESPACE, WAYS, Way
+from fairway.deploy.names import (
+    CONTROLLER,
+    INSTALLER,
+    KUEUE_ROLE,
+    MANAGED_BY,
+    NAME,
+    NAME_LABEL,
+    NAMESPACE,
+    WAYS,
+    Way,
+    installed_way,
+)
 from fairway.errors import ApiError, Conflict, NotFound
 
 if TYPE_CHECKING:
     from fairway.deploy.manifests import Installation
 
-_WORKLOADS: Final = "workloads.kueue.x-k8s.io"
-_CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+WORKLOADS: Final = "workloads.kueue.x-k8s.io"
+CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _BOOKS: Final = frozenset({"managedFields", "resourceVersion", "generation"})
 _DURATION: Final = re.compile(r"([0-9]{1,5})(s|m)")
 
@@ -42,7 +54,7 @@ def seconds(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     type=click.Choice(["auto", *WAYS]),
     default="auto",
     show_default=True,
-    help="What admits jobs: the cluster's Kueue, Fairway itself, or the scheduler alone. auto: kueue if Kueue is "
+    help="What admits jobs: the cluster's Kueue, Fairway itself, or the scheduler alone. auto: kueue while Kueue is "
     "installed, fairway if Fairway's definitions of Kueue's kinds are, else none.",
 )
 @click.option("--image", metavar="IMAGE", help="Image of the controller.  [default: fairway:VERSION]")
@@ -80,7 +92,7 @@ def install(*, kubeconfig: str, context: str, admission: str, output: str, timeo
         way = chosen_way(cluster, admission)
         print_note(f"Installing on {cluster.name}, admission {way} ...")
         _check_owner(cluster)
-        installation = chosen(way, image, replicas)
+        installation = chosen(way, image, replicas, follow=admission == "auto")
         run = _Run(cluster, installation, force=options["force_conflicts"], dry_run=dry_run)
         run.apply()
         run.prune()
@@ -96,30 +108,31 @@ def install(*, kubeconfig: str, context: str, admission: str, output: str, timeo
 
 def chosen_way(cluster: ClusterObjects, admission: str) -> Way:
     """The way of admission, found out where it is not given; an error if the cluster cannot have it."""
-    definition = cluster.get(*_CRD, _WORKLOADS)
-    ours = definition is not None and (definition["metadata"].get("labels") or {}).get(NAME_LABEL) == NAME
+    installed = installed_way(cluster.get(*CRD, WORKLOADS))
     if admission == "auto":
-        return "none" if definition is None else "fairway" if ours else "kueue"
-    if admission == "kueue" and (definition is None or ours):
+        return installed
+    if admission == "kueue" and installed != "kueue":
         raise ClusterError(
-            f"--admission=kueue: {cluster.name} has no Kueue (no CustomResourceDefinition {_WORKLOADS} of its own); "
+            f"--admission=kueue: {cluster.name} has no Kueue (no CustomResourceDefinition {WORKLOADS} of its own); "
             "install Kueue first, or use --admission=fairway"
         )
-    if admission == "fairway" and definition is not None and not ours:
+    if admission == "fairway" and installed == "kueue":
         raise ClusterError(
-            f"--admission=fairway: {cluster.name} has Kueue's own CustomResourceDefinition {_WORKLOADS}, and two "
+            f"--admission=fairway: {cluster.name} has Kueue's own CustomResourceDefinition {WORKLOADS}, and two "
             "systems must not admit the same workloads; use --admission=kueue, or uninstall Kueue first"
         )
     return next(way for way in WAYS if way == admission)
 
 
-def chosen(way: str, image: str | None, replicas: int) -> "Installation":
-    """What the options ask for."""
+def chosen(way: str, image: str | None, replicas: int, *, follow: bool = False) -> "Installation":
+    """What the options ask for. With `follow`, the controller changes its way when Kueue is installed or removed."""
     from fairway import __version__  # noqa: PLC0415 - help must not wait for it
     from fairway.deploy.manifests import Installation  # noqa: PLC0415
 
+    follow = follow and way != "fairway"  # whose definitions only this command installs
     return Installation(
-        way=next(one for one in WAYS if one == way),
+        way="kueue" if follow else next(one for one in WAYS if one == way),
+        admission="auto" if follow else way,
         image=image or f"fairway:{__version__}",
         version=__version__,
         replicas=replicas,
@@ -156,6 +169,7 @@ class _Run:
         self._force = force
         self._dry_run = dry_run
         self._way = installation.way
+        self._admission = installation.admission
         self._objects = installation_objects(
             installation, monitoring=cluster.has("monitoring.coreos.com/v1", "ServiceMonitor")
         )
@@ -165,7 +179,7 @@ class _Run:
         for number, manifest in enumerate(self._objects):
             self._say(manifest, self._applied(manifest))
             following = self._objects[number + 1] if number + 1 < len(self._objects) else None
-            if manifest["kind"] == _CRD[1] and (following is None or following["kind"] != _CRD[1]):
+            if manifest["kind"] == CRD[1] and (following is None or following["kind"] != CRD[1]):
                 self._cluster.rediscover()
 
     def _applied(self, manifest: Manifest) -> str:
@@ -201,11 +215,20 @@ class _Run:
         wanted = {(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in self._objects}
         for found in created_objects(self._cluster):
             metadata = found["metadata"]
-            if found["kind"] == _CRD[1] or (found["kind"], metadata.get("namespace"), metadata["name"]) in wanted:
+            if found["kind"] == CRD[1] or (found["kind"], metadata.get("namespace"), metadata["name"]) in wanted:
+                continue
+            if metadata["name"] == KUEUE_ROLE and self._kueue_reads:
                 continue
             if not self._dry_run:
                 delete(self._cluster, found)
             self._say(found, "deleted")
+
+    @cached_property
+    def _kueue_reads(self) -> bool:
+        """Whether Kueue's configuration has ManagedJobs: then Kueue needs its right to read them, whatever admits."""
+        from fairway.cli.cluster.kueue import Registration  # noqa: PLC0415 - help must not wait for it
+
+        return Registration(self._cluster).exists
 
     def _say(self, manifest: Manifest, done: str) -> None:
         self._counts[done] += 1
@@ -216,7 +239,9 @@ class _Run:
         counts = ", ".join(f"{number} {what}" for what, number in self._counts.items() if number)
         state = "Fairway is installed and working" if waited else "Fairway is installed"
         lines = [f"{state} ({counts}).", "Roles: bind fairway-user or fairway-viewer to users, or use edit and view."]
-        if self._way == "kueue":
+        if self._admission == "auto":
+            lines.append("The way of admission follows Kueue, when it is installed or removed later.")
+        if self._cluster.get(*CRD, WORKLOADS) is not None and self._way == "kueue":
             lines.append("Next: `fairway cluster doctor` checks what Kueue's configuration lacks for Fairway.")
         return "\n".join(lines)
 

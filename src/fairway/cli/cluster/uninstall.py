@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -11,6 +11,9 @@ from fairway.cli.cluster.install import created_objects, delete, seconds
 from fairway.cli.session import confirmed, print_note, yes_option
 from fairway.deploy.names import CONTROLLER, INSTALLER, MANAGED_BY, NAMESPACE, RUNTIME_OBJECTS
 from fairway.managedjobs.states import LIVE, Phase
+
+if TYPE_CHECKING:
+    from fairway.cli.cluster.kueue import Registration
 
 _FAIRWAY: Final = "fairway.dev/v1alpha1"
 _EXTENSIONS: Final = "apiextensions.k8s.io/v1"
@@ -45,24 +48,34 @@ def uninstall(*, kubeconfig: str, context: str, delete_jobs: bool, dry_run: bool
     Managed jobs and the definitions of their kinds stay, so that an installation can be repeated without a loss: pods
     that run keep running, but are not recovered. --delete-jobs deletes them too, and stops their pods.
 
+    If `doctor --fix` registered ManagedJobs in Kueue's configuration, that entry is removed and Kueue restarted first:
+    Kueue reads ManagedJobs with a right that is removed here, and its webhook for pods would time out without it.
+
     \b
     Examples:
       fairway cluster uninstall --dry-run
       fairway cluster uninstall
       fairway cluster uninstall --delete-jobs -y
     """
+    from fairway.cli.cluster.kueue import Registration  # noqa: PLC0415 - help must not wait for it
+
     with open_cluster(kubeconfig, context) as cluster:
         found = created_objects(cluster)
         _check_other_owner(cluster, found)
+        registration = Registration(cluster)
         jobs = cluster.all(_FAIRWAY, "ManagedJob")
         living = [one for one in jobs if (one.get("status") or {}).get("phase", Phase.PENDING) in LIVE]
         if not dry_run:
-            confirmed(_question(cluster, jobs, living, delete_jobs=delete_jobs), yes=yes, required=True)
+            question = _question(cluster, jobs, living, delete_jobs=delete_jobs, restart=registration.exists)
+            confirmed(question, yes=yes, required=True)
         run = _Removal(cluster, timeout, dry_run=dry_run)
         definitions = [one for one in found if one["kind"] == _CRD]
         rest = [one for one in found if one["kind"] != _CRD]
         if delete_jobs:
             run.jobs(jobs)
+        if registration.exists:
+            run.registration(registration)
+        if delete_jobs:
             run.definitions(definitions)
         order = {kind: number for number, kind in enumerate(_FIRST)}
         run.objects(sorted(rest, key=lambda one: order.get(one["kind"], len(order))))
@@ -82,15 +95,17 @@ def _check_other_owner(cluster: ClusterObjects, found: list[Manifest]) -> None:
         raise ClusterError(f"{cluster.name} has nothing that `fairway cluster install` created")
 
 
-def _question(cluster: ClusterObjects, jobs: list[Manifest], living: list[Manifest], *, delete_jobs: bool) -> str:
+def _question(
+    cluster: ClusterObjects, jobs: list[Manifest], living: list[Manifest], *, delete_jobs: bool, restart: bool
+) -> str:
+    said = [f"This removes Fairway from {cluster.name}."]
     if delete_jobs:
-        return (
-            f"This removes Fairway from {cluster.name} and deletes {len(jobs)} managed jobs ({len(living)} not ended)."
-        )
-    keep = (
-        f" {len(living)} managed jobs have not ended: they stay, but nothing starts or recovers them." if living else ""
-    )
-    return f"This removes Fairway from {cluster.name}.{keep} Proceed?"
+        said.append(f"It deletes {len(jobs)} managed jobs ({len(living)} not ended).")
+    elif living:
+        said.append(f"{len(living)} managed jobs have not ended: they stay, but nothing starts or recovers them.")
+    if restart:
+        said.append("ManagedJobs are removed from Kueue's configuration, and Kueue is restarted.")
+    return " ".join([*said, "Proceed?"])
 
 
 class _Removal:
@@ -101,7 +116,7 @@ class _Removal:
         self._deleted = 0
 
     def jobs(self, jobs: list[Manifest]) -> None:
-        """Delete all jobs while the controller still runs, which stops their pods and lets go of them."""
+        """Delete all jobs while the controller still runs, which stops their pods and removes the finalizers."""
         for job in jobs:
             manifest = {"apiVersion": _FAIRWAY, "kind": "ManagedJob", **job}
             if not self._dry_run:
@@ -109,6 +124,13 @@ class _Removal:
             self._say(manifest)
         if not self._dry_run:
             self._until_gone("managed jobs", lambda: self._cluster.all(_FAIRWAY, "ManagedJob"))
+
+    def registration(self, found: "Registration") -> None:
+        """Make Kueue stop reading ManagedJobs, before it loses the right to."""
+        if self._dry_run:
+            click.echo("ManagedJobs would be removed from Kueue's configuration, and Kueue restarted (dry run)")
+        else:
+            found.remove(self._timeout)
 
     def definitions(self, manifests: list[Manifest]) -> None:
         """Delete them and all their objects while the controller still runs, which removes the finalizers of queues."""

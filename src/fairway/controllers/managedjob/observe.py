@@ -217,8 +217,8 @@ class Observer:
     def _workload(
         self, job: ManagedJobSpec, past: ManagedJobStatus, workload: Manifest | None
     ) -> ObservedWorkload | None:
-        if self._admitted_by is AdmittedBy.NONE:
-            return observing.without_queue(job, past)
+        if free := observing.without_queue(job, past, self._admitted_by):
+            return free
         return None if workload is None else observing.workload_of(workload, self._preemptors.said_of(workload))
 
     def orphans(self, key: Key) -> list[Manifest]:
