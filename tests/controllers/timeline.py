@@ -1,23 +1,12 @@
 """Stories in virtual time on a real store: what happens at once, and what a stretch of time brings."""
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.testing.clock import settle
 from fairway.testing.clusters import LocalCluster
-
-_ROUNDS_OF_QUIET = 3
 
 
 async def catch_up(local: LocalCluster) -> None:
-    """Let everything happen that needs no time: until nobody has written anything for a while."""
-    store = local.api.store
-    quiet = 0
-    while quiet < _ROUNDS_OF_QUIET:
-        before = store.next_revision
-        await store.settled()
-        await settle()
-        if quiet == _ROUNDS_OF_QUIET - 1:
-            await local.heal()
-        quiet = quiet + 1 if store.next_revision == before else 0
+    """Let everything happen that needs no time."""
+    await local.rest()
 
 
 async def create(local: LocalCluster, **objects: Manifest | list[Manifest]) -> None:

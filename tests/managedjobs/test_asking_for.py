@@ -264,6 +264,18 @@ def test_tasks_of_a_pipeline_run_one_after_the_other() -> None:
     assert world.started == [(0, 1), (1, 1)]
 
 
+def test_a_controller_that_ends_between_two_tasks_leaves_the_workload_of_the_first_finished() -> None:
+    world = World(a_job(tasks=(a_task(), a_task()))).running()
+    first = world.life.workload
+    world.end_the_pod(PodState.SUCCEEDED)
+    while world.life.task == 0:
+        world.settle(cut_off_after=1)
+    assert not world.workloads[first].finished, "only the job's status is written"
+    world.settle()
+    assert world.workloads[first].finished
+    assert world.workloads.keys() == {first, world.life.workload}
+
+
 def test_the_first_failure_ends_a_pipeline_and_a_retry_begins_there() -> None:
     world = World(a_job(tasks=(a_task(), a_task(), a_task()))).running()
     world.done()

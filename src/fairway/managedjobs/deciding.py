@@ -110,8 +110,16 @@ def _cleared(case: JobView) -> tuple[JobAction, ...]:
         do.append(StopPods(names=told, message="its attempt is over"))
     if over:
         do.append(LetGoOfPods(names=over))
-    do += [DeleteWorkload(name=name) for name in case.seen.others]
+    do += [_ended_workload(case, name) for name in case.seen.others]
     return tuple(do)
+
+
+def _ended_workload(case: JobView, name: str) -> JobAction:
+    """What to do with a Workload of the past: that of a task that succeeded stays, finished."""
+    last = case.life.attempts[-1] if case.life.attempts else None
+    if last is not None and last.task < case.life.task and last.outcome == AttemptOutcome.SUCCEEDED.value:
+        return FinishWorkload(name=name, succeeded=True, message=running.task_done(case.job, case.life))
+    return DeleteWorkload(name=name)
 
 
 def cancelling(case: JobView) -> JobPlan | None:

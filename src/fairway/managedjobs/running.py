@@ -12,7 +12,6 @@ import msgspec
 from fairway.managedjobs import recovery
 from fairway.managedjobs.containers import FILES, SETUP
 from fairway.managedjobs.instructions import (
-    FinishWorkload,
     JobAction,
     JobEvent,
     JobPlan,
@@ -21,7 +20,7 @@ from fairway.managedjobs.instructions import (
     StartPods,
     StopPods,
 )
-from fairway.managedjobs.observation import ObservedPod, PodState, StartObstacle
+from fairway.managedjobs.observation import ManagedJobSpec, ObservedPod, PodState, StartObstacle
 from fairway.managedjobs.states import CAUSE_AFTER, PHASE_AFTER, AttemptOutcome, Cause, Phase
 from fairway.managedjobs.status import HELD, QUEUED, Attempt, ManagedJobStatus, PodRef
 from fairway.managedjobs.view import JobView, ended, later, seconds_between
@@ -264,7 +263,7 @@ def _coming_back(
 
 def next_task(case: JobView, life: ManagedJobStatus) -> JobPlan:
     """A task of a pipeline is done: the next one queues."""
-    old, index = life.workload, life.task + 1
+    index = life.task + 1
     life = life.moved(Phase.PENDING, QUEUED).replace(
         task=index,
         attempt=life.last_attempt(index),
@@ -278,9 +277,12 @@ def next_task(case: JobView, life: ManagedJobStatus) -> JobPlan:
         passed=(),
         remote=None,
     )
-    done = f"task {index} of {len(case.job.tasks)} is done"
-    do = (FinishWorkload(name=old, succeeded=True, message=done),) if old and case.seen.workload else ()
-    return JobPlan(life=life, do=do, tell=(JobEvent(reason="TaskDone", message=done),))
+    return JobPlan(life=life, tell=(JobEvent(reason="TaskDone", message=task_done(case.job, life)),))
+
+
+def task_done(job: ManagedJobSpec, life: ManagedJobStatus) -> str:
+    """Says that the task before the present one is done."""
+    return f"task {life.task} of {len(job.tasks)} is done"
 
 
 def _references(pods: list[ObservedPod]) -> tuple[PodRef, ...]:

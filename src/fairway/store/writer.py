@@ -8,10 +8,11 @@ import asyncio
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fairway.errors import ApiError, StorageFailed, Unavailable
 from fairway.store.log import Batch, Log, Row
+from fairway.store.memory import MemoryLog
 
 
 class _Work(NamedTuple):
@@ -53,8 +54,12 @@ class LogWriter:
         self._closing = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._thread = threading.Thread(target=self._run, name="fairway-writer", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        """None for a log in memory, which does not block: its batches are committed in the event loop."""
+
+        if not isinstance(log, MemoryLog):
+            self._thread = threading.Thread(target=self._run, name="fairway-writer", daemon=True)
+            self._thread.start()
 
     def submit(self, rows: list[Row], dropped: list[int], floor: int) -> None:
         """Add to the next batch."""
@@ -76,7 +81,7 @@ class LogWriter:
         if self._closing:
             raise Unavailable("the server is shutting down; try again when it is up")
         done = self._loop.create_future()
-        self._batches.put(_Probe(_Work([], [], 1), done))
+        self._hand_over(_Probe(_Work([], [], 1), done))
         return done
 
     def give_up_waiting(self) -> None:
@@ -88,8 +93,9 @@ class LogWriter:
         """Commit what waits, then end."""
         self._closing = True
         await self._idle.wait()
-        self._batches.put(None)
-        await asyncio.to_thread(self._thread.join)
+        if self._thread is not None:
+            self._batches.put(None)
+            await asyncio.to_thread(self._thread.join)
 
     def _owe(self, work: _Work) -> None:
         self._owed = _Work([], self._owed.dropped + work.dropped, max(self._owed.floor, work.floor))
@@ -102,7 +108,13 @@ class LogWriter:
             return
         self._busy = True
         self._waiting, self._owed = _Work([], [], 0), _NOTHING
-        self._batches.put(_Work(work.rows, owed.dropped + work.dropped, max(owed.floor, work.floor)))
+        self._hand_over(_Work(work.rows, owed.dropped + work.dropped, max(owed.floor, work.floor)))
+
+    def _hand_over(self, work: _Work | _Probe) -> None:
+        if self._thread is None:
+            self._loop.call_soon(*self._commit(work))
+        else:
+            self._batches.put(work)
 
     def _finish(self, work: _Work, error: ApiError | None) -> None:
         self._busy = False
@@ -116,14 +128,16 @@ class LogWriter:
     def _run(self) -> None:
         """The thread: commit what it is handed until there is no more."""
         while (work := self._batches.get()) is not None:
-            error = self._append(work.work if isinstance(work, _Probe) else work)
             try:
-                if isinstance(work, _Probe):
-                    self._loop.call_soon_threadsafe(_finish_probe, work.done, error)
-                else:
-                    self._loop.call_soon_threadsafe(self._finish, work, error)
+                self._loop.call_soon_threadsafe(*self._commit(work))
             except RuntimeError:  # the loop is gone, and with it everybody who waits
                 return
+
+    def _commit(self, work: _Work | _Probe) -> tuple[Any, ...]:
+        """Commit; what to call in the event loop afterwards."""
+        if isinstance(work, _Probe):
+            return _finish_probe, work.done, self._append(work.work)
+        return self._finish, work, self._append(work)
 
     def _append(self, work: _Work) -> ApiError | None:
         try:

@@ -20,10 +20,11 @@ from fairway.client.protocol import Client
 from fairway.runtime.clock import Clock
 from fairway.store.verbs.reading import decoded
 from fairway.testing.clock import VirtualClock, settle
-from fairway.testing.faults import patience, with_faults
+from fairway.testing.faults import active_faults, with_faults
 from fairway.testing.stores import PATIENCE_SECONDS, LocalApi, OpenLog, local_api
 
 _A_MOMENT = 0.001
+_ROUNDS_OF_QUIET = 3
 
 
 class Running(Protocol):
@@ -52,16 +53,35 @@ class LocalCluster:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not condition():
                 await asyncio.sleep(_A_MOMENT)
-                await self.heal(_A_MOMENT)
+                await self.heal()
 
-    async def heal(self, seconds: float | None = None) -> None:
-        """Where clients are faulty, let as much time pass as their faults need, or so many seconds; else none."""
-        left = min(patience(), patience() if seconds is None else seconds)
-        while left > 0 and (due := self.clock.next_due()) is not None and due <= left:
-            left -= max(0.0, due)
+    async def rest(self) -> None:
+        """Let everything happen that needs no time, and faults of clients heal."""
+        await self._until_quiet()
+        await self.heal()
+
+    async def heal(self) -> None:
+        """Where clients are faulty, let time pass until everything has recovered from the faults; else none."""
+        faults = active_faults()
+        if faults is None:
+            return
+        while (due := self.clock.next_due()) is not None and self.clock.monotonic() + due <= faults.calm_at:
             self.clock.advance(max(0.0, due))
-            await self.api.store.settled()
+            await self._until_quiet(rounds=1)
+        await self._until_quiet()
+        faults.begin_step()
+
+    async def _until_quiet(self, rounds: int = _ROUNDS_OF_QUIET) -> None:
+        """Wait until nothing has been written for a while. A write that fails is its writer's business."""
+        store, quiet = self.api.store, 0
+        while quiet < rounds:
+            before = store.next_revision
+            if (settling := store.settling()) is not None:
+                await asyncio.wait([settling])
+                if not settling.cancelled():
+                    settling.exception()
             await settle()
+            quiet = quiet + 1 if store.next_revision == before else 0
 
     def events(self, reason: str = "") -> list[Manifest]:
         """The Events that were written, all or those with a reason."""
@@ -75,7 +95,7 @@ class LocalCluster:
         tasks = [asyncio.create_task(self.cluster.run())]
         try:
             syncing = asyncio.create_task(self.cluster.synced())
-            while patience() and not syncing.done():
+            while active_faults() and not syncing.done():
                 await asyncio.sleep(_A_MOMENT)
                 await self.heal()
             await syncing

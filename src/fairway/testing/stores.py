@@ -1,6 +1,7 @@
 """Stores for tests: on a file or in memory, on virtual time, closed and opened again at will.
 
-What is tested through here is the real thing: the logs, the writer's thread and the verbs are those of the server.
+What is tested through here is the real thing: the logs, the writer and the verbs are those of the server. In memory the
+writer has no thread, so that a test in virtual time is reproducible.
 """
 
 import asyncio
@@ -21,11 +22,12 @@ from fairway.store.store import History, Store
 from fairway.store.verbs import DeleteOptions, Objects, PatchType, WriteOptions, Written
 from fairway.store.verbs.reading import decoded
 from fairway.testing.clock import VirtualClock
+from fairway.testing.faults import active_faults
 
 OpenLog = Callable[[], Log]
 """Opens the same log again and again, each time after the store before has closed it."""
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 """How long anything may take before it counts as stuck."""
 
 
@@ -151,7 +153,9 @@ async def local_api(
     store = Store((open_log or log_in_memory())(), history)
     try:
         await store.start()
-        objects = Objects(store, registry or default_registry(), clock.now)
+        faults = active_faults()
+        identities = {"new_uid": faults.new_uid, "new_suffix": faults.new_suffix} if faults is not None else {}
+        objects = Objects(store, registry or default_registry(), clock.now, **identities)
         definitions = DefinitionKeeper(objects)
         namespaces = NamespaceKeeper(objects)
         await namespaces.make_defaults()

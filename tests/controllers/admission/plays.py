@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -26,7 +25,6 @@ from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.errors import Invalid
 from fairway.integrations import conditions
 from fairway.store.verbs import Objects
-from fairway.testing.clock import settle
 from fairway.testing.clusters import LocalCluster, local_cluster, plain
 from fairway.testing.faults import with_faults
 from fairway.testing.stores import LocalApi, OpenLog
@@ -140,22 +138,7 @@ class Play:
 
     async def rest(self) -> None:
         """Let everything happen that needs no time."""
-        quiet = 0
-        while quiet < 2:
-            before = self.api.store.next_revision
-            await self._until_durable()
-            await settle()
-            if quiet:
-                await self.world.heal()
-            quiet = quiet + 1 if self.api.store.next_revision == before else 0
-
-    async def _until_durable(self) -> None:
-        """Wait for the writes so far, however they end: whoever made them hears of it, or is gone."""
-        settling = self.api.store.settling()
-        if settling is not None:
-            await asyncio.wait([settling])
-            if not settling.cancelled():
-                settling.exception()
+        await self.world.rest()
 
     async def pass_time(self, seconds: float) -> None:
         """Let time pass, with all that it brings, one timer after the other."""

@@ -29,7 +29,14 @@ async def test_a_job_waits_as_a_row_runs_as_a_pod_and_leaves_none() -> None:
         assert finished is not None
         assert finished["reason"] == "Succeeded"
         assert scene.pod_names() == ["train-2-1-head"]
-        assert await scene.events(first) == ["Started", "Running", "Succeeded"]
+
+
+@story
+async def test_the_events_of_a_job_say_what_became_of_it() -> None:
+    async with a_scene() as scene:
+        name = await scene.launch(job())
+        await scene.end_all(name)
+        assert await scene.events(name) == ["Started", "Running", "Succeeded"]
 
 
 @story
@@ -245,7 +252,7 @@ async def test_jobs_that_were_launched_together_run_in_the_order_of_their_number
         sweep = [await scene.launch(job(f"sweep-{number}", task(2))) for number in range(6)]
         order: list[str] = []
         await scene.end_all(first)
-        for _ in range(3):
+        for _ in range(30):
             await scene.pass_time(1)
             running = [name for name in sweep if scene.phase(name) == "RUNNING"]
             order += running

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers import timeline
-from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.local import LocalClient
+from fairway.client.protocol import EVERYTHING, Scope, WatchEvent
 from fairway.client.recorder import Recorder
 from fairway.controllers.kit.capacity import demand_of
 from fairway.controllers.scheduler import Scheduler
@@ -29,17 +30,32 @@ FULL = "0/1 nodes are available: 1 Insufficient cpu."
 class Unreliable(LocalClient):
     """A client whose bindings fail as often as they are told to."""
 
-    def __init__(self, api: LocalApi, manager: str) -> None:
+    def __init__(self, api: LocalApi, manager: str, late_seconds: float) -> None:
         super().__init__(api.objects, manager)
+        self._clock = api.clock
+        self._late_seconds = late_seconds
         self.failures = 0
+        self.lost = 0
+        """How many bindings are written although they fail: their responses are lost."""
+
         self.bound: list[str] = []
+
+    async def watch(self, kind: Kind, since: str, scope: Scope = EVERYTHING) -> AsyncIterator[tuple[WatchEvent, ...]]:
+        async for batch in super().watch(kind, since, scope):
+            if self._late_seconds:
+                await self._clock.sleep(self._late_seconds)
+            yield batch
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Manifest:
         if self.failures:
             self.failures -= 1
             raise Unavailable("try again")
         self.bound.append(name)
-        return await super().bind(namespace, name, uid, node)
+        bound = await super().bind(namespace, name, uid, node)
+        if self.lost:
+            self.lost -= 1
+            raise Unavailable("connection lost")
+        return bound
 
 
 @asynccontextmanager
@@ -54,13 +70,13 @@ async def scheduling(*nodes: Manifest) -> AsyncIterator[LocalCluster]:
 
 
 @asynccontextmanager
-async def unreliable(*nodes: Manifest) -> AsyncIterator[tuple[LocalCluster, Unreliable]]:
-    """The same with a scheduler whose bindings fail when they are told to."""
+async def unreliable(*nodes: Manifest, late_seconds: float = 0) -> AsyncIterator[tuple[LocalCluster, Unreliable]]:
+    """The same with a scheduler whose bindings fail when they are told to, and whose events come late."""
     async with local_cluster(keepers=False) as local:
         clients: dict[str, Unreliable] = {}
 
         def client(manager: str) -> Unreliable:
-            return clients.setdefault(manager, Unreliable(local.api, manager))
+            return clients.setdefault(manager, Unreliable(local.api, manager, late_seconds))
 
         cluster = Cluster(client, local.api.objects.registry, local.clock)
         world = LocalCluster(local.api, cluster, local.clock)
@@ -111,7 +127,8 @@ def test_a_pod_gets_a_node_and_everybody_can_see_it() -> None:
 def test_a_pod_that_fits_nowhere_is_told_why_until_there_is_room() -> None:
     async def story() -> None:
         async with scheduling(node()) as local:
-            await timeline.create(local, pods=[pod("first", {"cpu": "3"}), pod("second", {"cpu": "2"})])
+            await timeline.create(local, pods=pod("first", {"cpu": "3"}))
+            await timeline.create(local, pods=pod("second", {"cpu": "2"}))
             assert placed(local) == {"first": "n1", "second": None}
             assert why(local, "second") == ("False", "Unschedulable", FULL)
             assert ("second", "Warning", "FailedScheduling", FULL) in await events(local)
@@ -153,7 +170,8 @@ def test_waiting_pods_are_tried_again_when_there_is_more_room(bring_room: Any) -
 def test_a_pod_that_is_being_deleted_keeps_its_room_until_it_is_gone() -> None:
     async def story() -> None:
         async with scheduling(node()) as local:
-            await timeline.create(local, pods=[pod("old", {"cpu": "4"}), pod("new", {"cpu": "4"})])
+            await timeline.create(local, pods=pod("old", {"cpu": "4"}))
+            await timeline.create(local, pods=pod("new", {"cpu": "4"}))
             await local.api.delete("pods", "old", grace_seconds=30)
             await timeline.catch_up(local)
             assert node_of(local, "new") is None
@@ -255,6 +273,19 @@ def test_a_waiting_pod_that_changes_what_it_asks_for_is_tried_again() -> None:
             await local.api.patch("pods", "p", {"spec": {"tolerations": tolerations}})
             await timeline.catch_up(local)
             assert node_of(local, "p") == "n1"
+
+    asyncio.run(story())
+
+
+def test_a_binding_whose_response_is_lost_keeps_its_room() -> None:
+    async def story() -> None:
+        async with unreliable(node(), late_seconds=0.1) as (local, client):
+            client.lost = 1
+            await timeline.create(local, pods=[pod("first", {"cpu": "4"}), pod("second", {"cpu": "4"})])
+            await timeline.pass_time(local, 1)
+
+            assert placed(local) == {"first": "n1", "second": None}
+            assert client.bound == ["first"]
 
     asyncio.run(story())
 

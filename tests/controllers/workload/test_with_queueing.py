@@ -151,6 +151,15 @@ def test_a_run_that_takes_too_long_ends() -> None:
                 "The workload is deactivated due to exceeding the maximum execution time",
             )
             assert "DeactivationTarget" not in conditions(local)
+
+    asyncio.run(story())
+
+
+def test_the_events_of_a_run_that_takes_too_long_say_so() -> None:
+    async def story() -> None:
+        async with everything() as local:
+            await timeline.create(local, workloads=workload(maximumExecutionTimeSeconds=120))
+            await timeline.pass_time(local, 122, step=1)
             (warning,) = local.events("MaximumExecutionTimeExceeded")
             assert warning["message"] == "The maximum execution time (120s) exceeded"
             assert local.events("EvictedDueToDeactivatedDueToMaximumExecutionTimeExceeded")

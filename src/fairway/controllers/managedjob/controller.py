@@ -211,11 +211,12 @@ class ManagedJobController:
 
     async def _carry_out(self, look: ManagedJobObservation, plan: JobPlan) -> None:
         if plan.life is not None:
+            # Before the write: its response may be lost, and a refusal must not count for the job's next life.
+            self._refused.pop(look.job.uid, None)
             change = status.status_patch(look.manifest.get("status") or {}, plan.life)
             manifest = await self._writer.patch(
                 JOBS, look.manifest, {"status": change}, subresource="status", locked=True
             )
-            self._refused.pop(look.job.uid, None)
             look = look._replace(manifest=manifest, life=plan.life)
             for notice in plan.tell:
                 tell = self._recorder.warning if notice.warning else self._recorder.normal

@@ -8,6 +8,7 @@ made with its node, which saves a write and the wait for it.
 """
 
 import asyncio
+from contextlib import suppress
 from itertools import count
 from typing import Final
 
@@ -20,6 +21,7 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.kit.capacity import Demand, best_node, demand_of, demand_of_new, explained
 from fairway.controllers.kit.ledger import NodeLedger, has_ended
 from fairway.controllers.scheduler.waiting import Rank, WaitingPod, WaitingPods
+from fairway.errors import ApiError, NotFound
 from fairway.integrations.conditions import find, of, with_condition
 from fairway.integrations.workloads import controller_of, namespaced_name
 from fairway.runtime.worker import Worker
@@ -36,6 +38,7 @@ class Scheduler:
     """Gives waiting pods to nodes."""
 
     def __init__(self, cluster: Cluster, recorder: Recorder) -> None:
+        self._cluster = cluster
         self._clock = cluster.clock
         self._recorder = recorder
         self._writer = cluster.writer(NAME)
@@ -194,8 +197,15 @@ class Scheduler:
             if pod is not None and pod["metadata"]["uid"] == uid and _waits(pod):
                 await self._writer.bind(pod, node)
                 self._recorder.normal(pod, "Scheduled", f"Successfully assigned {key[0]}/{key[1]} to {node}")
-        finally:
+        except ApiError:
+            # Its response may be lost: the room stays taken until the server has said whether the pod is bound.
+            self._bindings[key] = uid, node
+            with suppress(NotFound):
+                self._cluster.note(self._cluster.kind("pods"), await self._cluster.get("pods", *key))
+            del self._bindings[key]
             self._take_back_unless_bound(key, uid)
+            raise
+        self._take_back_unless_bound(key, uid)
 
     def _take_back_unless_bound(self, key: Key, uid: str) -> None:
         pod = self._pods.get(*key)
