@@ -7,6 +7,7 @@ DEV_READY := $(VENV)/.ready-dev
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
 CLUSTER_NAME = $(if $(NAME),--name $(NAME))
+WITH = $(if $(filter 0,$(KUEUE)),--no-kueue) $(if $(filter 1,$(RAY)),--kuberay)
 SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py tests/crash/test_managed_jobs_survive.py $(addprefix tests/guides/test_,checks_that_wait.py \
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
@@ -41,14 +42,14 @@ test: $(DEV_READY)   ## all tests; gets or builds kubectl where there is none
 operators: $(DEV_READY) ## operators that others wrote on the embedded API; builds them with Go, once
 	KUBECTL="$$(tools/kubectl/get)" timeout 900 $(BIN)/python -m pytest tests/operators
 
-cluster: $(DEV_READY) ## start a real Kubernetes on this machine, with Kueue (KUEUE=0: without); NAME=, PORT=, CPUS= for another one
-	@$(BIN)/python -m tools.cluster up $(CLUSTER_NAME) $(if $(PORT),--port $(PORT)) $(if $(CPUS),--cpus $(CPUS)) $(if $(filter 0,$(KUEUE)),--no-kueue)
+cluster: $(DEV_READY) ## start a real Kubernetes on this machine, with Kueue (KUEUE=0: without, RAY=1: and KubeRay); NAME=, PORT=, CPUS= for another one
+	@$(BIN)/python -m tools.cluster up $(CLUSTER_NAME) $(if $(PORT),--port $(PORT)) $(if $(CPUS),--cpus $(CPUS)) $(WITH)
 
 cluster-down: $(DEV_READY) ## remove it: processes, mounts, namespaces, control groups, files (NAME= for another one)
 	@$(BIN)/python -m tools.cluster down $(CLUSTER_NAME)
 
-test-cluster: $(DEV_READY) ## tests on a real Kubernetes; starts one if none is up (KUBELET=0: on etcd and kube-apiserver alone)
-	@$(BIN)/python -m tools.cluster test $(CLUSTER_NAME) $(if $(filter 0,$(KUBELET)),--no-kubelet) $(TESTS)
+test-cluster: $(DEV_READY) ## tests on a real Kubernetes; starts one if none is up (KUBELET=0: on etcd and kube-apiserver alone, RAY=1: those with KubeRay)
+	@$(BIN)/python -m tools.cluster test $(CLUSTER_NAME) $(if $(filter 0,$(KUBELET)),--no-kubelet) $(WITH) $(TESTS)
 
 split: $(DEV_READY)  ## guides, managed jobs and crashes with controllers in a process of their own
 	KUBECTL="$$(tools/kubectl/get)" FAIRWAY_TEST_ARRANGEMENT=split FAIRWAY_JOBS=150 FAIRWAY_MANAGED_JOBS=100 FAIRWAY_KILLS=3 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(SPLIT)

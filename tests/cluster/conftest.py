@@ -1,11 +1,13 @@
 """Tests on a real Kubernetes. `make test-cluster` runs them; `make test` does not.
 
-Three fixtures, from cheap to costly; a test asks for the least that it needs:
+Fixtures, from cheap to costly; a test asks for the least that it needs:
 
 - `apiserver`: etcd and kube-apiserver, shared by all tests of the session (`fresh_apiserver` for one test alone, which
   may then stop and start its parts). Objects that a test creates belong into a namespace of its own (`namespace`).
 - `control_plane`: the same with kube-controller-manager and kube-scheduler.
 - `cluster`: the one-node cluster with a kubelet that `make cluster` started. Its tests have the marker `kubelet`.
+- `kuberay`: the same with KubeRay and Ray (`make cluster RAY=1`). Its tests have the marker `kuberay`, too, and are run
+  by `make test-cluster RAY=1`.
 """
 
 import os
@@ -30,6 +32,7 @@ _CLUSTER = os.environ.get("FAIRWAY_CLUSTER_NAME", "fairway")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kubelet: needs the whole cluster of `make cluster`")
+    config.addinivalue_line("markers", "kuberay: needs a cluster with KubeRay, of `make cluster RAY=1`")
     config.addinivalue_line("markers", "control_plane: needs kube-controller-manager and kube-scheduler")
 
 
@@ -38,6 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = getattr(item, "fixturenames", ())
         if {"cluster", "cluster_without_kueue"} & set(fixtures):
             item.add_marker(pytest.mark.kubelet)
+        if "kuberay" in fixtures:
+            item.add_marker(pytest.mark.kuberay)
         if "control_plane" in fixtures:
             item.add_marker(pytest.mark.control_plane)
 
@@ -86,6 +91,13 @@ def tree_image() -> str:
     """The image of the controller as this tree has it, for a cluster that is up already."""
     Images(Cache.default(), print).make(["fairway"])
     return fairway_image()
+
+
+@pytest.fixture(scope="session")
+def kuberay(cluster: RunningCluster, kubectl: Callable[[Path], Kubectl]) -> RunningCluster:
+    """The same, where KubeRay's operator is installed."""
+    kubectl(cluster.kubeconfig)("rollout", "status", "deployment/kuberay-operator", "--timeout=60s")
+    return cluster
 
 
 @pytest.fixture(scope="session")

@@ -84,13 +84,15 @@ def _test(options: argparse.Namespace) -> int:
     """Run the tests; a cluster that is started for them is removed in the end, whatever happens."""
     place = Place(options.name, Cache.default())
     Builder(place.cache, _say).build(["kube" if options.kubelet else "api"])
-    which = [] if options.kubelet else ["-m", "not kubelet and not control_plane"]
+    which = "kuberay" if options.kuberay else "not kuberay"
+    if not options.kubelet:
+        which = "not kubelet and not control_plane"
     environment = {**os.environ, "FAIRWAY_CLUSTER_NAME": place.name, "KUBECTL": kubectl_path()}
-    command = [sys.executable, "-m", "pytest", *which, *(options.tests or ["tests/cluster"])]
+    command = [sys.executable, "-m", "pytest", "-m", which, *(options.tests or ["tests/cluster"])]
     started = options.kubelet and place.process() is None
     try:
         if started:
-            _start(place.name, ["kueue"])
+            _start(place.name, [name for name in INSTALLERS if getattr(options, name, False)])
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode  # noqa: S603
     finally:
         _down_tests(place)
@@ -150,6 +152,10 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("test", help="run tests/cluster, on a cluster that is up or is started for it")
     command.add_argument("--name", default=DEFAULT_NAME)
     command.add_argument("--no-kubelet", dest="kubelet", action="store_false", help="only on etcd and kube-apiserver")
+    command.add_argument("--no-kueue", dest="kueue", action="store_false", help="start it without Kueue")
+    command.add_argument(
+        "--kuberay", action="store_true", help="only the tests with KubeRay, and start it with KubeRay"
+    )
     command.add_argument("tests", nargs="*", help="files or directories (default: tests/cluster)")
     command.set_defaults(run=_test)
 

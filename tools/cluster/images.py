@@ -31,6 +31,18 @@ _MOST_TREES: Final = 4
 _ON_PYTHON: Final = {"fairway", "ray"}
 _OF_TREE: Final = re.compile(rf"{FAIRWAY_IMAGE}:tree-[0-9a-f]{{12}}")
 _FAIRWAY_USER: Final = "65532"
+_RAY_ENVIRONMENT: Final = [
+    "HOME=/home/ray",
+    "RAY_USAGE_STATS_ENABLED=0",
+    "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT=300",
+]
+"""The dashboard gives its modules 30 s to start, which is too short on a node that shares two cores."""
+
+_WGET: Final = """#!/bin/sh
+# wget --tries 1 -T SECONDS -q -O- URL
+exec curl --silent --fail --max-time "$4" "$7"
+"""
+"""As KubeRay's probes of Ray before 2.53 call it; the Python image has curl."""
 
 
 class Images:
@@ -117,14 +129,18 @@ class Images:
 
     def _ray(self, root: Path) -> None:
         names = [f"{_HUB}/rayproject/ray:{versions.RAY}"]
-        if self._is_made(names, versions.RAY):
+        recipe = f"{versions.RAY} {_WGET} {_RAY_ENVIRONMENT}"
+        if self._is_made(names, recipe):
             return
         self._install(root, f"ray[default]=={versions.RAY}")
         self._script(root, "ray", "ray.scripts.scripts")
+        wget = root / "usr/local/bin/wget"
+        wget.write_text(_WGET)
+        wget.chmod(0o755)
         (root / "home/ray").mkdir(parents=True)
-        environment = ["RAY_USAGE_STATS_ENABLED=0", "HOME=/home/ray"]
+        self._compile(root)
         self._add_to_python(
-            names, root, Config(command=["bash"], environment=environment, directory="/home/ray"), versions.RAY
+            names, root, Config(command=["bash"], environment=_RAY_ENVIRONMENT, directory="/home/ray"), recipe
         )
 
     def _fairway(self, root: Path) -> None:
@@ -181,6 +197,13 @@ class Images:
         platforms = [f"--platform={tag}_{machine}" for tag in ("manylinux2014", "manylinux_2_28", "manylinux_2_34")]
         for_image = ["--only-binary=:all:", "--implementation=cp", f"--python-version={versions.PYTHON}", *platforms]
         _pip("install", "--no-compile", f"--target={root / _SITE}", *for_image, *wanted)
+
+    def _compile(self, root: Path) -> None:
+        """Bytecode, if this Python's fits: a Ray node is seven Python processes, and each would compile the sources."""
+        if "{}.{}".format(*sys.version_info) == versions.PYTHON:
+            mode = ["-q", "--invalidation-mode", "unchecked-hash", "-s", str(root)]
+            command = [sys.executable, "-m", "compileall", *mode, str(root / _SITE)]
+            subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - some sources are for other Pythons
 
     def _script(self, root: Path, name: str, module: str) -> None:
         script = root / "usr/local/bin" / name

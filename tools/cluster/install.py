@@ -94,6 +94,9 @@ def _apply(place: Place, project: str, folder: str, image: Callable[[str], str])
     for container in _containers(objects):
         container["image"] = image(container["image"])
         container["imagePullPolicy"] = "IfNotPresent"
+        for probe in ("livenessProbe", "readinessProbe"):
+            if probe in container:
+                container[probe]["timeoutSeconds"] = 30  # a second is too short on two busy cores
     kubectl(place, "apply", "--server-side", "--force-conflicts", "-f", "-", given=_listed(objects))
 
 
