@@ -11,6 +11,7 @@ from typing import Any, Final
 from fairway.admission.port import AdmittedBy
 from fairway.apis.kueue.configuration import CONFIG_MAP
 from fairway.apis.kueue.configuration import NAMESPACE as KUEUE_NAMESPACE
+from fairway.apis.machinery import conditions
 from fairway.apis.machinery.metadata import GROUP as KUEUE
 from fairway.apis.registry import Registry
 from fairway.client.cluster import Cluster
@@ -19,6 +20,7 @@ from fairway.client.protocol import Scope
 from fairway.deploy.names import NAME, NAME_LABEL, NAMESPACE, installed_way
 from fairway.deploy.permissions import FOLLOWED_KUEUE_KINDS
 from fairway.errors import FairwayError, Forbidden, NotFound, Unavailable
+from fairway.integrations.frameworks import FRAMEWORKS
 from fairway.managedjobs.clusterfiles import ANCHOR_LABEL
 from fairway.managedjobs.pods import JOB
 from fairway.settings import SYSTEM_NAMESPACE
@@ -32,7 +34,9 @@ _WORKLOADS: Final = f"workloads.{KUEUE}"
 _DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _DEFINITION: Final = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{_WORKLOADS}"
 _OURS: Final = Scope(labels=f"{NAME_LABEL}={NAME}")
-_KUEUES: Final = Scope(labels=f"{NAME_LABEL}!={NAME}", fields=f"metadata.name={_WORKLOADS}")
+_QUEUED: Final = tuple(framework.resource for framework in FRAMEWORKS)
+"""Job kinds that are queued where Fairway admits."""
+
 TRUSTING: Final = (
     "apiservices.apiregistration.k8s.io",
     _DEFINITIONS,
@@ -121,25 +125,29 @@ async def _way(transport: Transport, served: set[str], admission: str) -> Admitt
 
 
 class AdmissionWatch:
-    """Notices that Kueue was installed or removed, by the definition of Workloads."""
+    """Notices by definitions that Kueue was installed or removed, and that more job kinds are served."""
 
     def __init__(self, cluster: Cluster, home: Home, admission: str) -> None:
         """`admission` is the option: with `none`, Kueue does not matter."""
         self._cluster = cluster
         self._way = home.way
+        self._unserved = [resource for resource in _QUEUED if not home.scopes.get(resource, (_OURS,))]
         self._fixed = admission == AdmittedBy.NONE
         self._definitions = cluster.cache(_DEFINITIONS)
         self._some = asyncio.Event()
         self._definitions.on_change(lambda _old, _new: self._some.set())
 
     async def changed(self) -> str:
-        """Return when another way of admission is right, with a sentence that says why; else never."""
+        """Return when other controllers or caches are right, with a sentence that says why; else never."""
         await self._cluster.synced()
         while True:
             self._some.clear()
             found = AdmittedBy(installed_way(self._definitions.get("", _WORKLOADS)))
             if found is not self._way and not self._fixed:
                 return f"{_CHANGES[found]} (before: --admission={self._way})"
+            for resource in self._unserved if found is AdmittedBy.FAIRWAY else ():
+                if conditions.is_true(self._definitions.get("", resource) or {}, "Established"):
+                    return f"{resource} was installed, so such jobs are queued now"
             await self._some.wait()
 
 
@@ -155,7 +163,11 @@ def scopes_of(way: AdmittedBy, registry: Registry, served: set[str]) -> dict[str
     scopes: dict[str, Sequence[Scope]] = {kind.resource: () for kind in registry.kinds if kind.resource not in served}
     scopes["secrets"] = ()  # those of a launch belong to its jobs, and go with them
     scopes |= dict.fromkeys(TRUSTING, (_OURS,))
-    scopes[_DEFINITIONS] = (_OURS, _KUEUES)
+    awaited = [_WORKLOADS, *(name for name in _QUEUED if way is AdmittedBy.FAIRWAY and name not in served)]
+    scopes[_DEFINITIONS] = (
+        _OURS,
+        *(Scope(labels=f"{NAME_LABEL}!={NAME}", fields=f"metadata.name={name}") for name in awaited),
+    )
     anchors = Scope(labels=ANCHOR_LABEL)
     if way is AdmittedBy.FAIRWAY:
         scopes["configmaps"] = (anchors, Scope(NAMESPACE, labels=f"!{ANCHOR_LABEL}"))

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.extensions.generating import generated
+from fairway.apis.registry import default_registry
 from fairway.server.crds import definitions
 
-from .controllers import Controller, Kubectl, eventually, listed, managed_job, namespace
+from .controllers import Controller, Kubectl, define, eventually, listed, managed_job, namespace
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 POD: dict[str, Any] = {
@@ -74,6 +76,42 @@ def test_jobs_pods_and_managed_jobs_share_a_quota_in_the_order_of_the_queue(k: K
     k("delete", "job", "first", "-n", queue, "--wait=false")
     eventually(lambda: k("get", "mj", "fourth", "-n", queue, "-o", "jsonpath={.status.phase}"), "STARTING")
     eventually(lambda: k(*pending), "0")
+
+
+def test_ray_jobs_are_queued_as_soon_as_their_definitions_are_there(
+    running: Controller, k: Kubectl, queue: str
+) -> None:
+    """KubeRay is installed after the controller has started; here the test plays its operator."""
+    kinds = [kind for kind in default_registry().kinds if kind.group == "ray.io"]
+    define(k, "fairway", *(generated(kind) for kind in kinds))
+    template = {"spec": POD}
+    spec = {
+        "entrypoint": "python train.py",
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": {"headGroupSpec": {"rayStartParams": {}, "template": template}},
+    }
+    fields = "jsonpath={.spec.suspend},{.spec.submitterPodTemplate.metadata.labels.kueue\\.x-k8s\\.io/podset}"
+
+    def seen(name: str) -> str:
+        return k("get", "rayjob", name, "-n", queue, "-o", fields)
+
+    def report(name: str, **status: str) -> None:
+        change = json.dumps({"status": status})
+        k("patch", "rayjob", name, "-n", queue, "--subresource=status", "--type=merge", "-p", change)
+
+    k("create", "-f", "-", given=queued("ray.io/v1", "RayJob", "first", queue, spec))
+    eventually(lambda: seen("first"), "false,submitter")
+    report("first", jobDeploymentStatus="Running", jobStatus="RUNNING")
+    k("create", "-f", "-", given=queued("ray.io/v1", "RayJob", "second", queue, spec))
+    pending = ("get", "clusterqueue", queue, "-o", "jsonpath={.status.pendingWorkloads}")
+    eventually(lambda: k(*pending), "1")
+    assert seen("second") == "true,"
+    wrong = queued("ray.io/v1", "RayJob", "third", queue, {**spec, "shutdownAfterJobFinishes": False})
+    with pytest.raises(AssertionError, match="a kueue managed job should delete the cluster after finishing"):
+        k("create", "-f", "-", given=wrong)
+
+    report("first", jobDeploymentStatus="Complete", jobStatus="SUCCEEDED")
+    eventually(lambda: seen("second"), "false,submitter")
 
 
 def test_what_no_queue_label_names_runs_without_us(running: Controller, k: Kubectl, queue: str) -> None:
