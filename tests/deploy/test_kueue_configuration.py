@@ -90,6 +90,24 @@ def test_any_configuration_is_mended(frameworks: list[str], external: list[str],
     assert after["clientConnection"] == {"qps": 50}
 
 
+@pytest.mark.parametrize(
+    ("frameworks", "severity", "words"),
+    [
+        pytest.param("[pod, ray.io/rayjob, ray.io/raycluster]", "ok", "Kueue queues the jobs of KubeRay", id="both"),
+        pytest.param("[pod, ray.io/rayjob]", "warning", "lacks ray.io/raycluster: such jobs start", id="one"),
+        pytest.param("[]", "warning", "lacks ray.io/raycluster, ray.io/rayjob", id="neither"),
+    ],
+)
+def test_jobs_of_an_installed_operator_that_kueue_does_not_queue(frameworks: str, severity: str, words: str) -> None:
+    text = f"{HEAD}integrations:\n  frameworks: {frameworks}\n"
+    kuberay = {"KubeRay": ("ray.io/rayjob", "ray.io/raycluster")}
+
+    [found] = [one for one in configuration_findings(yaml.safe_load(text), kuberay) if "KubeRay" in one.message]
+    assert found.severity == severity
+    assert words in found.message
+    assert not [one for one in configuration_findings(yaml.safe_load(text)) if "KubeRay" in one.message]
+
+
 def test_managing_everything_without_knowing_managed_jobs_is_an_error() -> None:
     found = configuration_findings(yaml.safe_load(TEXTS["everything is managed"]))
 

@@ -5,8 +5,9 @@ Changes are made in the text, so that comments and order stay as they are.
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 import yaml
@@ -31,8 +32,13 @@ class ConfigurationFinding(NamedTuple):
     mended: bool = False
 
 
-def configuration_findings(config: Mapping[str, Any]) -> Iterator[ConfigurationFinding]:
-    """What Kueue's Configuration (decoded YAML) has and lacks."""
+def configuration_findings(
+    config: Mapping[str, Any], operators: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> Iterator[ConfigurationFinding]:
+    """What Kueue's Configuration (decoded YAML) has and lacks.
+
+    `operators` are those that the cluster has, with the frameworks of their jobs: `{"KubeRay": ["ray.io/rayjob"]}`.
+    """
     integrations = config.get("integrations") or {}
     frameworks = integrations.get("frameworks") or _DEFAULT_FRAMEWORKS
     external = integrations.get("externalFrameworks") or ()
@@ -46,6 +52,16 @@ def configuration_findings(config: Mapping[str, Any]) -> Iterator[ConfigurationF
             "--fix adds it",
             mended=True,
         )
+    for operator, own in operators.items():
+        if lacking := sorted(set(own) - set(frameworks)):
+            yield ConfigurationFinding(
+                "warning",
+                f"{operator} is installed, and integrations.frameworks lacks {', '.join(lacking)}: "
+                "such jobs start without quota, even with a queue label",
+                f"add {', '.join(lacking)} to integrations.frameworks and restart Kueue",
+            )
+        else:
+            yield ConfigurationFinding("ok", f"Kueue queues the jobs of {operator} ({', '.join(sorted(own))})")
     if EXTERNAL_FRAMEWORK in external:
         yield ConfigurationFinding("ok", "Kueue knows ManagedJobs (integrations.externalFrameworks)")
     else:

@@ -257,7 +257,8 @@ def configuration(cluster: ClusterObjects) -> Iterator[Finding]:
             "its webhook for pods times out on the pods of managed jobs",
             "run `fairway cluster install --admission=kueue` (or `helm upgrade`), which gives it the right",
         )
-    for one in configuration_findings(config):
+    kuberay = {"KubeRay": ("ray.io/rayjob", "ray.io/raycluster")} if cluster.has("ray.io/v1", "RayJob") else {}
+    for one in configuration_findings(config, kuberay):
         yield Finding("kueue configuration", one.severity, one.message, one.way_out)
     yield from _unmanaged(cluster, managed_namespaces(config))
 
