@@ -16,6 +16,8 @@ from tools.cluster.lifecycle import RunningCluster
 from fairway.cli.packing import pack
 from fairway.client.clusterlaunch import ClusterLaunch
 from fairway.client.rest import open_rest, paths
+from fairway.client.uploading import ArchiveFile
+from fairway.managedjobs.clustervolume import plan_for, with_claims
 from fairway.server.crds import definitions, service_client
 
 from .controllers import Controller, Kubectl, eventually, listed, namespace
@@ -121,7 +123,9 @@ class Place:
             if workdir:
                 with pack(self.directory / workdir) as archive:
                     assert archive.digest == job["spec"]["tasks"][0]["files"][0]["archive"]
-                    launch.add_archive(workdir, archive.digest, archive.size, archive.file)
+                    stored = ArchiveFile(workdir, archive.digest, archive.size, archive.file)
+                    claim = launch.add_archive(stored, plan_for([job], archive.digest))
+                    job = with_claims(job, {archive.digest: claim})
             if secrets:
                 data = {name: base64.b64encode(value.encode()).decode() for name, value in secrets.items()}
                 metadata = {"name": job["spec"]["secretName"]}

@@ -348,12 +348,12 @@ def _create_on_cluster(
 
     unique = _unique()
     with ClusterLaunch(session.rest, session.namespace, unique) as made:
-        packages.store(made)
+        jobs = packages.store(made, launch.jobs)
         if launch.secret is not None:
             made.add_secret(launch.secret)
         for old in replacing:
             remove_job(session, old)
-        return create_jobs(session, launch.jobs, unique, then=made.own)
+        return create_jobs(session, jobs, unique, then=made.own)
 
 
 def _unique() -> str:

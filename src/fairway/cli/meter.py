@@ -38,6 +38,9 @@ class Meter:
             far = f"{done} of {size_text(self._total)}" if self._total else f"{files} files, {done}"
         click.echo(f"\r\x1b[2K{self._label} ... {far}", err=True, nl=False)
 
+    def show_bytes(self, size: int) -> None:
+        self.show(0, size)
+
     def __enter__(self) -> Self:
         return self
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Final, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
 
 from fairway.cli.launching import LaunchRequest, source_of
 from fairway.cli.meter import Meter
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fairway.client.clusterlaunch import ClusterLaunch
     from fairway.managedjobs.tasks.files import Mount
     from fairway.managedjobs.tasks.task import Files
+
+Manifest = dict[str, Any]
 
 _SHOWN: Final = 3
 _TRIES: Final = 3
@@ -41,11 +43,23 @@ class Packages:
         for source, archive in self._archives.values():
             _upload(session, source, archive)
 
-    def store(self, launch: "ClusterLaunch") -> None:
-        """Have them all on a cluster, as Secrets."""
+    def store(self, launch: "ClusterLaunch", jobs: list[Manifest]) -> list[Manifest]:
+        """Have them all on a cluster; the jobs with the volumes that hold their files."""
+        from fairway.client.uploading import ArchiveFile  # noqa: PLC0415 - only for clusters
+        from fairway.managedjobs.clustervolume import plan_for, with_claims  # noqa: PLC0415
+
+        claims: dict[str, str] = {}
         for source, archive in self._archives.values():
+            plan = plan_for(jobs, archive.digest)
+            file = ArchiveFile(source, archive.digest, archive.size, archive.file)
             with Meter(f"Uploading {source}", archive.size) as meter:
-                launch.add_archive(source, archive.digest, archive.size, archive.file, meter.show)
+                claims[archive.digest] = launch.add_archive(file, plan, meter.show_bytes, print_note)
+            if claims[archive.digest] and plan.several and not plan.is_shared:
+                print_note(
+                    f"warning: the files of {source} are in a {plan.access_mode} volume: pods on other nodes than the "
+                    "first wait until it is free. access_mode: ReadWriteMany in kubernetes.files is for several nodes."
+                )
+        return [with_claims(job, claims) for job in jobs]
 
     def __enter__(self) -> Self:
         return self

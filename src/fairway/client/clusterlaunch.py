@@ -1,28 +1,35 @@
 """Creates Secrets and files of a launch on a cluster, and makes the jobs their owners.
 
     with ClusterLaunch(rest, namespace, unique) as launch:
-        launch.add_archive(digest, size, file)
+        claim = launch.add_archive(archive, plan)
         launch.add_secret(secret)
         jobs = [rest.create(...) for ...]
         launch.own(jobs)
 
 What was created is deleted again if the block ends with an exception. A process that is killed in between leaves an
-anchor without an owner, which the controller deletes after an hour, and the Secrets with it.
+anchor without an owner, which the controller deletes after an hour, and what it owns goes with it.
 """
 
 import base64
 import contextlib
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Final, Self
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.rest import Rest, paths
+from fairway.client.uploading import ArchiveFile, Uploading
 from fairway.errors import AlreadyExists, Conflict, FairwayError, NotFound
 from fairway.managedjobs import clusterfiles
-from fairway.managedjobs.clusterfiles import CHUNK_BYTES, CHUNK_KEY, check_size, chunk_names, reference
+from fairway.managedjobs.clusterfiles import CHUNK_BYTES, CHUNK_KEY, MOST_BYTES, chunk_names, reference
+from fairway.managedjobs.clustervolume import UploadPlan
 
-_TRIES = 5
+_TRIES: Final = 5
+_SECONDS_TO_RUN: Final = 600.0
+"""How long the pod that uploads large files may take to start: a node may have to be added for it."""
+
+_SECONDS_OF_A_TRY: Final = 15.0
+"""The same where there is a next try; a thread of the server waits meanwhile."""
 
 
 class ClusterLaunch:
@@ -39,21 +46,37 @@ class ClusterLaunch:
         self._namespace = namespace
         self._unique = unique
         self._anchors: list[Manifest] = []
-        self._secrets: list[str] = []
+        self._owned: list[str] = []
+        """Paths of what the anchors own."""
 
     def add_archive(
-        self, source: str, digest: str, size: int, file: BinaryIO, progress: Callable[[int, int], None] | None = None
-    ) -> None:
-        """Store an archive, unless an equal one is; `ArchiveTooLarge` for one that is too large for Secrets."""
-        check_size(source, size)
+        self,
+        archive: ArchiveFile,
+        plan: UploadPlan,
+        progress: Callable[[int], None] = lambda _sent: None,
+        notice: Callable[[str], None] = lambda _text: None,
+    ) -> str:
+        """Store an archive, unless an equal one is: as Secrets, or a large one in a volume, whose claim is returned."""
+        if archive.size > MOST_BYTES:
+            return self._upload(archive, plan, progress, notice)
+        _, digest, size, file = archive
         start = file.tell()
         for index, name in enumerate(chunk_names(digest, size)):
             file.seek(start + index * CHUNK_BYTES)
             content = file.read(min(CHUNK_BYTES, size - index * CHUNK_BYTES))
             self._ensure_chunk(digest, index, name, content)
-            if progress is not None:
-                progress(0, min(size, (index + 1) * CHUNK_BYTES))
+            progress(min(size, (index + 1) * CHUNK_BYTES))
         file.seek(start)
+        return ""
+
+    def _upload(
+        self, archive: ArchiveFile, plan: UploadPlan, progress: Callable[[int], None], notice: Callable[[str], None]
+    ) -> str:
+        uploading = Uploading(self._rest, self._namespace, self._unique, self._anchor(), plan)
+        seconds = _SECONDS_OF_A_TRY if self._again else _SECONDS_TO_RUN
+        claim = uploading.store(archive, progress, notice, seconds=seconds, keep_pod=self._again)
+        self._owned.append(self._path("persistentvolumeclaims", claim))
+        return claim
 
     def add_secret(self, manifest: Manifest) -> None:
         """Create the Secret of the launch."""
@@ -66,7 +89,7 @@ class ClusterLaunch:
             if not self._again:
                 raise
             self._use_secret(manifest, owners)
-        self._secrets.append(manifest["metadata"]["name"])
+        self._owned.append(self._path("secrets", manifest["metadata"]["name"]))
 
     def _use_secret(self, manifest: Manifest, owners: list[Manifest]) -> None:
         """Own a Secret that an earlier try or another task of the same job created."""
@@ -93,11 +116,11 @@ class ClusterLaunch:
             self._anchors.append(self._rest.create(self._path("configmaps"), anchor))
         if more:
             others = {"metadata": {"ownerReferences": [reference(one) for one in self._anchors[1:]]}}
-            for name in self._secrets:
-                self._rest.patch(self._path("secrets", name), others, patch_type="strategic")
+            for path in self._owned:
+                self._rest.patch(path, others, patch_type="strategic")
 
     def remove(self) -> None:
-        """Delete the anchors; the garbage collector deletes the Secrets that no other launch uses."""
+        """Delete the anchors; the garbage collector deletes what no other launch uses."""
         for anchor in self._anchors:
             with contextlib.suppress(FairwayError):
                 self._rest.delete(self._path("configmaps", anchor["metadata"]["name"]))
@@ -128,7 +151,7 @@ class ClusterLaunch:
                         continue
                     raise
             self._check_same(name, found, content)
-            self._secrets.append(name)
+            self._owned.append(self._path("secrets", name))
             return
 
     def _check_same(self, name: str, found: Any, content: bytes) -> None:

@@ -26,7 +26,9 @@ from fairway.client.rest import AnswerLost, Garbled, KubeconfigError, Rest, Unre
 from fairway.client.rest.kubeconfig import Kubeconfig, load
 from fairway.client.rest.wire import PATCHES
 from fairway.client.sighting import ORIGIN_NAME, ORIGIN_NAMESPACE, ORIGIN_UID, Sighting
-from fairway.errors import AlreadyExists, FairwayError, NotFound
+from fairway.client.uploading import ArchiveFile
+from fairway.errors import AlreadyExists, BadRequest, FairwayError, NotFound
+from fairway.managedjobs.clustervolume import VolumeUnusable, plan_for, with_claims
 from fairway.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -267,7 +269,7 @@ def submit_to_cluster(rest: Rest, manifest: Manifest, archives: Path, secret: Ma
     with ClusterLaunch(rest, rest.namespace, unique, again=True) as launch:
         job = _found(rest, manifest)
         if job is None:
-            sized = _store_archives(launch, manifest, archives)
+            sized = _store_archives(launch, manifest, archives, rest.context)
             if secret is not None:
                 launch.add_secret(_copy(manifest, secret))
             try:
@@ -296,17 +298,29 @@ def _found(rest: Rest, manifest: Manifest) -> Manifest | None:
     return _checked_origin(job, manifest, rest.context, rest.namespace)
 
 
-def _store_archives(launch: ClusterLaunch, manifest: Manifest, archives: Path) -> Manifest:
-    """Store the files of all tasks; returns the job with their sizes, by which its pods find them."""
-    tasks = []
+def _store_archives(launch: ClusterLaunch, manifest: Manifest, archives: Path, context: str) -> Manifest:
+    """Store the files of all tasks; returns the job with their sizes and claims, by which its pods find them."""
+    sizes, claims = {}, {}
     for task in manifest["spec"].get("tasks") or ():
-        files = []
         for one in task.get("files") or ():
-            with _archive(archives, one["archive"]) as file:
-                size = os.fstat(file.fileno()).st_size
-                launch.add_archive(one["path"], one["archive"], size, file)
-            files.append({**one, "size": size})
-        tasks.append({**task, "files": files} if files else task)
+            digest = one["archive"]
+            with _archive(archives, digest) as file:
+                sizes[digest] = os.fstat(file.fileno()).st_size
+                stored = ArchiveFile(one["path"], digest, sizes[digest], file)
+                try:
+                    claims[digest] = launch.add_archive(stored, plan_for([manifest], digest))
+                except VolumeUnusable as error:  # the next try would not succeed either
+                    raise BadRequest(f"context {context!r}: {error}") from error
+    return with_claims(_sized(manifest, sizes), claims)
+
+
+def _sized(manifest: Manifest, sizes: dict[str, int]) -> Manifest:
+    tasks = [
+        {**task, "files": [{**one, "size": sizes[one["archive"]]} for one in task["files"]]}
+        if task.get("files")
+        else task
+        for task in manifest["spec"].get("tasks") or ()
+    ]
     return {**manifest, "spec": {**manifest["spec"], "tasks": tasks}}
 
 
@@ -316,7 +330,7 @@ def _archive(archives: Path, digest: str) -> BinaryIO:
     except FileNotFoundError:
         raise NotFound(
             f"the files of the job (archive {digest}) are not on this server, so it cannot be sent on; a cluster keeps "
-            "them in Secrets, which its controller does not read: launch jobs with files where they are to run"
+            "them in Secrets or a volume, which its controller does not read: launch such jobs where they are to run"
         ) from None
 
 

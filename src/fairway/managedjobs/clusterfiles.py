@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.errors import FairwayError
 
 CHUNK_BYTES: Final = 1_000_000
 """Of an archive, in one Secret; Kubernetes stores at most 1 MiB in one."""
 
 MOST_BYTES: Final = 8 * CHUNK_BYTES
-"""Of one archive. Secrets are kept in etcd, whose quota is 2 GB unless raised, and in the memory of kube-apiserver."""
+"""Of one archive. Secrets are kept in etcd, whose quota is 2 GB unless raised, and in the memory of kube-apiserver;
+larger archives go into a volume (`clustervolume`)."""
 
 OWNED_BY_ANCHOR: Final = 1000
 ANCHOR_LABEL: Final = "fairway.dev/launch"
@@ -25,21 +25,8 @@ ANCHOR_LABEL: Final = "fairway.dev/launch"
 
 ARCHIVE_LABEL: Final = "fairway.dev/archive"
 CHUNK_KEY: Final = "part"
-_DIGITS: Final = 40
-
-
-class ArchiveTooLarge(FairwayError):
-    """An archive that is not stored in Secrets; the message says what to do."""
-
-
-def check_size(source: str, size: int) -> None:
-    """Refuse an archive that is larger than what Secrets may hold."""
-    if size > MOST_BYTES:
-        raise ArchiveTooLarge(
-            f"{source} is {size / 1e6:.1f} MB compressed, and a cluster takes at most {MOST_BYTES / 1e6:.0f} MB of "
-            "files: they are stored as Secrets. Exclude data with .skyignore, put the files into the image (image_id), "
-            "or mount a volume that has them with config.kubernetes.pod_config"
-        )
+DIGITS: Final = 40
+"""Of a digest, in names and labels: those have at most 63 letters."""
 
 
 def chunk_count(size: int) -> int:
@@ -48,7 +35,7 @@ def chunk_count(size: int) -> int:
 
 
 def chunk_name(digest: str, index: int) -> str:
-    return f"fairway-files-{digest[:_DIGITS]}-{index}"
+    return f"fairway-files-{digest[:DIGITS]}-{index}"
 
 
 def chunk_names(digest: str, size: int) -> list[str]:
@@ -63,7 +50,7 @@ def chunk(digest: str, index: int, content: bytes, owners: Iterable[Manifest]) -
         "kind": "Secret",
         "metadata": {
             "name": chunk_name(digest, index),
-            "labels": {ARCHIVE_LABEL: digest[:_DIGITS]},
+            "labels": {ARCHIVE_LABEL: digest[:DIGITS]},
             "ownerReferences": [reference(one) for one in owners],
         },
         "type": "Opaque",

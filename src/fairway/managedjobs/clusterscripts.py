@@ -136,6 +136,31 @@ while [ $# -gt 0 ]; do
 done
 """
 
+# At first it finds out whether it may write. As process 1 it gets a SIGTERM only with a trap.
+_WAIT_FOR_UPLOAD: Final = """\
+cd /fairway-upload && mkdir -p files && : >"files/.$HOSTNAME" && rm "files/.$HOSTNAME" ||
+  { echo "fairway: user $(id -u) cannot write to the volume; set securityContext.fsGroup in a pod_config" >&2; exit 1; }
+trap 'exit 0' TERM
+sleep "$1" &
+wait
+"""
+
+# All of the input is read, whatever fails: a command that ends before leaves the client of `exec` waiting. This shell
+# holds the standard output meanwhile: containerd closes the input of a command whose output is closed.
+_STORE: Final = """\
+umask 022
+_size=$1 _digest=$2 _part=.$3
+cd /fairway-upload/files
+_fail() { rm -f "$_part"; echo "$1" >&2; exit 1; }
+_found=$(head -c "$_size" | tee "$_part" | sha256sum)
+_found=${_found%% *}
+_stored=$(wc -c <"$_part")
+[ "$_stored" -eq "$_size" ] || _fail "it took $((_stored)) of $_size bytes, and is full or failed"
+[ "$_found" = "$_digest" ] || _fail "what arrived has the SHA-256 $_found instead of $_digest"
+dd if=/dev/null of="$_part" conv=notrunc,fsync 2>/dev/null || _fail "it cannot be synchronised"
+mv -f "$_part" archive.tar.gz || _fail "the archive cannot be moved into place"
+"""
+
 
 def run_command(setup: str, script: str, *, own_home: bool, nodes: int, checkpoints: bool) -> list[str]:
     """Run setup, wait for the other nodes, run the task."""
@@ -162,6 +187,17 @@ def run_command(setup: str, script: str, *, own_home: bool, nodes: int, checkpoi
 def files_command(archives: list[tuple[str, str]]) -> list[str]:
     """Unpack archives, each a directory with its parts, into their directories, in order."""
     return [*_SHELL, verbatim(_UNPACK), "files", *(verbatim(part) for pair in archives for part in pair)]
+
+
+def ready_command(seconds: int) -> list[str]:
+    """Of an uploader pod: wait for an archive."""
+    return [*_SHELL, verbatim(_WAIT_FOR_UPLOAD), "ready", str(seconds)]
+
+
+def store_command(size: int, digest: str, part: str) -> list[str]:
+    """Write standard input into the volume of an uploader pod, for `exec`; `part` is a name for what is not complete.
+    It needs sh, head, tee, wc, dd, mv and sha256sum."""
+    return [*_SHELL, _STORE, "store", str(size), digest, part]
 
 
 def _start(name: str, script: str, arguments: list[str]) -> str:

@@ -108,6 +108,7 @@ def _config(document: Document) -> LaunchConfig:
         provision_timeout_seconds=block.provision_timeout_seconds,
         image=block.image,
         checkpoints=block.checkpoints,
+        files_volume=block.files,
         service_account=block.service_account,
         allowed_contexts=block.allowed_contexts,
         runner=runner(value.get("runner"), where.at("runner")),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from fairway.managedjobs.tasks.task import CheckpointVolume
+from fairway.managedjobs.tasks.task import CheckpointVolume, FilesVolume
 
 USER_FILE: Final = "config.yaml"
 """In the user's state directory."""
@@ -65,7 +65,8 @@ class LaunchConfig(Struct, frozen=True, kw_only=True):
     """On a cluster: of tasks that name none."""
 
     checkpoints: CheckpointVolume | None = None
-    """On a cluster: of tasks that say nothing about it."""
+    files_volume: FilesVolume | None = None
+    """On a cluster: both of tasks that say nothing about it."""
 
     service_account: str = ""
     allowed_contexts: tuple[str, ...] | None = None

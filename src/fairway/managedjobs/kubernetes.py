@@ -1,4 +1,4 @@
-"""Pods on the kubelets of a cluster: images, files from Secrets, checkpoints on a volume, nodes that meet by DNS.
+"""Pods on the kubelets of a cluster: images, files from Secrets or volumes, checkpoints, nodes that meet by DNS.
 
 Everything of ours in a container is below `/fairway`, an emptyDir; with files it is also where the working directory
 is. A task without files starts in the working directory of its image.
@@ -104,10 +104,14 @@ class OnKubernetes(Struct, frozen=True, kw_only=True):
         unpacked = []
         for number, files in enumerate(task.files):
             volume = f"fairway-files-{number}"
-            volumes.append({"name": volume, "projected": {"sources": _sources(files.archive, files.size)}})
+            if files.claim:
+                volumes.append({"name": volume, "persistentVolumeClaim": {"claimName": files.claim}})
+            else:
+                volumes.append({"name": volume, "projected": {"sources": _sources(files.archive, files.size)}})
             _mount(container, volume, f"{_FILES}/{number}", readOnly=True)
             path = target(files, task)
-            unpacked.append((f"{_FILES}/{number}", path if path.startswith("/") else f"{work}/{path}"))
+            source = f"{_FILES}/{number}/files" if files.claim else f"{_FILES}/{number}"
+            unpacked.append((source, path if path.startswith("/") else f"{work}/{path}"))
         _mount(container, _VOLUME, HOME)
         container["command"] = clusterscripts.files_command(unpacked)
 

@@ -74,7 +74,14 @@ def job_manifests(
     tasks = [structs.replace(one.task, files=()) for one in parsed.tasks]
     if files:
         tasks = [structs.replace(one, files=tuple(given)) for one, given in zip(tasks, files, strict=True)]
-    tasks = [structs.replace(one, checkpoints=one.checkpoints or config.checkpoints) for one in tasks]
+    tasks = [
+        structs.replace(
+            one,
+            checkpoints=one.checkpoints or config.checkpoints,
+            files_volume=(one.files_volume or config.files_volume) if one.files else None,
+        )
+        for one in tasks
+    ]
     tasks, left_out = _allowed(tasks, config)
     tasks, queue = _with_queue(tasks, config, overrides)
     tasks, priority = _with_priority(tasks, config, overrides)

@@ -340,6 +340,20 @@ FIELDS: Final = {
         "config:\n  kubernetes:\n    pod_config:\n      labels: {a: b}\nrun: train\n",
         "task.yaml:4: config.kubernetes.pod_config.labels: there is no such field; did you mean metadata.labels?",
     ),
+    "files: an unknown mode": (
+        "config:\n  kubernetes:\n    files: {access_mode: ReadOnlyMany}\nrun: train\n",
+        (
+            'task.yaml:3: config.kubernetes.files.access_mode: "ReadOnlyMany" is not one of ReadWriteOnce, '
+            "ReadWriteMany, ReadWriteOncePod"
+        ),
+    ),
+    "files: an unknown field": (
+        "config:\n  kubernetes:\n    files: {size: 1Gi}\nrun: train\n",
+        (
+            "task.yaml:3: config.kubernetes.files.size: there is no such field; the fields here are access_mode, "
+            "image, storage_class"
+        ),
+    ),
     "checkpoints: no amount": (
         "config:\n  kubernetes:\n    checkpoints: {size: lots}\nrun: train\n",
         'task.yaml:3: config.kubernetes.checkpoints.size: "lots" is not an amount; write for example 50Gi',

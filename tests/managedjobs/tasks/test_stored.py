@@ -12,7 +12,7 @@ from fairway.managedjobs.tasks.documents import Document, TaskFile
 from fairway.managedjobs.tasks.envs import envs
 from fairway.managedjobs.tasks.errors import TaskError
 from fairway.managedjobs.tasks.places import SourceMap, Where
-from fairway.managedjobs.tasks.task import Candidate, CheckpointVolume, Files, Recovery, Task
+from fairway.managedjobs.tasks.task import Candidate, CheckpointVolume, Files, FilesVolume, Recovery, Task
 
 FULL = Task(
     name="train",
@@ -45,12 +45,16 @@ CHECKPOINTS = [
     Task(checkpoints=CheckpointVolume(size="5Gi", storage_class="fast", access_mode="ReadWriteMany")),
     Task(checkpoints=CheckpointVolume()),
 ]
+LARGE = Task(
+    files=(Files(archive="ab" * 32, path=".", size=9_000_000, claim="fairway-files-ab"),),
+    files_volume=FilesVolume(storage_class="fast", access_mode="ReadWriteMany", image="mirror/busybox:1"),
+)
 
 
 @pytest.mark.parametrize(
     "task",
-    [FULL, Task(run="x"), Task(), *CHECKPOINTS],
-    ids=["with everything", "with little", "with nothing", "a claim", "a volume", "the default volume"],
+    [FULL, Task(run="x"), Task(), *CHECKPOINTS, LARGE],
+    ids=["with everything", "with little", "with nothing", "a claim", "a volume", "the default volume", "large files"],
 )
 def test_a_task_is_read_back_as_it_was_written(task: Task) -> None:
     assert parse.stored_tasks(job(writing.mapping_of(task))) == (task,)

@@ -4,7 +4,8 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self
+from urllib.parse import quote
 
 import msgspec
 
@@ -27,6 +28,9 @@ from fairway.client.rest.wire import (
     warnings,
 )
 from fairway.errors import Forbidden, NotFound, Unavailable
+
+if TYPE_CHECKING:
+    from fairway.client.rest.websocket import Executed
 
 PatchType = Literal["merge", "json", "strategic"]
 Body = bytes | Callable[[], Iterable[bytes]] | None
@@ -107,22 +111,41 @@ class Rest:
         """Send a file, from where it stands, piece by piece; `size` is what is left of it."""
         start = file.tell()
 
-        def pieces() -> Iterable[bytes]:
-            left = size
-            try:
-                file.seek(start)
-                while left:
-                    piece = file.read(min(_PIECE, left))
-                    if not piece:
-                        raise Unreadable(f"the file to be sent has {left} bytes less than it had; was it changed?")
-                    left -= len(piece)
-                    yield piece
-            except OSError as error:
-                raise Unreadable(f"the file to be sent cannot be read: {error.strerror}") from error
-
         headers = [("Content-Type", content_type), ("Content-Length", str(size))]
-        answer = self._read(self._asked("PUT", path, {}, pieces, headers))
+        answer = self._read(self._asked("PUT", path, {}, lambda: _pieces_of(file, start, size), headers))
         return decode(answer, self.server) if answer else None
+
+    def execute(
+        self,
+        path: str,
+        container: str,
+        command: Sequence[str],
+        file: BinaryIO,
+        size: int,
+        progress: Callable[[int], None] = lambda _sent: None,
+        seconds: float = SILENT_SECONDS,
+    ) -> "Executed":
+        """Run a command in a container of the pod at this path (`pods/exec`), with the next `size` bytes of a file as
+        its standard input, which is not closed; `seconds` is how long it may be silent afterwards."""
+        from fairway.client.rest import websocket  # noqa: PLC0415 - for large files only
+
+        words = "&".join(f"command={quote(word, safe='')}" for word in command)
+        key = websocket.new_key()
+        query: dict[str, Query] = {"container": container, "stdin": True, "stdout": True, "stderr": True}
+        response = self._asked("GET", f"{path}/exec?{words}", query, headers=websocket.handshake(key), accept="*/*")
+        connection = response.connection
+        try:
+            if not websocket.is_accepted(response.status, response.headers, key):
+                raise Garbled(
+                    f"{self.server} does not open a WebSocket for exec (HTTP {response.status}); it is needed to send "
+                    "files to a pod. Kubernetes 1.30 and later do, unless a proxy in between does not let it through"
+                )
+            stream, received = connection.taken_over()
+            exec_stream = websocket.ExecStream(stream, self.server, seconds)
+            return exec_stream.run(received, _pieces_of(file, file.tell(), size), progress)
+        finally:
+            connection.close()
+            self._connections.discard(connection)
 
     def exists(self, path: str) -> bool:
         """Whether there is something (HEAD).
@@ -236,7 +259,7 @@ class Rest:
         waited, renewed = 0.0, False
         while True:
             response = self._sent(method, target, sent, body, seconds)
-            if 200 <= response.status < 300:
+            if 200 <= response.status < 300 or response.status == 101:
                 self.warnings += warnings(response.headers)
                 del self.warnings[:-_MOST_WARNINGS]
                 return response
@@ -316,6 +339,21 @@ class Rest:
         to = response.headers.get("location", "elsewhere")[:200]
         response.connection.close()
         return Garbled(f"{self.server} redirects to {to!r}; give the address of the API server itself")
+
+
+def _pieces_of(file: BinaryIO, start: int, size: int) -> Generator[bytes, None, None]:
+    """So many bytes of a file."""
+    left = size
+    try:
+        file.seek(start)
+        while left:
+            piece = file.read(min(_PIECE, left))
+            if not piece:
+                raise Unreadable(f"the file to be sent has {left} bytes less than it had; was it changed?")
+            left -= len(piece)
+            yield piece
+    except OSError as error:
+        raise Unreadable(f"the file to be sent cannot be read: {error.strerror}") from error
 
 
 def open_rest(kubeconfig: Path | str, context: str = "") -> Rest:

@@ -99,6 +99,14 @@ class SyncConnection:
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0))
 
+    def taken_over(self) -> tuple[socket.socket, bytes]:
+        """After 101: the socket, which stays this connection's to close, and what arrived after the head."""
+        if self._socket is None:
+            raise AnswerLost(f"{self.address} closed the connection")
+        held = bytes(self._held)
+        self._held.clear()
+        return self._socket, held
+
     def abort(self) -> None:
         """From any thread: break the connection for a thread that waits on it."""
         self._aborted = True
@@ -165,7 +173,7 @@ class SyncConnection:
                 raise self._hung_up() from None
             version, status = self._status(first)
             headers = self._headers()
-            if status >= 200:
+            if status >= 200 or status == 101:  # 101: not a hint, the last answer in HTTP
                 keeps = version == b"HTTP/1.1" and "close" not in headers.get("connection", "").lower()
                 return SyncResponse(self, status, headers, method=method, keeps=keeps)
         raise self._garbled("too many 1xx responses")

@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from fairway.managedjobs.tasks.envs import filled_in
+from fairway.managedjobs.tasks.labels import object_name
 from fairway.managedjobs.tasks.places import Where
 from fairway.managedjobs.tasks.task import Files
 from fairway.managedjobs.tasks.values import mapping, shown, text, unknown, whole
@@ -21,7 +22,7 @@ _SKYPILOTS: Final = "~/sky_workdir"
 """What SkyPilot calls the working directory."""
 
 _MOST_FILES: Final = 100
-_STORED: Final = ("archive", "path", "size")
+_STORED: Final = ("archive", "path", "size", "claim")
 _LARGEST: Final = 1 << 40
 
 
@@ -81,8 +82,12 @@ def stored_files(value: Any, where: Where) -> tuple[Files, ...]:
         path = inner.at("path")
         given = text(entry.get("path"), path, "data")
         size = whole(entry.get("size", 0), inner.at("size"), least=0, most=_LARGEST, example="1048576 (bytes)")
+        claim = entry.get("claim")
+        if claim is not None:
+            claim = object_name(text(claim, inner.at("claim"), "fairway-files-1f2e3d"), inner.at("claim"), "a claim")
         # A single file for the home directory is an archive that is unpacked there.
-        found.append(Files(archive=archive, path=given if given == "~" else destination(given, path), size=size))
+        there = given if given == "~" else destination(given, path)
+        found.append(Files(archive=archive, path=there, size=size, claim=claim or ""))
     return tuple(found)
 
 

@@ -9,17 +9,18 @@ from fairway.managedjobs.merging import merged
 from fairway.managedjobs.tasks.labels import label_value, labels, object_name
 from fairway.managedjobs.tasks.places import Where
 from fairway.managedjobs.tasks.resources import image
-from fairway.managedjobs.tasks.task import CheckpointVolume
+from fairway.managedjobs.tasks.task import CheckpointVolume, FilesVolume
 from fairway.managedjobs.tasks.values import mapping, shown, text, unknown, whole, written
 
 ALL_CONTEXTS: Final = "*"
 _CHECKPOINTS: Final = ("size", "storage_class", "access_mode", "claim")
+_FILES: Final = ("storage_class", "access_mode", "image")
 _MODES: Final = ("ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod")
 _LONGEST_WAIT: Final = 2**31 - 1
 
 KNOWN: Final = (
     "pod_config", "custom_metadata", "provision_timeout", "remote_identity", "kueue", "quota",
-    "checkpoints", "image", "namespace", "allowed_contexts", "kubeconfig",
+    "checkpoints", "files", "image", "namespace", "allowed_contexts", "kubeconfig",
 )  # fmt: skip
 FOR_CONFIGURATION_ONLY: Final = ("image", "namespace", "allowed_contexts", "kubeconfig")
 MEANINGLESS: Final = (
@@ -47,6 +48,7 @@ class KubernetesBlock(Struct, frozen=True, kw_only=True):
     kubeconfig: str = ""
     image: str = ""
     checkpoints: CheckpointVolume | None = None
+    files: FilesVolume | None = None
 
 
 def kubernetes(value: Any, where: Where, ignored: list[Where], *, of_task: bool) -> KubernetesBlock:
@@ -77,6 +79,7 @@ def kubernetes(value: Any, where: Where, ignored: list[Where], *, of_task: bool)
         kubeconfig=text(given.get("kubeconfig", ""), where.at("kubeconfig"), "~/.kube/config"),
         image=image(given["image"], where.at("image")) if "image" in given else "",
         checkpoints=_checkpoints(given.get("checkpoints"), where.at("checkpoints")),
+        files=_files_volume(given.get("files"), where.at("files")),
     )
 
 
@@ -101,19 +104,9 @@ def pod_config(value: Any, where: Where) -> dict[str, Any]:
 def _checkpoints(value: Any, where: Where) -> CheckpointVolume | None:
     if value is None:
         return None
-    block = mapping(value, where, "{size: 50Gi}")
-    for name in block:
-        if name not in _CHECKPOINTS:
-            raise unknown(name, _CHECKPOINTS, where.at(name))
-    said = {name: text(str(one), where.at(name), "50Gi").strip() for name, one in block.items() if one is not None}
-    for name in ("claim", "storage_class"):
-        if said.get(name):
-            object_name(said[name], where.at(name), "a claim" if name == "claim" else "a storage class")
+    said = _volume(value, where, _CHECKPOINTS, "{size: 50Gi}")
     if said.get("claim") and len(said) > 1:
         raise where.error("a claim that exists has a size and a class already; leave out everything but claim", value)
-    if said.get("access_mode", _MODES[0]) not in _MODES:
-        at = where.at("access_mode")
-        raise at.error(f"{shown(said['access_mode'])} is not one of {', '.join(_MODES)}", said["access_mode"])
     try:
         wrong = Quantity.parse(said.get("size", "1")).nanos <= 0
     except ValueError:
@@ -121,6 +114,31 @@ def _checkpoints(value: Any, where: Where) -> CheckpointVolume | None:
     if wrong:
         raise where.at("size").error(f"{shown(said['size'])} is not an amount; write for example 50Gi", said["size"])
     return CheckpointVolume(**said)
+
+
+def _files_volume(value: Any, where: Where) -> FilesVolume | None:
+    if value is None:
+        return None
+    said = _volume(value, where, _FILES, "{storage_class: shared}")
+    if "image" in said:
+        said["image"] = image(said["image"], where.at("image"))
+    return FilesVolume(**said)
+
+
+def _volume(value: Any, where: Where, known: tuple[str, ...], example: str) -> dict[str, str]:
+    """What a block says about a volume, its names and access mode checked."""
+    block = mapping(value, where, example)
+    for name in block:
+        if name not in known:
+            raise unknown(name, known, where.at(name))
+    said = {name: text(str(one), where.at(name), "50Gi").strip() for name, one in block.items() if one is not None}
+    for name in ("claim", "storage_class"):
+        if said.get(name):
+            object_name(said[name], where.at(name), "a claim" if name == "claim" else "a storage class")
+    if said.get("access_mode", _MODES[0]) not in _MODES:
+        at = where.at("access_mode")
+        raise at.error(f"{shown(said['access_mode'])} is not one of {', '.join(_MODES)}", said["access_mode"])
+    return said
 
 
 def _metadata(value: Any, where: Where) -> dict[str, Any]:

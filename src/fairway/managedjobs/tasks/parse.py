@@ -218,6 +218,7 @@ def _task(task: dict[str, Any], where: Where, ignored: list[Where], **already: A
         max_duration_seconds=_max_duration(task, needed, where),
         pod_config=block.pod_config,
         checkpoints=block.checkpoints,
+        files_volume=block.files,
         service_account=block.service_account,
         provision_timeout_seconds=block.provision_timeout_seconds,
         queue=block.queue,

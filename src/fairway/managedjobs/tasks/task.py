@@ -46,6 +46,9 @@ class Files(Struct, frozen=True, kw_only=True):
     size: int = 0
     """Of the archive, in bytes; zero where that is not needed: on a cluster it says how many Secrets hold it."""
 
+    claim: str = ""
+    """On a cluster: the PersistentVolumeClaim that holds it instead of Secrets."""
+
     @property
     def is_at_home(self) -> bool:
         return self.path.partition("/")[0] == "~"
@@ -61,6 +64,17 @@ class CheckpointVolume(Struct, frozen=True, kw_only=True):
     """Empty for ReadWriteOnce, or ReadWriteMany if a task has several nodes."""
 
     claim: str = ""
+
+
+class FilesVolume(Struct, frozen=True, kw_only=True):
+    """How files that are too large for Secrets are stored on a cluster (`config.kubernetes.files`)."""
+
+    storage_class: str = ""
+    access_mode: str = ""
+    """Empty for ReadWriteOnce, or ReadWriteMany if several pods need them."""
+
+    image: str = ""
+    """Of the pod that writes them into the volume."""
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -83,6 +97,7 @@ class Task(Struct, frozen=True, kw_only=True):
     """A part of a pod, laid under what is made of the task (`config.kubernetes.pod_config`)."""
 
     checkpoints: CheckpointVolume | None = None
+    files_volume: FilesVolume | None = None
     service_account: str = ""
     provision_timeout_seconds: int | None = None
     queue: str = ""

@@ -29,7 +29,7 @@ def mapping_of(task: Task) -> dict[str, Any]:
 
 
 def _files(files: Files) -> dict[str, Any]:
-    return {"archive": files.archive, "path": files.path} | ({"size": files.size} if files.size else {})
+    return {name: value for name, value in structs.asdict(files).items() if value}
 
 
 def _resources(task: Task) -> dict[str, Any]:
@@ -81,6 +81,8 @@ def _config(task: Task) -> dict[str, Any]:
         claim = task.checkpoints.claim
         said = {"claim": claim} if claim else structs.asdict(task.checkpoints)
         block["checkpoints"] = {name: one for name, one in said.items() if one}
+    if task.files_volume is not None:
+        block["files"] = {name: one for name, one in structs.asdict(task.files_volume).items() if one}
     if task.queue:
         block["kueue"] = {"local_queue_name": task.queue}
     return {"kubernetes": block} if block else {}
