@@ -93,6 +93,7 @@ BEFORE = {
     "fairway delete pod/one": "for one in one two; do kubectl run $one --image=any --command -- sleep 9; done",
     "fairway restore": "fairway shutdown --jobs; test -f ~/fairway.tar || fairway backup ~/fairway.tar",
     "fairway up": "fairway shutdown",
+    "fairway use prod": "kubectl config set-context prod --cluster=fairway --user=fairway",
     "fairway serve": f"fairway shutdown; {CERTIFICATE}",
     "fairway logs pod/sample-job-abcde": POD,
 }
