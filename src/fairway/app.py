@@ -58,8 +58,8 @@ async def _running_plane(settings: Settings, api: Api) -> "AsyncIterator[asyncio
 
     plane = Plane(api.objects, settings, SystemClock())
     api.explainer = plane.explainer
-    if plane.manager.metrics is not None:
-        api.metrics.add(plane.manager.metrics)
+    for collector in plane.manager.collectors:
+        api.metrics.add(collector)
     async with plane.running() as broken:
         yield broken
 

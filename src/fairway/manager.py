@@ -35,6 +35,7 @@ from fairway.controllers.pods.controller import PodController
 from fairway.controllers.provisioning.check_capacity import CheckCapacity
 from fairway.controllers.provisioning.controller import ProvisioningController
 from fairway.controllers.queuestatus.controller import QueueStatuses
+from fairway.controllers.quota import QuotaDrift
 from fairway.controllers.scheduler.scheduler import Scheduler
 from fairway.controllers.webhooks.commitment import CommitmentWarnings
 from fairway.controllers.webhooks.kindrules import KindRules
@@ -54,10 +55,20 @@ SERVER_CONFIG_MAP: Final = "fairway-server"
 
 
 ON_A_CLUSTER: Final[Mapping[AdmittedBy, frozenset[str]]] = {
-    AdmittedBy.KUEUE: frozenset({"managedjob"}),
-    AdmittedBy.NONE: frozenset({"managedjob"}),
+    AdmittedBy.KUEUE: frozenset({"managedjob", "quota"}),
+    AdmittedBy.NONE: frozenset({"managedjob", "quota"}),
     AdmittedBy.FAIRWAY: frozenset(
-        {"admission", "jobframework", "managedjob", "metrics", "pods", "provisioning", "queuestatus", "workload"}
+        {
+            "admission",
+            "jobframework",
+            "managedjob",
+            "metrics",
+            "pods",
+            "provisioning",
+            "queuestatus",
+            "quota",
+            "workload",
+        }
     ),
 }
 """The controllers that run on a cluster. Those that stand for kubelet, scheduler and Job controller never do."""
@@ -140,7 +151,9 @@ class ControllerManager:
         self.explainer: WaitingExplainer
         """Who waits and why: from the engine if it is here, else from the stored objects."""
 
-        self.metrics: QueueMetrics | None = None
+        self.collectors: list[QueueMetrics | QuotaDrift] = []
+        """What `/metrics` has of the controllers."""
+
         self.parts: list[Part] = [kueue, kubernetes]
         decider: Decider
         if "admission" in names:
@@ -159,13 +172,8 @@ class ControllerManager:
         else:
             decider = stored = StoredDecider(cluster, configuration)
             self.explainer = StoredExplainer(cluster, stored.figures)
-        if "metrics" in names:
-            self.metrics = QueueMetrics(cluster, decider, configuration)
+        self._add_reports(names, decider)
         scheduler = Scheduler(cluster, kubernetes) if "scheduler" in names else None
-        if "queuestatus" in names:
-            self.parts.append(QueueStatuses(cluster, decider, configuration))
-        if "placement" in names:
-            self.parts.append(WaitingForNode(cluster))
         if "workload" in names:
             self.parts.append(WorkloadLifecycle(cluster, decider, configuration, kueue))
         if "jobframework" in names:
@@ -193,6 +201,19 @@ class ControllerManager:
             )
         if scheduler is not None:
             self.parts.append(scheduler)
+
+    def _add_reports(self, names: Collection[str], decider: Decider) -> None:
+        """The controllers that only report: in statuses and metrics."""
+        if "metrics" in names:
+            self.collectors.append(QueueMetrics(self.cluster, decider, self.configuration))
+        if "queuestatus" in names:
+            self.parts.append(QueueStatuses(self.cluster, decider, self.configuration))
+        if "quota" in names:
+            drift = QuotaDrift(self.cluster, self.recorder)
+            self.collectors.append(drift)
+            self.parts.append(drift)
+        if "placement" in names:
+            self.parts.append(WaitingForNode(self.cluster))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["asyncio.Future[None]"]:

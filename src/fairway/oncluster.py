@@ -23,6 +23,8 @@ from fairway.errors import FairwayError, Forbidden, NotFound, Unavailable
 from fairway.integrations.frameworks import FRAMEWORKS
 from fairway.managedjobs.clusterfiles import ANCHOR_LABEL
 from fairway.managedjobs.pods import JOB
+from fairway.quota.yunikorn import CONFIG_MAP as YUNIKORN_CONFIG_MAP
+from fairway.quota.yunikorn import NAMESPACE as YUNIKORN_NAMESPACE
 from fairway.settings import SYSTEM_NAMESPACE
 
 AUTO: Final = "auto"
@@ -169,12 +171,13 @@ def scopes_of(way: AdmittedBy, registry: Registry, served: set[str]) -> dict[str
         *(Scope(labels=f"{NAME_LABEL}!={NAME}", fields=f"metadata.name={name}") for name in awaited),
     )
     anchors = Scope(labels=ANCHOR_LABEL)
+    yunikorn = Scope(YUNIKORN_NAMESPACE, fields=f"metadata.name={YUNIKORN_CONFIG_MAP}")
     if way is AdmittedBy.FAIRWAY:
-        scopes["configmaps"] = (anchors, Scope(NAMESPACE, labels=f"!{ANCHOR_LABEL}"))
+        scopes["configmaps"] = (anchors, Scope(NAMESPACE, labels=f"!{ANCHOR_LABEL}"), yunikorn)
         return scopes
     scopes["pods"] = (Scope(labels=JOB),)
-    scopes["configmaps"] = (anchors, Scope(KUEUE_NAMESPACE, fields=f"metadata.name={CONFIG_MAP}"))
+    scopes["configmaps"] = (anchors, Scope(KUEUE_NAMESPACE, fields=f"metadata.name={CONFIG_MAP}"), yunikorn)
     if way is AdmittedBy.NONE:
-        scopes["configmaps"] = (anchors,)
+        scopes["configmaps"] = (anchors, yunikorn)
         scopes |= {kind.resource: () for kind in registry.kinds if kind.group == KUEUE}
     return scopes

@@ -31,6 +31,7 @@ CONTROLLERS: Final = (
     "pods",
     "provisioning",
     "queuestatus",
+    "quota",
     "scheduler",
     "workload",
 )

@@ -10,7 +10,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,6 @@ from fairway.client.http.transport import Transport, open_transport
 from fairway.client.recorder import Recorder
 from fairway.client.rest.errors import Unreachable
 from fairway.controllers.managedjob.plugin import ManagedJobAdmission, ReservedIds
-from fairway.controllers.metrics import QueueMetrics
 from fairway.deploy.names import CONTROLLER_USER
 from fairway.errors import FairwayError, NotFound, TooManyRequests, Unavailable
 from fairway.leading import FrontProxySource, LeaderCertificate, LeaderLabel, ServingCertificate
@@ -52,7 +51,7 @@ from fairway.server.aggregated import AggregatedApi, FrontProxy, access_review
 from fairway.server.certificates import Certificate, own_certificate, write_private
 from fairway.server.endpoint import ControllerEndpoint
 from fairway.server.listening import HttpServer, bound_socket
-from fairway.server.metrics import exposition
+from fairway.server.metrics import Collector, exposition
 from fairway.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -123,7 +122,7 @@ class _Process:
         self._token = secrets.token_urlsafe(32)
         self._clock = SystemClock()
         self._registry: Registry = default_registry()
-        self._metrics: QueueMetrics | None = None
+        self._collectors: Sequence[Collector] = ()
         self._home = Home()
         self.endpoint = ControllerEndpoint(self._token, self._exposition, self._registry)
 
@@ -238,7 +237,8 @@ class _Process:
             await self._record(client, manager.recorder, changed.result())
             return changed.result()
         finally:
-            self.endpoint.explainer = self._metrics = self.endpoint.reviews = self.endpoint.api = None
+            self.endpoint.explainer = self.endpoint.reviews = self.endpoint.api = None
+            self._collectors = ()
             leading.cancel()
             changed.cancel()
             await asyncio.gather(leading, changed, return_exceptions=True)
@@ -255,7 +255,7 @@ class _Process:
         async with manager.running() as broken, running(GarbageKeeper(self._clock), broken=broken):
             self.endpoint.reviews, self.endpoint.api = term.reviews, term.api
             await term.take()
-            self._metrics = manager.metrics
+            self._collectors = manager.collectors
             if "admission" in self._names:
                 self.endpoint.explainer = manager.explainer
                 if not self._home.on_cluster:
@@ -301,7 +301,7 @@ class _Process:
             )
 
     def _exposition(self) -> bytes:
-        return exposition(() if self._metrics is None else (self._metrics,))
+        return exposition(self._collectors)
 
 
 async def _never() -> str:

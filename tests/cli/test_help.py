@@ -33,6 +33,7 @@ def test_all_commands_are_known() -> None:
         "logs",
         "down",
         "teams",
+        "quota",
         "queues",
         "top",
         "apply",

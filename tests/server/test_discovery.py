@@ -67,6 +67,8 @@ def test_every_resource_that_is_served_was_compared_or_is_known_to_be_ours_alone
         "managedjobs/files",
         "managedjobs/log",
         "managedjobs/status",
+        "quotadefinitions",
+        "quotadefinitions/status",
         "groups",
         "users",
         "waitingjobs",

@@ -13,6 +13,7 @@ COMMANDS = {
     },
     "Queues": {
         "teams": ("fairway.cli.teams", "Add, list, change and remove teams and their quota."),
+        "quota": ("fairway.cli.quota", "Define quota for organizations and teams in one file; find changes by hand."),
         "queues": ("fairway.cli.queues", "Show quota, usage, borrowing and pending jobs of all queues."),
         "top": ("fairway.cli.top", "Show jobs, queues and this machine, live."),
     },

@@ -145,7 +145,7 @@ def set_team(*, name: str, borrow: bool | None, **options: Any) -> None:
         raise click.UsageError("nothing to change: give --cpus, --memory, --gpus, --borrow or --no-borrow")
 
     def work(server: "TeamState") -> None:
-        queue = server.team(name).queue
+        queue = server.changeable(name).queue
         quotas = _quotas(server, queue, fill=False, **amounts)
         groups = model.resource_groups(queue, quotas, borrow=borrow)
         changed = {**queue, "spec": {**queue["spec"], "resourceGroups": groups}}
@@ -172,7 +172,7 @@ def remove(*, name: str, keep_namespace: bool, yes: bool, **where: Any) -> None:
     from fairway.apis.fairway import teams as model  # noqa: PLC0415
 
     def work(server: "TeamState") -> None:
-        team = server.team(name)
+        team = server.changeable(name)
         home = server.namespaces.get(team.namespace)
         made_here = home is not None and model.MADE in (home["metadata"].get("annotations") or {})
         goes = made_here and not keep_namespace

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from fairway.apis.core.accelerators import LABEL as ACCELERATOR
 from fairway.apis.core.accelerators import declared_gpus
 from fairway.apis.fairway import teams
+from fairway.apis.fairway.quotas import QUOTA_LABEL
 from fairway.apis.fairway.teams import Quotas, TeamShare
 from fairway.apis.kueue import commitment
 from fairway.apis.machinery.amounts import readable
@@ -77,6 +78,17 @@ class TeamState:
         raise TeamError(
             f"there is no team {name!r}; {f'there is {there}' if there else 'add one with `fairway teams add`'}"
         )
+
+    def changeable(self, name: str) -> Team:
+        """A team that no quota definition has."""
+        team = self.team(name)
+        definition = (team.queue["metadata"].get("labels") or {}).get(QUOTA_LABEL)
+        if definition:
+            raise TeamError(
+                f"team {name!r} is part of the quota definition {definition!r}: change its file, then run "
+                "`fairway quota apply FILE`"
+            )
+        return team
 
     def queue(self, name: str) -> Manifest | None:
         return next((queue for queue in self.queues if queue["metadata"]["name"] == name), None)
@@ -166,7 +178,7 @@ class TeamState:
         """
         queue = self.queue(DEFAULT_QUEUE)
         memory = self._memory()
-        if queue is None or memory is None:
+        if queue is None or memory is None or teams.is_team(queue):
             return [], ""
         if _text(queue["spec"]) != memory["data"].get(_MADE[2]):
             return [], ""

@@ -69,6 +69,9 @@ CONTROLLER_PERMISSIONS: Final = (
     Permission("fairway.dev", ("managedjobs",), (*_FOLLOW, "patch"), "the jobs, and their finalizer"),
     Permission("fairway.dev", ("managedjobs/status",), ("patch",), "state and message of a job"),
     Permission("fairway.dev", ("managedjobs/finalizers",), ("update",), "owner of pods and Workloads"),
+    Permission("fairway.dev", ("quotadefinitions",), _FOLLOW, "what quota is defined"),
+    Permission("fairway.dev", ("quotadefinitions/status",), ("patch",), "whether the queues are as defined"),
+    Permission("", ("namespaces",), _FOLLOW, "labels of namespaces"),
     Permission("", ("pods",), (*_FOLLOW, "create", "patch", "delete"), "the pods of an attempt"),
     Permission("", ("pods/log",), ("get",), "logs, kept when the pods go"),
     Permission("", ("services", "persistentvolumeclaims"), ("create",), "names of nodes, and checkpoints"),
@@ -90,7 +93,6 @@ CONTROLLER_PERMISSIONS: Final = (
         _QUEUEING,
     ),
     # Fairway decides
-    Permission("", ("namespaces",), _FOLLOW, "labels of namespaces", _DECIDES),
     Permission(
         _KUEUE, ("workloads/finalizers", "clusterqueues/finalizers"), ("update",), "owners and deletion", _DECIDES
     ),

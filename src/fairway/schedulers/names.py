@@ -2,10 +2,12 @@
 
 from typing import Final
 
-ORGANIZATION: Final = "fairway.dev/organization"
+from fairway.apis.fairway import teams
+
+ORGANIZATION: Final = teams.ORGANIZATION_LABEL
 """Label of a namespace, or of a job in a namespace without one."""
 
-TEAM: Final = "fairway.dev/team"
+TEAM: Final = teams.LABEL
 """Label of a namespace."""
 
 JOB_TYPE: Final = "fairway.dev/job-type"

@@ -18,6 +18,7 @@ NAMES = [
     ("ManagedJob", "managedjobs", ("mj",), "namespaced, status"),
     ("ProvisioningRequest", "provisioningrequests", ("provreq", "provreqs"), "namespaced, status"),
     ("ProvisioningRequestConfig", "provisioningrequestconfigs", ("prc",), ""),
+    ("QuotaDefinition", "quotadefinitions", ("qd",), "status"),
     ("RayCluster", "rayclusters", (), "namespaced, status"),
     ("RayJob", "rayjobs", (), "namespaced, status"),
     ("ResourceFlavor", "resourceflavors", ("flavor", "flavors", "rf"), ""),
@@ -60,6 +61,7 @@ COLUMNS = {
     "LocalQueue": ["ClusterQueue", "Pending Workloads", "Admitted Workloads"],
     "ManagedJob": ["ID", "User", "Queue", "Priority", "Recoveries", "Status", "Age", "Message (wide)"],
     "ProvisioningRequest": ["Age"],
+    "QuotaDefinition": ["Synced", "Objects", "Drifted", "Age"],
     "RayCluster": [
         "desired workers",
         "available workers",

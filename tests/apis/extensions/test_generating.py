@@ -9,7 +9,7 @@ from apis.types import samples
 from fairway.apis.extensions import definitions
 from fairway.apis.extensions.generating import generated
 from fairway.apis.extensions.structural import built
-from fairway.apis.fairway.records import MANAGED_JOB
+from fairway.apis.fairway.records import KINDS as FAIRWAY
 from fairway.apis.kueue.records import KINDS as KUEUE
 from fairway.apis.machinery.kind import Kind
 from fairway.apis.machinery.schemas.schema import Schema
@@ -17,7 +17,7 @@ from fairway.apis.machinery.schemas.walk import inspect
 from fairway.server.crds import definitions as installed
 from fairway.server.crds import service_client
 
-OURS = (MANAGED_JOB, *KUEUE)
+OURS = (*FAIRWAY, *KUEUE)
 VERSIONS = [pytest.param(kind, version, id=f"{kind.kind}-{version}") for kind in OURS for version in kind.versions]
 CLIENT = service_client("fairway-system")
 
@@ -92,8 +92,9 @@ def test_full_objects_pass_the_generated_schema(name: str) -> None:
 
 def test_kueues_kinds_are_installed_only_where_our_engine_admits() -> None:
     by_mode = {mode: [one["spec"]["names"]["kind"] for one in installed(mode, CLIENT)] for mode in ("kueue", "none")}
-    assert by_mode == {"kueue": ["ManagedJob"], "none": ["ManagedJob"]}
-    assert len(installed("fairway", CLIENT)) == 1 + len(KUEUE)
+    ours = ["ManagedJob", "QuotaDefinition"]
+    assert by_mode == {"kueue": ours, "none": ours}
+    assert len(installed("fairway", CLIENT)) == len(ours) + len(KUEUE)
 
 
 def test_a_webhook_converts_the_kinds_whose_versions_differ_and_no_others() -> None:

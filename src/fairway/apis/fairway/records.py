@@ -1,9 +1,10 @@
-"""ManagedJob: a task that comes back by itself after a preemption or a lost node."""
+"""ManagedJob, a task that comes back after a preemption or a lost node; QuotaDefinition, who has what quota."""
 
 from dataclasses import replace
 from typing import Final
 
 from fairway.apis.core.unenforced import managed_job_warnings
+from fairway.apis.fairway.quotas import parse
 from fairway.apis.machinery.custom import custom_rules, custom_schemas
 from fairway.apis.machinery.jsonpath import custom_column
 from fairway.apis.machinery.kind import Kind, Manifest
@@ -72,4 +73,30 @@ MANAGED_JOB: Final = Kind(
     rules=replace(custom_rules(name_rule=LABEL, wrong=_wrong, changed=_changed), prepare_create=_begin),
 )
 
-KINDS: Final = (MANAGED_JOB,)
+_QUOTA_COLUMNS: Final = (
+    custom_column("Synced", '.status.conditions[?(@.type=="Synced")].status', description="Whether all is as defined."),
+    custom_column("Objects", ".status.objects", "integer", description="How many objects it defines."),
+    custom_column("Drifted", ".status.drifted", "integer", description="How many of them differ."),
+    custom_column("Age", ".metadata.creationTimestamp", "date", description="How long ago it was first applied."),
+)
+
+
+def _wrong_quota(manifest: Manifest) -> list[FieldError]:
+    return parse(manifest.get("spec") or {})[1]
+
+
+QUOTA_DEFINITION: Final = Kind(
+    group=GROUP,
+    kind="QuotaDefinition",
+    plural="quotadefinitions",
+    versions=_VERSIONS,
+    stored="v1alpha1",
+    short_names=("qd",),
+    namespaced=False,
+    status=True,
+    schemas=custom_schemas(GROUP, _VERSIONS, "QuotaDefinition"),
+    columns=dict.fromkeys(_VERSIONS, _QUOTA_COLUMNS),
+    rules=custom_rules(name_rule=LABEL, wrong=_wrong_quota),
+)
+
+KINDS: Final = (MANAGED_JOB, QUOTA_DEFINITION)

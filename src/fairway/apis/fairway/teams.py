@@ -5,7 +5,7 @@ others, so whatever is changed with kubectl afterwards is the team from then on.
 a first start has what the teams leave of the machine.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fairway.apis.machinery.quantities import ZERO, Quantity
@@ -13,6 +13,9 @@ from fairway.apis.machinery.quantities import ZERO, Quantity
 Manifest: TypeAlias = dict[str, Any]
 
 LABEL: Final = "fairway.dev/team"
+ORGANIZATION_LABEL: Final = "fairway.dev/organization"
+"""On the namespaces and queues of an organization."""
+
 COHORT: Final = "teams"
 LOCAL_QUEUE: Final = "default"
 KUEUE: Final = "kueue.x-k8s.io/v1beta2"
@@ -69,12 +72,7 @@ def manifests(team: str, namespace: str, groups: list[Manifest]) -> tuple[Manife
         "apiVersion": KUEUE,
         "kind": "ClusterQueue",
         "metadata": {"name": team, "labels": dict(labels)},
-        "spec": {
-            "cohortName": COHORT,
-            "namespaceSelector": {"matchLabels": {_NAME_LABEL: namespace}},
-            "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
-            "resourceGroups": groups,
-        },
+        "spec": cluster_queue_spec(COHORT, [namespace], groups),
     }
     local = {
         "apiVersion": KUEUE,
@@ -83,6 +81,20 @@ def manifests(team: str, namespace: str, groups: list[Manifest]) -> tuple[Manife
         "spec": {"clusterQueue": team},
     }
     return home, queue, local
+
+
+def cluster_queue_spec(cohort: str, namespaces: Sequence[str], groups: list[Manifest]) -> Manifest:
+    """The ClusterQueue of a team: for its namespaces alone, and it always gets back what others borrowed."""
+    selector: Manifest = {"matchLabels": {_NAME_LABEL: namespaces[0]}}
+    if len(namespaces) > 1:
+        names = {"key": _NAME_LABEL, "operator": "In", "values": list(namespaces)}
+        selector = {"matchExpressions": [names]}
+    return {
+        **({"cohortName": cohort} if cohort else {}),
+        "namespaceSelector": selector,
+        "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
+        "resourceGroups": groups,
+    }
 
 
 def resource_groups(like: Mapping[str, Any], quotas: Quotas, *, borrow: bool | None) -> list[Manifest]:

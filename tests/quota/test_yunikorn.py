@@ -1,0 +1,114 @@
+"""A definition as YuniKorn's queues.yaml; the rules are those of its validator (core pkg/common/configs)."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from hypothesis import given
+
+from fairway.apis.machinery.quantities import Quantity
+from fairway.quota.importing import from_yunikorn
+from fairway.quota.yunikorn import compare_configs, flattened, render, shortfalls
+
+from .definitions import example, read, specs
+
+QUANTITY = re.compile(r"^[0-9]+\s*([mkKMGTPE]i?)?$")
+NAME = re.compile(r"^[a-zA-Z0-9_:#/@-]{1,64}$")
+
+
+def walk(queue: dict[str, Any], parent: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    yield queue, parent
+    for child in queue.get("queues") or ():
+        yield from walk(child, queue)
+
+
+def amounts(queue: dict[str, Any], word: str) -> dict[str, Quantity]:
+    return {name: Quantity.parse(text) for name, text in (queue.get("resources") or {}).get(word, {}).items()}
+
+
+def check(config: dict[str, Any]) -> None:
+    """What YuniKorn's validator refuses."""
+    (root,) = config["partitions"][0]["queues"]
+    assert "resources" not in root
+    for queue, parent in walk(root, {}):
+        assert NAME.match(queue["name"])
+        names = [child["name"].lower() for child in queue.get("queues") or ()]
+        assert len(names) == len(set(names))
+        most = amounts(queue, "max")
+        for name, amount in amounts(queue, "guaranteed").items():
+            assert amount <= most.get(name, amount)
+        for name, amount in most.items():
+            assert amount <= amounts(parent, "max").get(name, amount)
+        for name in {name for child in queue.get("queues") or () for name in amounts(child, "guaranteed")}:
+            held = sum((amounts(child, "guaranteed").get(name, Quantity(0)) for child in queue["queues"]), Quantity(0))
+            assert queue is root or held <= amounts(queue, "guaranteed")[name]
+        for word in ("guaranteed", "max"):
+            for text in (queue.get("resources") or {}).get(word, {}).values():
+                assert QUANTITY.match(text)
+
+
+@given(specs())
+def test_the_validator_has_nothing_to_refuse(spec: dict[str, Any]) -> None:
+    check(render(read(spec)))
+
+
+@given(specs())
+def test_an_imported_configuration_is_rendered_as_it_was(spec: dict[str, Any]) -> None:
+    config = yaml.safe_load(yaml.safe_dump(render(read(spec))))
+    imported, _ = from_yunikorn(config)
+    assert compare_configs(render(read(imported)), config) == []
+
+
+def test_queues_have_the_paths_of_the_guide_access_lists_and_limits() -> None:
+    queues = flattened(render(read(example())))
+    assert sorted(path for path in queues if path.count(".") >= 2) == [
+        "root.data.default",
+        "root.data.spark",
+        "root.ml.speech",
+        "root.ml.speech.default",
+        "root.ml.speech.ray",
+        "root.ml.speech.training",
+        "root.ml.vision",
+        "root.ml.vision.default",
+        "root.ml.vision.ray",
+        "root.ml.vision.training",
+    ]
+    assert queues["root.ml.vision"] == {
+        "resources": {"guaranteed": {"vcore": "3000m", "memory": "6144Mi"}, "max": {"vcore": "5000m"}},
+        "submitacl": " vision",
+    }
+    assert queues["root.ml"]["adminacl"] == " ml-leads"
+    assert queues["root.ml.speech"]["limits"] == [
+        {"limit": "organizations[0].teams[1].limits[0]", "users": ["*"], "maxresources": {"vcore": "1000m"}}
+    ]
+
+
+def test_a_queue_that_was_edited_differs_and_another_spelling_does_not() -> None:
+    config = render(read(example()))
+    live = yaml.safe_load(yaml.safe_dump(config))
+    (root,) = live["partitions"][0]["queues"]
+    root["queues"][1]["resources"]["guaranteed"]["vcore"] = 1
+    assert compare_configs(config, live) == []
+    root["queues"][1]["resources"]["guaranteed"]["vcore"] = 4
+    (one,) = compare_configs(config, live)
+    assert (str(one.key), [field.path for field in one.fields]) == ("Queue root.data", ["resources.guaranteed.vcore"])
+
+
+def test_what_yunikorn_cannot_express_is_named() -> None:
+    spec = example()
+    spec["flavors"].append({"name": "a100"})
+    vision = spec["organizations"][0]["teams"][0]
+    vision.update(
+        lend={"cpu": 1},
+        kueue={"stopPolicy": "Hold"},
+        guaranteed={"cpu": 3, "memory": "6Gi", "nvidia.com/gpu": {"a100": "500m"}},
+        submit={"users": ["system:serviceaccount:ci:runner"]},
+        types=["x" * 60],
+    )
+    spec["organizations"].append({"name": "child", "parent": "ml", "teams": [{"name": "open"}]})
+    found = {one.name for one in shortfalls(read(spec))}
+    assert found == {
+        "AccessList", "Flavors", "Fraction", "KueueOnly", "Lending", "Namespaces", "NoSubmitters", "Parent",
+        "PathTooLong", "Weight",
+    }  # fmt: skip
