@@ -16,6 +16,7 @@ from fairway.apis.fairway.records import KINDS as FAIRWAY_KINDS
 from fairway.apis.kueue.configuration import NAMESPACE as CONFIGURATION_NAMESPACE
 from fairway.apis.kueue.records import KINDS as KUEUE_KINDS
 from fairway.apis.machinery.admission import AdmissionChain, AdmissionPlugin
+from fairway.apis.ray.records import GROUP as RAY_GROUP
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.contexts import configuration_of, other_servers
@@ -29,13 +30,14 @@ from fairway.controllers.managedjob.controller import ManagedJobController
 from fairway.controllers.managedjob.kubelets import Kubelets
 from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission, ReservedIds
 from fairway.controllers.metrics import QueueMetrics
-from fairway.controllers.notrun import NotRunController
 from fairway.controllers.placement import WaitingForNode
 from fairway.controllers.pods.controller import PodController
 from fairway.controllers.provisioning.check_capacity import CheckCapacity
 from fairway.controllers.provisioning.controller import ProvisioningController
 from fairway.controllers.queuestatus.controller import QueueStatuses
 from fairway.controllers.quota import QuotaDrift
+from fairway.controllers.ray.controller import RayController
+from fairway.controllers.ray.machine import installed as installed_ray
 from fairway.controllers.scheduler.scheduler import Scheduler
 from fairway.controllers.webhooks.commitment import CommitmentWarnings
 from fairway.controllers.webhooks.kindrules import KindRules
@@ -83,18 +85,21 @@ def reviewed_resources(way: AdmittedBy) -> frozenset[str]:
     return frozenset(("pods", *frameworks, *queues)).union(PriorityAdmission.resources, ManagedJobAdmission.resources)
 
 
-def run_frameworks(cluster: Cluster) -> tuple[Framework, ...]:
-    """The job kinds that something on this machine runs; the others would hold quota and never end."""
-    return tuple(framework for framework in FRAMEWORKS if cluster.kind(framework.resource).not_run is None)
+def run_frameworks(settings: Settings, names: Collection[str]) -> tuple[Framework, ...]:
+    """The job kinds that something on this machine runs; those of Ray without Ray would hold quota and never end."""
+    if "ray" not in names or installed_ray(settings.state) is not None:
+        return FRAMEWORKS
+    return tuple(framework for framework in FRAMEWORKS if framework.group != RAY_GROUP)
 
 
 def server_plugins(
-    cluster: Cluster, configuration: ConfigurationSource, ids: Ids, *more: AdmissionPlugin
+    cluster: Cluster, configuration: ConfigurationSource, settings: Settings, ids: Ids, *more: AdmissionPlugin
 ) -> AdmissionChain:
     """The plugins of a server."""
+    frameworks = run_frameworks(settings, settings.controller_names)
     return AdmissionChain(
         PriorityAdmission(cluster),
-        QueueAdmission(cluster, configuration, run_frameworks(cluster)),
+        QueueAdmission(cluster, configuration, frameworks),
         CommitmentWarnings(cluster),
         ManagedJobAdmission(ids),
         *more,
@@ -177,7 +182,7 @@ class ControllerManager:
         if "workload" in names:
             self.parts.append(WorkloadLifecycle(cluster, decider, configuration, kueue))
         if "jobframework" in names:
-            frameworks = run_frameworks(cluster) if own_nodes else FRAMEWORKS
+            frameworks = run_frameworks(settings, names) if own_nodes else FRAMEWORKS
             self.parts.append(FrameworkController(cluster, configuration, kueue, frameworks))
         if "pods" in names:
             self.parts.append(PodController(cluster, configuration, kueue))
@@ -188,8 +193,8 @@ class ControllerManager:
         if "batchjob" in names:
             # A pod that the scheduler of this process would bind at once is created with its node: one write less.
             self.parts.append(JobController(cluster, kubernetes, scheduler))
-        if "notrun" in names:
-            self.parts.append(NotRunController(cluster, kubernetes))
+        if "ray" in names:
+            self.parts.append(RayController(cluster, kubernetes, installed_ray(settings.state)))
         if "managedjob" in names:
             kubelets = None if own_nodes else Kubelets(cluster)
             platform = pod_platform(settings, kubelets)

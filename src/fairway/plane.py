@@ -61,7 +61,7 @@ class Plane:
         )
         self._parts = [*self.manager.parts, ids, self._runner, JobFiles(cluster, settings.state, _retention(own))]
         install = InstallManifest()
-        plugins = server_plugins(cluster, self.manager.configuration, ids, install)
+        plugins = server_plugins(cluster, self.manager.configuration, settings, ids, install)
         objects.use_admission(plugins, install.before_apply)
 
     @asynccontextmanager

@@ -26,12 +26,12 @@ CONTROLLERS: Final = (
     "jobframework",
     "managedjob",
     "metrics",
-    "notrun",
     "placement",
     "pods",
     "provisioning",
     "queuestatus",
     "quota",
+    "ray",
     "scheduler",
     "workload",
 )

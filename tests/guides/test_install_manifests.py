@@ -85,10 +85,10 @@ def test_the_deployment_of_kueue_is_there_and_can_be_restarted(kubectl: Kubectl)
     there("wait deploy/kueue-controller-manager --for=condition=available --timeout=20s")
 
 
-def test_the_operator_that_does_no_work_here_is_not_available(kubectl: Kubectl) -> None:
+def test_the_operator_of_kuberay_is_there(kubectl: Kubectl) -> None:
     kubectl("apply --server-side -f", str(KUBERAY))
-    assert kubectl.table("get deploy kuberay-operator")[1][1] == "0/1"
-    kubectl("wait deploy/kuberay-operator --for=condition=available=False --timeout=20s")
+    assert kubectl.table("get deploy kuberay-operator")[1][1] == "1/1"
+    kubectl("wait deploy/kuberay-operator --for=condition=available --timeout=20s")
 
 
 def test_the_manifest_keeps_a_configuration_that_somebody_edited(kubectl: Kubectl, tmp_path: Path) -> None:

@@ -65,6 +65,10 @@ def test_ports_are_searched_around_the_range_and_taken_ones_left_out() -> None:
     assert found == (31_999, 20_001, 20_002)
 
 
+def test_a_head_alone_needs_no_ports_of_workers() -> None:
+    assert commands.choose_ports(0, 5, lambda _port: True) == ()
+
+
 def test_without_enough_free_ports_the_error_says_how_many_there_are() -> None:
     with pytest.raises(ValueError, match="2 free ports are needed, and there are 1 from 20000 on"):
         commands.choose_ports(2, 0, lambda port: port == 20_000)

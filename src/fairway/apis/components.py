@@ -50,9 +50,6 @@ class Component(NamedTuple):
     note: str
     """What to know instead of installing it."""
 
-    runs: bool = True
-    """Whether it does its work here; its Deployment is available only then."""
-
 
 COMPONENTS: Final = (
     Component(
@@ -65,8 +62,7 @@ COMPONENTS: Final = (
         "KubeRay",
         frozenset({"kuberay", "kuberay-operator"}),
         "ray.io",
-        "RayJobs and RayClusters are stored and validated, and nothing runs them yet",
-        runs=False,
+        "this server runs RayJobs and RayClusters itself, on the Ray that is installed with it (docs/use/ray.md)",
     ),
     Component("Fairway", frozenset({"fairway"}), "fairway.dev", "this server is it"),
 )
@@ -135,17 +131,16 @@ def _complete_deployment(manifest: Manifest, component: Component) -> None:
             "spec": {"containers": [{"name": "manager", "image": "fairway.dev/built-in"}]},
         },
     }
-    available = "True" if component.runs else "False"
     since = manifest["metadata"].get("creationTimestamp")
     message = f"{component.title} is built in: {component.note}"
-    ready = {"readyReplicas": 1, "availableReplicas": 1} if component.runs else {"unavailableReplicas": 1}
     manifest["status"] = {
         "observedGeneration": 1,
         "replicas": 1,
         "updatedReplicas": 1,
-        **ready,
+        "readyReplicas": 1,
+        "availableReplicas": 1,
         "conditions": [
-            _condition("Available", available, "BuiltIn", message, since),
+            _condition("Available", "True", "BuiltIn", message, since),
             _condition("Progressing", "True", "NewReplicaSetAvailable", message, since),
         ],
     }

@@ -473,27 +473,24 @@ def hopeless(waiting: "Sequence[PendingRow]") -> Finding:
     )
 
 
-def not_run(rest: "Rest", namespace: str) -> Iterator[Finding]:
-    """Objects of kinds that the server stores but does not run."""
-    from fairway.apis.machinery.kind import NOT_RUN  # noqa: PLC0415
-    from fairway.apis.registry import default_registry  # noqa: PLC0415
+def without_ray(rest: "Rest", namespace: str) -> Iterator[Finding]:
+    """RayJobs and RayClusters that the server does not run, because Ray is not installed."""
     from fairway.client.rest import paths  # noqa: PLC0415
+    from fairway.ray.clusters import NOT_INSTALLED, NOT_INSTALLED_MESSAGE  # noqa: PLC0415
 
-    for kind in default_registry().kinds:
-        if kind.not_run is None:
-            continue
-        version = kind.api_version(kind.stored)
+    for kind in ("RayJob", "RayCluster"):
+        plural = f"{kind.lower()}s"
         try:
-            items = rest.get(paths.resource(version, kind.plural))["items"]
+            items = rest.get(paths.resource("ray.io/v1", plural))["items"]
         except Forbidden:
-            items = rest.get(paths.resource(version, kind.plural, namespace))["items"]
+            items = rest.get(paths.resource("ray.io/v1", plural, namespace))["items"]
         except NotFound:
             continue
-        found = [one["metadata"]["name"] for one in items if (one.get("status") or {}).get("reason") == NOT_RUN]
+        found = [one["metadata"]["name"] for one in items if (one.get("status") or {}).get("reason") == NOT_INSTALLED]
         if found:
             more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-            count = f"{len(found)} {kind.kind}{'s are' if len(found) > 1 else ' is'} stored and not run"
-            yield warning("not run", f"{count}: {', '.join(found[:_MOST_NAMED])}{more}", kind.not_run.message)
+            count = f"{len(found)} {kind}{'s do' if len(found) > 1 else ' does'} not run"
+            yield warning("ray", f"{count}: {', '.join(found[:_MOST_NAMED])}{more}", NOT_INSTALLED_MESSAGE)
 
 
 def declared_gpus(rest: "Rest") -> int | None:

@@ -120,7 +120,7 @@ def _of_server(session: "Session", state: Path) -> "Iterator[Finding]":
     yield from checks.commitment(rest)
     yield from checks.waiting_jobs(session)
     if not session.is_cluster:
-        yield from checks.not_run(rest, namespace)
+        yield from checks.without_ray(rest, namespace)
     yield from checks.outside(rest)
 
 

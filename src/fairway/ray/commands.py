@@ -13,7 +13,7 @@ from fairway.apis.machinery.quantities import Quantity
 ADDRESS: Final = "127.0.0.2"
 """Of every Ray node. Ray replaces 127.0.0.1 by an address that other machines reach, and no other loopback address."""
 
-LONGEST_TEMP_DIR: Final = 40
+LONGEST_TEMP_DIR: Final = 36
 """Characters: below it Ray opens Unix sockets (`session_<date>_<pid>/sockets/…`), whose paths have at most 107."""
 
 FIRST_PORT: Final = 20_000
@@ -46,11 +46,13 @@ def choose_ports(count: int, start: int, is_free: Callable[[int], bool]) -> tupl
     """This many ports, searched from `start` (any number) on; `ValueError` if there are not so many."""
     found: list[int] = []
     for step in range(PORTS):
+        if len(found) == count:
+            break
         port = FIRST_PORT + (start + step) % PORTS
         if is_free(port):
             found.append(port)
-        if len(found) == count:
-            return tuple(found)
+    if len(found) == count:
+        return tuple(found)
     raise ValueError(f"{count} free ports are needed, and there are {len(found)} from {FIRST_PORT} on")
 
 
@@ -151,12 +153,15 @@ def quoted(text: str) -> str:
 def start_script(command: str, interpreter_directory: str, *, wait_for_port: int | None = None) -> str:
     """What the shell of a Ray node runs: `command`, with the programs of the Python environment that has Ray.
 
-    A worker waits for the port of its head first; `ray start` itself would give up after a while.
+    A worker waits for the port of its head first; `ray start` itself would give up after a while. Some processes of Ray
+    ignore SIGTERM and would stay until the end of the grace period: they go with `ray start`. Drivers are in sessions
+    of their own and keep the grace period.
     """
     waiting = f"{_wait(wait_for_port)}; " if wait_for_port is not None else ""
     return (
         f"export PATH={quoted(interpreter_directory)}:$PATH; "
-        f"ulimit -n ${{RAY_START_ULIMIT_OPEN_FILES:-65536}} 2>/dev/null; {waiting}exec {command}"
+        f"ulimit -n ${{RAY_START_ULIMIT_OPEN_FILES:-65536}} 2>/dev/null; {waiting}"
+        f"{command} & ray=$!; trap 'wait $ray; kill -KILL 0' TERM; wait $ray"
     )
 
 

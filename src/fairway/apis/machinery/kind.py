@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from fairway.apis.machinery.schemas.schema import Schema
 from fairway.errors import FieldError
@@ -98,20 +98,6 @@ class Rules:
     """`(version, path)`: the path of a field of the stored version as another version calls it."""
 
 
-NOT_RUN: Final = "NotRun"
-"""The reason in the status and the event of an object whose kind is stored and not run."""
-
-
-class NotRun(NamedTuple):
-    """What is said of a kind that is stored and validated, and that nothing runs yet."""
-
-    message: str
-    """That nothing runs it, and what to do instead."""
-
-    status: Callable[[Manifest, str], Manifest]
-    """The status of an object, in the kind's own fields, at a time; its `reason` is `NOT_RUN`."""
-
-
 class Scale(NamedTuple):
     """Where the fields of the subresource `scale` are in an object."""
 
@@ -184,9 +170,6 @@ class Kind:
 
     rules: Rules = Rules()
 
-    not_run: NotRun | None = None
-    """Given where objects are stored and nothing runs them; `warn` then says so, too."""
-
     warn: Callable[[Manifest], tuple[str, ...]] | None = None
     """What a client should know that has written an object: its `Warning` headers."""
 
@@ -194,9 +177,6 @@ class Kind:
     """`jobs.batch`, or `pods` in the core group: what messages call it."""
 
     def __post_init__(self) -> None:
-        if self.not_run is not None and self.warn is None:
-            warning = (self.not_run.message,)
-            object.__setattr__(self, "warn", lambda _manifest: warning)
         object.__setattr__(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
 
     def api_version(self, version: str) -> str:

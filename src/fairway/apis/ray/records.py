@@ -5,14 +5,13 @@ business of their operator.
 """
 
 import re
-from functools import partial
 from typing import Any, Final
 
 from fairway.apis.machinery import problems
 from fairway.apis.machinery.custom import custom_rules, custom_schemas
 from fairway.apis.machinery.immutability import changed
 from fairway.apis.machinery.jsonpath import custom_column
-from fairway.apis.machinery.kind import NOT_RUN, Kind, Manifest, NotRun
+from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.machinery.metadata_rules import NameRule
 from fairway.errors import FieldError
 
@@ -134,34 +133,6 @@ _JOB_COLUMNS: Final = (
 )
 
 
-def _not_run(kind: str, instead: str) -> NotRun:
-    message = (
-        f"this {kind} is stored, and nothing runs it here yet: it starts no Ray and takes no quota; {instead}, "
-        "or apply it to a cluster with KubeRay"
-    )
-    return NotRun(message, partial(_cluster_status if kind == "RayCluster" else _job_status, message))
-
-
-def _cluster_status(message: str, manifest: Manifest, now: str) -> Manifest:
-    condition = {"type": NOT_RUN, "status": "True", "reason": "NoOperator", "message": message}
-    return {
-        "reason": NOT_RUN,
-        "observedGeneration": manifest["metadata"].get("generation", 1),
-        "conditions": [{**condition, "lastTransitionTime": now}],
-    }
-
-
-def _job_status(message: str, manifest: Manifest, now: str) -> Manifest:
-    """KubeRay gives a RayJob no conditions of its own, only its cluster."""
-    return {
-        "jobDeploymentStatus": "Waiting",
-        "reason": NOT_RUN,
-        "message": message,
-        "observedGeneration": manifest["metadata"].get("generation", 1),
-        "rayClusterStatus": {"conditions": _cluster_status(message, manifest, now)["conditions"]},
-    }
-
-
 KINDS: Final = (
     Kind(
         group=GROUP,
@@ -173,7 +144,6 @@ KINDS: Final = (
         status=True,
         schemas=custom_schemas(GROUP, _VERSIONS, "RayCluster"),
         columns={"v1": _CLUSTER_COLUMNS},
-        not_run=_not_run("RayCluster", "start Ray in a Job or with `fairway jobs launch`"),
         rules=custom_rules(name_rule=_name_rule(_LONGEST_CLUSTER_NAME), wrong=_wrong_cluster, changed=_changed_cluster),
     ),
     Kind(
@@ -186,7 +156,6 @@ KINDS: Final = (
         status=True,
         schemas=custom_schemas(GROUP, _VERSIONS, "RayJob"),
         columns={"v1": _JOB_COLUMNS},
-        not_run=_not_run("RayJob", "run its entrypoint as a Job or with `fairway jobs launch`"),
         rules=custom_rules(name_rule=_name_rule(_LONGEST_JOB_NAME), wrong=_wrong_job, changed=_changed_job),
     ),
 )

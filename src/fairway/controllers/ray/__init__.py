@@ -1,0 +1,1 @@
+"""Runs RayClusters and RayJobs on this machine, as KubeRay's operator does on a cluster."""

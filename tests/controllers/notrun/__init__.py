@@ -1,1 +1,0 @@
-"""Kinds that are stored and not run."""
