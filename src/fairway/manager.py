@@ -23,7 +23,7 @@ from fairway.contexts import configuration_of, other_servers
 from fairway.controllers.admission.controller import Pace, QueueingController
 from fairway.controllers.admission.waiting import WaitingWorkloads
 from fairway.controllers.batchjob.controller import JobController
-from fairway.controllers.decider.stored import StoredDecider, StoredExplainer
+from fairway.controllers.decider.stored import PendingOrder, StoredDecider, StoredExplainer, unknown_order
 from fairway.controllers.jobframework.controller import FrameworkController
 from fairway.controllers.kit.configuration import ConfigurationSource, CurrentConfiguration
 from fairway.controllers.managedjob.controller import ManagedJobController
@@ -141,10 +141,11 @@ class ControllerManager:
         admitted_by: AdmittedBy = AdmittedBy.FAIRWAY,
         configured_in: str = CONFIGURATION_NAMESPACE,
         own_nodes: bool = True,
+        order: PendingOrder = unknown_order,
     ) -> None:
         """`names` are folders of `fairway.controllers` (`settings.CONTROLLERS`); `configured_in` is the namespace of
         the configuration. `own_nodes` says that this machine runs the pods, so that there will be no other nodes, and
-        not the kubelets of a cluster.
+        not the kubelets of a cluster. `order` asks a decider elsewhere for the positions of waiting Workloads.
         """
         kueue, kubernetes = Recorder(cluster, "kueue"), Recorder(cluster, "fairway")
         configuration = CurrentConfiguration(cluster, kueue, configured_in)
@@ -176,7 +177,7 @@ class ControllerManager:
             self.parts.append(engine)
         else:
             decider = stored = StoredDecider(cluster, configuration)
-            self.explainer = StoredExplainer(cluster, stored.figures)
+            self.explainer = StoredExplainer(cluster, stored.figures, order)
         self._add_reports(names, decider)
         scheduler = Scheduler(cluster, kubernetes) if "scheduler" in names else None
         if "workload" in names:

@@ -4,9 +4,11 @@ Part of the composition root, beside `standalone`.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import quote
 
 from fairway.admission.port import AdmittedBy
 from fairway.apis.kueue.configuration import CONFIG_MAP
@@ -17,7 +19,8 @@ from fairway.apis.registry import Registry
 from fairway.client.cluster import Cluster
 from fairway.client.http.transport import Transport
 from fairway.client.protocol import Scope
-from fairway.deploy.names import NAME, NAME_LABEL, NAMESPACE, installed_way
+from fairway.controllers.decider.stored import Positions
+from fairway.deploy.names import NAME, NAME_LABEL, NAMESPACE, VISIBILITY_GROUP, VISIBILITY_VERSION, installed_way
 from fairway.deploy.permissions import FOLLOWED_KUEUE_KINDS
 from fairway.errors import FairwayError, Forbidden, NotFound, Unavailable
 from fairway.integrations.frameworks import FRAMEWORKS
@@ -26,6 +29,8 @@ from fairway.managedjobs.pods import JOB
 from fairway.quota.yunikorn import CONFIG_MAP as YUNIKORN_CONFIG_MAP
 from fairway.quota.yunikorn import NAMESPACE as YUNIKORN_NAMESPACE
 from fairway.settings import SYSTEM_NAMESPACE
+
+_log = logging.getLogger(__name__)
 
 AUTO: Final = "auto"
 OUR_SERVER: Final = "+fairway-"
@@ -38,6 +43,10 @@ _DEFINITION: Final = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{
 _OURS: Final = Scope(labels=f"{NAME_LABEL}={NAME}")
 _QUEUED: Final = tuple(framework.resource for framework in FRAMEWORKS)
 """Job kinds that are queued where Fairway admits."""
+
+_ORDER_SECONDS: Final = 2.0
+_MOST_ORDERED: Final = 4000
+"""Kueue gives no more at once."""
 
 TRUSTING: Final = (
     "apiservices.apiregistration.k8s.io",
@@ -158,6 +167,33 @@ _CHANGES: Final = {
     AdmittedBy.FAIRWAY: "Fairway's definitions of Kueue's kinds were installed, so Fairway admits jobs now",
     AdmittedBy.NONE: "the definitions of Kueue's kinds were removed, so jobs start without waiting for quota now",
 }
+
+
+class KueueOrder:
+    """The order of waiting Workloads, from Kueue's visibility API."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._answers = True
+
+    async def __call__(self, cluster_queue: str) -> Positions | None:
+        path = f"/apis/{VISIBILITY_GROUP}/{VISIBILITY_VERSION}/clusterqueues/{quote(cluster_queue)}/pendingworkloads"
+        try:
+            async with asyncio.timeout(_ORDER_SECONDS):
+                found = await self._transport.json("GET", path, {"limit": _MOST_ORDERED})
+        except (FairwayError, TimeoutError) as error:
+            if self._answers:
+                _log.warning("Kueue's visibility API does not answer: %s; positions are by priority and age", error)
+            self._answers = False
+            return None
+        self._answers = True
+        return {
+            (one["metadata"]["namespace"], one["metadata"]["name"]): (
+                one["positionInClusterQueue"] + 1,
+                one["positionInLocalQueue"] + 1,
+            )
+            for one in found["items"]
+        }
 
 
 def scopes_of(way: AdmittedBy, registry: Registry, served: set[str]) -> dict[str, Sequence[Scope]]:

@@ -26,6 +26,7 @@ from fairway.client.http.client import HttpClient
 from fairway.client.http.transport import Transport, open_transport
 from fairway.client.recorder import Recorder
 from fairway.client.rest.errors import Unreachable
+from fairway.controllers.decider.stored import unknown_order
 from fairway.controllers.managedjob.plugin import ManagedJobAdmission, ReservedIds
 from fairway.deploy.names import CONTROLLER_USER
 from fairway.errors import FairwayError, NotFound, TooManyRequests, Unavailable
@@ -37,7 +38,7 @@ from fairway.manager import (
     reviewed_resources,
     webhook_plugins,
 )
-from fairway.oncluster import AUTO, AdmissionWatch, Home, find_home
+from fairway.oncluster import AUTO, AdmissionWatch, Home, KueueOrder, find_home
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import SystemClock
 from fairway.runtime.garbage import GarbageKeeper
@@ -216,6 +217,7 @@ class _Process:
             admitted_by=home.way,
             configured_in=home.configured_in,
             own_nodes=not home.on_cluster,
+            order=KueueOrder(transport) if home.way is AdmittedBy.KUEUE else unknown_order,
         )
         term = LeaderTerm(
             cluster,

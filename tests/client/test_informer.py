@@ -14,6 +14,7 @@ from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.informer import Informer
 from fairway.client.local import LocalClient
 from fairway.client.protocol import EVERYTHING, Listed, NotServed, Scope, WatchEvent, is_newer
+from fairway.client.rest.errors import Unreachable
 from fairway.errors import AlreadyExists, Expired, NotFound, Unavailable
 from fairway.runtime.clock import Clock, SystemClock
 from fairway.store.store import History
@@ -442,6 +443,23 @@ def test_it_asks_a_server_that_refuses_less_and_less_often(what: str, error: Exc
             setattr(b.client, f"refuse_{what}", None)
             await b.put("a")
             await clock.run_for(60.0)
+            await b.listener.until(lambda: ("default", "a") in b.listener.known)
+
+    run(story())
+
+
+def test_a_server_that_was_away_is_noticed_within_a_second() -> None:
+    async def story() -> None:
+        clock = VirtualClock()
+        async with bench(clock=clock) as b:
+            b.client.refuse_lists = b.client.refuse_watches = Unreachable("nothing listens")
+            b.client.cut(Unreachable("the connection broke"))
+            await clock.run_for(600.0)
+            assert b.client.lists <= 610
+
+            b.client.refuse_lists = b.client.refuse_watches = None
+            await b.put("a")
+            await clock.run_for(1.0)
             await b.listener.until(lambda: ("default", "a") in b.listener.known)
 
     run(story())

@@ -1,10 +1,14 @@
 """An installation on the whole cluster, with its kubelet and its Kueue: two controllers, one leads, a job runs."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from tools.cluster.lifecycle import RunningCluster
 
 from .installation import Installation, Kubectl, until
@@ -72,3 +76,62 @@ def test_kueue_works_as_before_after_an_uninstall(installed: Installation, k: Ku
     }
     k("create", "-f", "-", given=json.dumps(pod))
     installed.install()  # again, for the jobs that were kept
+
+
+def test_a_job_of_a_laptop_runs_on_the_cluster_and_its_log_comes_back(
+    installed: Installation, k: Kubectl, tmp_path: Path
+) -> None:
+    """The server of a laptop sends it on; Kueue admits it on the cluster."""
+    installed("doctor", "--queues", PLACE)
+    known = yaml.safe_load(installed.kubeconfig.read_text())
+    (context,) = known["contexts"]
+    known["contexts"] = [{"name": "prod", "context": {**context["context"], "namespace": PLACE}}]
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump({**known, "current-context": "prod"}))
+    laptop = Laptop(tmp_path)
+    (tmp_path / "data.txt").write_text("from the laptop")
+    task = {
+        "workdir": ".",
+        "resources": {"cpus": 1, "infra": "k8s/prod", "image_id": "docker:python:3.11"},
+        "run": "cat data.txt; echo; echo $(hostname) has ended",
+    }
+    (tmp_path / "task.yaml").write_text(yaml.safe_dump(task))
+    try:
+        followed = laptop("jobs", "launch", "-y", "-n", "far", "--queue", QUEUE, "task.yaml")
+        (job,) = json.loads(laptop("jobs", "queue", "-a", "-o", "json"))
+        again = laptop("jobs", "logs", str(job["id"]))
+    finally:
+        laptop("shutdown", "-y")
+
+    assert (job["status"], job["infra"]) == ("SUCCEEDED", "prod")
+    for log in (followed, again):
+        assert "from the laptop" in log
+        assert "has ended" in log
+    queues = k("get", "workloads", "-n", PLACE, "-o", "jsonpath={.items[*].status.admission.clusterQueue}")
+    assert queues == "skypilot-cluster-queue"
+
+
+class Laptop:
+    """The command line with a server of its own, which starts by itself."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __call__(self, *arguments: str) -> str:
+        unset = {"FAIRWAY_KUBECONFIG", "FAIRWAY_NAMESPACE", "FAIRWAY_CONTEXT"}
+        environment = {name: value for name, value in os.environ.items() if name not in unset}
+        own = {"state": "FAIRWAY_STATE", "kubeconfig": "KUBECONFIG", "": "HOME"}
+        ran = subprocess.run(  # noqa: S603 - our own
+            [sys.executable, "-m", "fairway.cli.main", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+            cwd=self._directory,
+            env={
+                **environment,
+                "FAIRWAY_PORT": "0",
+                **{name: str(self._directory / path) for path, name in own.items()},
+            },
+        )
+        assert ran.returncode == 0, f"{arguments}: {ran.stdout}{ran.stderr}"
+        return ran.stdout

@@ -50,7 +50,13 @@ def show(session: Session, job: Manifest, parts: Iterable[TaskAttempt], shown: L
 def _log(
     session: Session, job: Manifest, part: TaskAttempt, shown: LogFilter, on_away: Callable[[], None]
 ) -> AttemptLog:
-    """The log of an attempt, from a server of ours or from a cluster."""
+    """The log of an attempt, from where the job runs: a server of ours or a cluster, this one or another one."""
+    if attempt_of(job, part).get("infra"):
+        from fairway.cli.farlogs import find_far_log  # noqa: PLC0415 - only for jobs that were sent on
+
+        found = find_far_log(job, part)
+        if found is not None:
+            return AttemptLog(found.rest, found.job, found.part, shown, on_away, found.source)
     if not session.is_cluster:
         return AttemptLog(session.rest, job, part, shown, on_away)
     from fairway.cli.clusterlogs import cluster_log  # noqa: PLC0415 - not on one machine

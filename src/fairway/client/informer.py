@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.client.protocol import EVERYTHING, Client, Listed, NotServed, Scope, is_newer
+from fairway.client.rest.errors import Unreachable
 from fairway.errors import Expired, FairwayError
 from fairway.runtime.backoff import Backoff
 from fairway.runtime.clock import Clock
@@ -20,7 +21,10 @@ from fairway.store.selectors import field_terms, label_test
 
 _log = logging.getLogger(__name__)
 _BACKOFF: Final = Backoff(first=0.1, cap=8.0)
-"""Between failed lists: a server that is back is noticed within 10 seconds."""
+"""Between lists that the API server answered with an error."""
+
+_AWAY_BACKOFF: Final = Backoff(first=0.1, cap=1.0)
+"""While nothing listens: another look costs the API server nothing, and all work waits until it is back."""
 
 _UNSERVED_SECONDS: Final = 30.0
 """How often to look whether a resource is served by now."""
@@ -120,7 +124,8 @@ class Informer:
                     level = logging.INFO if expired else logging.WARNING
                     _log.log(level, "watching %s: %s; listing again", self._kind.resource, error)
                 if failures or not expired:
-                    await self._clock.sleep(_BACKOFF.delay(failures))
+                    away = isinstance(error, Unreachable)
+                    await self._clock.sleep((_AWAY_BACKOFF if away else _BACKOFF).delay(failures))
                 failures += 1
 
     async def _list(self, feed: "_Feed") -> str:

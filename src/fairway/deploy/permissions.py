@@ -92,6 +92,9 @@ CONTROLLER_PERMISSIONS: Final = (
         "why a job waits; node labels of its flavor",
         _QUEUEING,
     ),
+    Permission(
+        VISIBILITY_GROUP, ("clusterqueues/pendingworkloads",), ("get",), "positions of waiting jobs", ("kueue",)
+    ),
     # Fairway decides
     Permission(
         _KUEUE, ("workloads/finalizers", "clusterqueues/finalizers"), ("update",), "owners and deletion", _DECIDES

@@ -86,7 +86,7 @@ def job_of(manifest: Manifest, tasks: tuple[Task, ...], unreadable: str = "") ->
 def without_queue(job: ManagedJobSpec, life: ManagedJobStatus, way: AdmittedBy) -> ObservedWorkload | None:
     """In place of a Workload where jobs need no admission: there is always room, unless the job is held.
 
-    An attempt that began so goes on when queues are installed meanwhile; the next one needs a Workload.
+    An attempt that began so continues when queues are installed meanwhile; the next one needs a Workload.
     """
     if way is not AdmittedBy.NONE and (life.workload or life.live_attempt is None):
         return None

@@ -3,11 +3,12 @@
 import asyncio
 
 from controllers.admission.plays import Play, play
-from fairway.controllers.decider.stored import StoredExplainer
+from fairway.controllers.decider.stored import Positions, StoredExplainer
 from fairway.testing.builders import cluster_queue, flavor, local_queue, workload
 from fairway.testing.clusters import LocalCluster, cluster_on
 
 QUEUES = (flavor(), cluster_queue("cq", cpu=4, within="LowerPriority"), local_queue("lq", "cq"))
+NAMES = {"low": 1, "high": 5, "unlisted": 0}
 FIELDS = ("clusterQueue", "localQueue", "position", "localPosition", "priority", "owner", "canEverRun")
 
 
@@ -68,5 +69,27 @@ def test_those_in_no_queue_and_those_with_quota_have_a_sentence_too() -> None:
             assert stored["off"]["outcome"] == engine["off"]["outcome"] == "Deactivated"
             assert stored["placed"] == engine["placed"]
             assert stored["lost"]["message"] == "LocalQueue no-such-queue doesn't exist"
+
+    asyncio.run(story())
+
+
+def test_positions_are_those_of_the_decider_where_it_answers() -> None:
+    """Kueue's visibility API, for one; what it does not list has no position, and where it fails, our own order."""
+
+    async def kueues(cluster_queue: str) -> Positions | None:
+        return {("default", "low"): (1, 1), ("default", "high"): (2, 2)} if cluster_queue == "cq" else None
+
+    async def story() -> None:
+        queues = (*QUEUES, cluster_queue("other", cpu=4), local_queue("other", "other"))
+        async with play(*queues) as on_stage:
+            await on_stage.submit(
+                *(workload(name, queue="lq", cpu=40, priority=priority) for name, priority in NAMES.items()),
+                workload("far", queue="other", cpu=40),
+            )
+            there = LocalCluster(on_stage.api, cluster_on(on_stage.api, on_stage.clock), on_stage.clock)
+            explainer = StoredExplainer(there.cluster, order=kueues)
+            async with there.running():
+                found = {one["metadata"]["name"]: one["position"] for one in await explainer.all()}
+            assert found == {"low": 1, "high": 2, "unlisted": None, "far": 1}
 
     asyncio.run(story())

@@ -77,8 +77,9 @@ def uninstall(*, kubeconfig: str, context: str, delete_jobs: bool, dry_run: bool
             run.registration(registration)
         if delete_jobs:
             run.definitions(definitions)
-        order = {kind: number for number, kind in enumerate(_FIRST)}
-        run.objects(sorted(rest, key=lambda one: order.get(one["kind"], len(order))))
+        run.objects(sorted((one for one in rest if one["kind"] in _FIRST), key=lambda one: _FIRST.index(one["kind"])))
+        run.controllers()
+        run.objects(one for one in rest if one["kind"] not in _FIRST)
         run.end(stay=[] if delete_jobs else definitions, living=[] if delete_jobs else living)
 
 
@@ -150,10 +151,13 @@ class _Removal:
                 delete(self._cluster, manifest)
             self._say(manifest)
 
-    def end(self, stay: list[Manifest], living: list[Manifest]) -> None:
-        """The namespace, if it is ours and holds nothing else; and what to know."""
+    def controllers(self) -> None:
+        """Wait for the end of the controllers, which need their rights until then."""
         if not self._dry_run:
             self._until_gone("pods of the controller", self._pods)
+
+    def end(self, stay: list[Manifest], living: list[Manifest]) -> None:
+        """The namespace, if it is ours and holds nothing else; and what to know."""
         self._runtime_objects()
         self._namespace()
         if self._dry_run:

@@ -4,7 +4,8 @@ Sentences are those of the conditions. An eviction is requested through the API:
 by `spec.active: false` where the Workload is not to come back.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -71,10 +72,25 @@ class StoredDecider:
         await self._writer.patch(WORKLOADS, workload, {"spec": {"active": False}}, locked=True)
 
 
+Positions = Mapping[tuple[str, str], tuple[int, int]]
+"""By namespace and name of a Workload: its positions in the ClusterQueue and in the LocalQueue, from 1."""
+
+PendingOrder = Callable[[str], Awaitable[Positions | None]]
+"""The order of a ClusterQueue as the decider has it; nothing where it does not answer."""
+
+
+async def unknown_order(cluster_queue: str) -> Positions | None:  # noqa: ARG001
+    """No decider can be asked: the stored Workloads are ordered by priority and age."""
+    return None
+
+
 class StoredExplainer:
     """Keeps the contract of `WaitingExplainer` on the caches of a cluster."""
 
-    def __init__(self, cluster: Cluster, figures: StoredFigures | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, figures: StoredFigures | None = None, order: PendingOrder = unknown_order
+    ) -> None:
+        self._order = order
         self._workloads = cluster.cache(WORKLOADS)
         self._local_queues = cluster.cache("localqueues.kueue.x-k8s.io")
         self._cluster_queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
@@ -87,13 +103,14 @@ class StoredExplainer:
 
     async def all(self, namespace: str = "") -> list[Manifest]:
         items = []
-        for name in sorted(queue["metadata"]["name"] for queue in self._cluster_queues.items()):
-            places: dict[str, int] = {}
-            for position, workload in enumerate(sorted(self._figures.pending(name), key=queue_order), 1):
-                local = f"{workload['metadata']['namespace']}/{workload['spec'].get('queueName', '')}"
-                places[local] = places.get(local, 0) + 1
-                if namespace in {"", workload["metadata"]["namespace"]}:
-                    items.append(self._without_quota(workload, position, places[local]))
+        names = sorted(queue["metadata"]["name"] for queue in self._cluster_queues.items())
+        pending = {name: found for name in names if (found := self._pending(name, namespace))}
+        for workloads, order in zip(pending.values(), await asyncio.gather(*map(self._order, pending)), strict=True):
+            places = _positions(workloads) if order is None else order
+            for workload in sorted(workloads, key=queue_order):
+                key = workload["metadata"]["namespace"], workload["metadata"]["name"]
+                if namespace in {"", key[0]}:
+                    items.append(self._without_quota(workload, *places.get(key, (None, None))))
         known = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items}
         for workload in self._workloads.items():
             metadata = workload["metadata"]
@@ -103,6 +120,11 @@ class StoredExplainer:
             if item is not None:
                 items.append(item)
         return items
+
+    def _pending(self, cluster_queue: str, namespace: str) -> list[Manifest]:
+        """All that wait in a ClusterQueue, if one of them is of this namespace."""
+        found = self._figures.pending(cluster_queue)
+        return found if any(namespace in {"", one["metadata"]["namespace"]} for one in found) else []
 
     async def one(
         self,
@@ -143,3 +165,15 @@ class StoredExplainer:
             "position": position,
             "localPosition": local_position,
         }
+
+
+def _positions(workloads: Iterable[Manifest]) -> Positions:
+    """By priority and age."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    places: dict[tuple[str, str], int] = {}
+    for position, workload in enumerate(sorted(workloads, key=queue_order), 1):
+        namespace = workload["metadata"]["namespace"]
+        local = namespace, workload["spec"].get("queueName", "")
+        places[local] = places.get(local, 0) + 1
+        found[namespace, workload["metadata"]["name"]] = position, places[local]
+    return found
