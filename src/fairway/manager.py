@@ -5,8 +5,10 @@ Part of the composition root. What cannot leave the API server is in `plane`: th
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 from fairway.admission.config import KUEUE_BATCH_SECONDS
@@ -122,7 +124,11 @@ def pod_platform(settings: Settings, kubelets: Kubelets | None) -> Platform:
     """Where the pods of managed jobs run."""
     if kubelets is None:
         state = settings.state
-        return ThisMachine(archives=str(state / "archives"), checkpoint_root=str(state / "checkpoints"))
+        return ThisMachine(
+            archives=str(state / "archives"),
+            checkpoint_root=str(state / "checkpoints"),
+            ray_path=str(Path(sys.executable).parent),
+        )
     said = configuration_of(settings)
     return OnKubernetes(
         image=said.image or DEFAULT_IMAGE, checkpoint_volume=said.checkpoints, node_labels=kubelets.nodes.labels

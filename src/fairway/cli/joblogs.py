@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fairway.cli.choosing import Manifest
 from fairway.client.rest import Unreachable, paths
 from fairway.errors import FairwayError, Unavailable
+from fairway.managedjobs.tasks.task import node_count
 
 if TYPE_CHECKING:
     from fairway.client.rest import Rest
@@ -146,12 +147,13 @@ class AttemptLog:
         self._on_away = on_away
         self._read: dict[tuple[int, str], _Read] = {}
         task = job["spec"]["tasks"][part.task]
-        self._nodes = int(task.get("num_nodes") or 1)
+        self._nodes = node_count(task)
+        self._driver_only = task.get("ray") is not None
         self._containers = _containers(task, attempt_of(job, part), shown)
 
     def pieces(self, *, follow: bool) -> Iterator[bytes]:
         """As it comes; with `follow`, until the attempt has ended."""
-        ranks = range(self._nodes) if self._shown.rank is None else (self._shown.rank,)
+        ranks = range(1 if self._driver_only else self._nodes) if self._shown.rank is None else (self._shown.rank,)
         if len(ranks) == 1:
             yield from self._of_node(self._rest, ranks[0], follow=follow)
         elif follow:

@@ -33,6 +33,7 @@ from fairway.cli.session import (
 from fairway.cli.tables import as_json
 from fairway.client.rest import paths
 from fairway.errors import FairwayError, NotFound
+from fairway.managedjobs.tasks.task import node_count
 
 if TYPE_CHECKING:
     from fairway.cli.sending import Packages
@@ -471,7 +472,7 @@ def _show_dry_run(wanted: LaunchRequest, jobs: Sequence[Manifest], output: str) 
         return
     tasks = jobs[0]["spec"]["tasks"]
     for number, task in enumerate(tasks, 1):
-        nodes = task.get("num_nodes", 1)
+        nodes = node_count(task)
         asks = ", ".join(f"{name} {value}" for name, value in (task.get("resources") or {}).items())
         which = f"Task {number}" if len(tasks) > 1 else "It"
         click.echo(f"{which} asks for {nodes} {'node' if nodes == 1 else 'nodes'}" + (f": {asks}" if asks else ""))

@@ -11,6 +11,7 @@ from fairway.cli.options import with_options
 from fairway.cli.reading import choose_parts
 from fairway.client.rest import paths
 from fairway.errors import BadRequest, NotFound
+from fairway.managedjobs.tasks.task import node_count
 
 if TYPE_CHECKING:
     from fairway.cli.session import Session
@@ -48,7 +49,7 @@ def listings(
 ) -> Iterator[Listing]:
     """The files of each selected attempt and node."""
     for part in choose_parts(job, attempt, task):
-        nodes = int(job["spec"]["tasks"][part.task].get("num_nodes") or 1)
+        nodes = node_count(job["spec"]["tasks"][part.task])
         for one in range(nodes) if rank is None else (rank,):
             yield listing(session, job, part, one, path)
 
@@ -92,6 +93,6 @@ def label(job: Manifest, part: TaskAttempt, rank: int) -> str:
     """`attempt 2`, in a pipeline `task 1, attempt 2`, of several nodes with `head` or `worker1`."""
     words = [f"task {part.task}"] if len(job["spec"]["tasks"]) > 1 else []
     words.append(f"attempt {part.attempt}")
-    if int(job["spec"]["tasks"][part.task].get("num_nodes") or 1) > 1:
+    if node_count(job["spec"]["tasks"][part.task]) > 1:
         words.append(f"worker{rank}" if rank else "head")
     return ", ".join(words)

@@ -17,10 +17,10 @@ from fairway.integrations.following import passed_on
 from fairway.integrations.priorities import Classes, MissingPriorityClass, Priority
 from fairway.integrations.topology import topology_request
 from fairway.integrations.webhooks import annotations_of, labels_of
-from fairway.integrations.workloads import MAIN, new_workload, owner_reference, pod_set
+from fairway.integrations.workloads import new_workload, owner_reference, pod_set
 from fairway.managedjobs.observation import ManagedJobSpec
 from fairway.managedjobs.platform import Platform
-from fairway.managedjobs.pods import JOB, JOB_ID, RANK, pod_template
+from fairway.managedjobs.pods import JOB, JOB_ID, RANK, node_groups, pod_template
 from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.task import Candidate, Task
 
@@ -98,7 +98,12 @@ def workload_for(
     It queues by the time at which the job was submitted, whichever of its candidates it stands for.
     """
     task = job.task(life.task)
-    template = pod_template(manifest, task, life.task, job.candidate(life.task, life.candidate), platform)
+    pod_sets = []
+    for group in node_groups(task, job.candidate(life.task, life.candidate)):
+        template = pod_template(manifest, task, life.task, group.needs, platform)
+        # Ranks of workers do not begin at 0, as the index of a pod in its pod set does.
+        request = topology_request(template, RANK if group.ranks.start == 0 else None)
+        pod_sets.append(pod_set(group.name, template, len(group.ranks), topology_request=request))
     metadata = manifest["metadata"]
     annotations = passed_on(annotations_of(manifest))
     if life.submitted_at is not None:
@@ -113,7 +118,7 @@ def workload_for(
         life.workload,
         metadata["namespace"],
         [owner_reference(manifest)],
-        [pod_set(MAIN, template, task.num_nodes, topology_request=topology_request(template, RANK))],
+        pod_sets,
         queue,
         priority,
         labels={

@@ -8,19 +8,24 @@ and one that does not care ends at once. How setup failed is said in the termina
 Names of our variables begin with `_fairway_`, so that none of the task's is changed.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from fairway.managedjobs.scripts import LONGEST_ARGUMENT, OWN_HOME, pieces_of, verbatim
+from fairway.managedjobs.scripts import (
+    EXECUTE_RAY,
+    LONGEST_ARGUMENT,
+    MOST_SECONDS_TO_MEET,
+    NOT_TOGETHER,
+    OWN_HOME,
+    pieces_of,
+    verbatim,
+)
 
 SETUP_FAILED: Final = "fairway: setup failed"
-NOT_TOGETHER: Final = "fairway: nodes missing"
-"""How the termination message of a container begins that did not come to its task."""
+"""How the termination message of a container begins whose setup failed."""
 
 READY_FILE: Final = "/fairway/ready"
 """Exists in a pod whose setup is done."""
-
-MOST_SECONDS_TO_MEET: Final = 1800
-"""How long a node waits for the others: they may have to pull a large image first."""
 
 _SHELL: Final = ("sh", "-c")
 
@@ -128,6 +133,22 @@ _FORGET: Final = """\
 unset SKYPILOT_SETUP_NODE_IPS FAIRWAY_SETUP_NODE_IPS
 """
 
+_FIND_RAY: Final = """\
+command -v ray >/dev/null 2>&1 || _fairway_fail "fairway: the image has no ray; name one that has it in image_id, such \
+as rayproject/ray:2.60.0, or install it in setup"
+"""
+
+_DRIVER: Final = """\
+if command -v bash >/dev/null 2>&1; then exec bash -c "$1" "$0"; fi
+exec sh -c "$1" "$0"
+"""
+
+_LONG_DRIVER: Final = """\
+printf %s "$@" >"/fairway/$0" || exit 1
+if command -v bash >/dev/null 2>&1; then exec bash "/fairway/$0"; fi
+exec sh "/fairway/$0"
+"""
+
 _UNPACK: Final = """\
 while [ $# -gt 0 ]; do
   mkdir -p -- "$2" && cat "$1"/* | tar -xzof - -C "$2" ||
@@ -162,8 +183,19 @@ mv -f "$_part" archive.tar.gz || _fail "the archive cannot be moved into place"
 """
 
 
-def run_command(setup: str, script: str, *, own_home: bool, nodes: int, checkpoints: bool) -> list[str]:
-    """Run setup, wait for the other nodes, run the task."""
+def run_command(
+    setup: str,
+    script: str,
+    *,
+    own_home: bool,
+    nodes: int,
+    checkpoints: bool,
+    ray: Sequence[str] = (),
+    is_driver: bool = True,
+) -> list[str]:
+    """Run setup, wait for the other nodes, run the task; or be a node of a Ray cluster with the arguments `ray`, whose
+    driver is the task.
+    """
     several = nodes > 1
     lines = [
         _FUNCTIONS,
@@ -178,10 +210,21 @@ def run_command(setup: str, script: str, *, own_home: bool, nodes: int, checkpoi
             _start("setup", setup, arguments),
             _CHECK_SETUP,
             _FORGET,
-            _TOGETHER if several else "",
+            _TOGETHER if several and not ray else "",
         ]
-    lines += [_EXPORT.format(""), _start("run", script, arguments), 'exit "$_fairway_code"\n']
+    lines.append(_EXPORT.format(""))
+    if ray:
+        lines += [_FIND_RAY, f"shift {len(arguments)}\n", EXECUTE_RAY]
+        node = [*ray, *(map(verbatim, _driver(script)) if is_driver else ())]
+        return [*_SHELL, verbatim("".join(lines)), "fairway", *map(verbatim, arguments), *node]
+    lines += [_start("run", script, arguments), 'exit "$_fairway_code"\n']
     return [*_SHELL, verbatim("".join(lines)), "fairway", *map(verbatim, arguments)]
+
+
+def _driver(script: str) -> list[str]:
+    if len(script.encode()) <= LONGEST_ARGUMENT:
+        return [*_SHELL, _DRIVER, "run", script]
+    return [*_SHELL, _LONG_DRIVER, "run", *pieces_of(script)]
 
 
 def files_command(archives: list[tuple[str, str]]) -> list[str]:

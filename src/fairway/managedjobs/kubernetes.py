@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations.workloads import owner_reference
-from fairway.managedjobs import clusterscripts, environment, gpulabels
+from fairway.managedjobs import clusterscripts, environment, gpulabels, raynodes
 from fairway.managedjobs.clusterfiles import CHUNK_KEY, chunk_names
 from fairway.managedjobs.containers import FILES, beside, containers_of, require_accelerator, target
 from fairway.managedjobs.environment import AttemptEnvironment
 from fairway.managedjobs.podconfig import RUN
 from fairway.managedjobs.pods import JOB, TASK, pod_name
-from fairway.managedjobs.tasks.task import Candidate, CheckpointVolume, Task
+from fairway.managedjobs.tasks.task import Candidate, CheckpointVolume, Task, node_count
 
 DEFAULT_IMAGE: Final = "python:3.11"
 HOME: Final = "/fairway"
@@ -25,6 +25,7 @@ WORK: Final = f"{HOME}/work"
 CHECKPOINTS: Final = "/fairway-checkpoints"
 _FILES: Final = "/fairway-files"
 _VOLUME: Final = "fairway"
+_SHARED_MEMORY: Final = "fairway-shared-memory"
 _FOR_FILES: Final = ("image", "imagePullPolicy", "securityContext", "resources")
 _READY_SECONDS: Final = 1
 
@@ -70,14 +71,23 @@ class OnKubernetes(Struct, frozen=True, kw_only=True):
             # A claim that others use, too, has a directory for each job.
             within = {"subPath": job["metadata"]["uid"]} if checkpoints.claim else {}
             _mount(main, "fairway-checkpoints", CHECKPOINTS, **within)
+        ray: list[str] = []
+        if task.ray is not None:
+            ray = raynodes.arguments_on_cluster(task, rank, main)
+            volumes.append({"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}})
+            _mount(main, _SHARED_MEMORY, "/dev/shm")  # noqa: S108 - where Ray's object store is
         main["command"] = clusterscripts.run_command(
             task.setup,
             task.run,
             own_home=task.has_own_home,
             nodes=task.num_nodes,
             checkpoints=checkpoints is not None,
+            ray=ray,
+            is_driver=not rank,
         )
         ours = environment.run_variables(attempt, rank)
+        if task.ray is not None and "RAY_AUTH_MODE" not in {*task.envs, *task.secrets}:
+            ours["RAY_AUTH_MODE"] = "disabled"
         if task.setup:
             ours |= environment.setup_variables(attempt, rank)
         if task.num_nodes > 1:
@@ -90,7 +100,7 @@ class OnKubernetes(Struct, frozen=True, kw_only=True):
         found: list[Manifest] = []
         volume = self._volume(task)
         if volume is not None and not volume.claim:
-            found.append(_claim(job, volume, several=any(_nodes(one) > 1 for one in job["spec"]["tasks"])))
+            found.append(_claim(job, volume, several=any(node_count(one) > 1 for one in job["spec"]["tasks"])))
         if task.num_nodes > 1:
             found.append(_service(job, task_index, "", ready_only=False))
             if task.setup:
@@ -146,11 +156,6 @@ def _sources(digest: str, size: int) -> list[Manifest]:
 
 def _mount(container: Manifest, volume: str, path: str, **more: Any) -> None:
     container.setdefault("volumeMounts", []).append({"name": volume, "mountPath": path, **more})
-
-
-def _nodes(task: Manifest) -> int:
-    found = task.get("num_nodes") or 1
-    return found if isinstance(found, int) else 1
 
 
 def _claim(job: Manifest, volume: CheckpointVolume, *, several: bool) -> Manifest:

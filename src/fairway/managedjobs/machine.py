@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from fairway.apis.core.accelerators import LABEL
 from fairway.apis.machinery.kind import Manifest
-from fairway.managedjobs import environment, scripts
+from fairway.managedjobs import environment, raynodes, scripts
 from fairway.managedjobs.containers import FILES, SETUP, beside, containers_of, require_accelerator, target
 from fairway.managedjobs.environment import AttemptEnvironment
 from fairway.managedjobs.podconfig import RUN
@@ -26,6 +26,9 @@ class ThisMachine(Struct, frozen=True, kw_only=True):
 
     checkpoint_root: str
     """`<uid of the job>/<task index>/` below it."""
+
+    ray_path: str = ""
+    """The directory of a `ray` for tasks that have none on their PATH."""
 
     image: str = "local"
     """A container must have an image; none is used here."""
@@ -53,8 +56,12 @@ class ThisMachine(Struct, frozen=True, kw_only=True):
         secret = attempt.job["spec"].get("secretName", "")
         main = containers[RUN]
         together = task.num_nodes > 1 and bool(task.setup)
-        main["command"] = scripts.run_command(task.run, own_home=own_home, together=together)
-        main["env"] = environment.declared(environment.run_variables(attempt, rank), task, secret, main.get("env"))
+        main["command"] = scripts.run_command(task.run, own_home=own_home, together=together and task.ray is None)
+        ours = environment.run_variables(attempt, rank)
+        if task.ray is not None:
+            ours |= {**raynodes.variables_on_machine(), "FAIRWAY_RAY_PATH": self.ray_path}
+            main["command"] = self._node(spec, attempt, rank, driver=[] if rank else main["command"])
+        main["env"] = environment.declared(ours, task, secret, main.get("env"))
         if task.setup:
             setup = containers[SETUP]
             setup["command"] = scripts.setup_command(task.setup, own_home=own_home)
@@ -65,6 +72,13 @@ class ThisMachine(Struct, frozen=True, kw_only=True):
             containers[FILES]["command"] = scripts.files_command(
                 (f"{archives}/{files.archive}.tar.gz", target(files, task)) for files in task.files
             )
+
+    def _node(self, spec: Manifest, attempt: AttemptEnvironment, rank: int, driver: list[str]) -> list[str]:
+        """The command of a node of a Ray cluster, whose files end with its pod."""
+        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": raynodes.VOLUME, "emptyDir": {}}]
+        meeting = f"{self.checkpoint_root}/{attempt.job['metadata']['uid']}/.ray-{attempt.task_index}-{attempt.number}"
+        arguments = raynodes.arguments_on_machine(attempt.task, rank, containers_of(spec)[RUN], meeting)
+        return scripts.ray_command(arguments, driver)
 
     def needed(self, _job: Manifest, _task_index: int, _task: Task, /) -> list[Manifest]:
         return []

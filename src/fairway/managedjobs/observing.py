@@ -11,7 +11,7 @@ from fairway.apis.machinery.conditions import find_in
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations import conditions
 from fairway.integrations.pods import GATE
-from fairway.managedjobs.clusterscripts import NOT_TOGETHER, SETUP_FAILED
+from fairway.managedjobs.clusterscripts import SETUP_FAILED
 from fairway.managedjobs.containers import SETUP
 from fairway.managedjobs.observation import (
     DEFAULT_CAP,
@@ -25,6 +25,7 @@ from fairway.managedjobs.observation import (
     StartObstacle,
 )
 from fairway.managedjobs.pods import ATTEMPT, RANK, TASK
+from fairway.managedjobs.scripts import NOT_TOGETHER
 from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.task import Task
 

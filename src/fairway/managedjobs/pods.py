@@ -7,14 +7,15 @@ made from.
 
 import hashlib
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import ValidationError
 from fairway.integrations import injection
 from fairway.integrations.injection import PodSetInfo
-from fairway.integrations.workloads import owner_reference
+from fairway.integrations.workloads import MAIN, owner_reference
 from fairway.managedjobs.environment import AttemptEnvironment
 from fairway.managedjobs.platform import Platform
 from fairway.managedjobs.podconfig import RUN, layered, wrong_part
@@ -27,6 +28,10 @@ ATTEMPT: Final = "fairway.dev/attempt"
 RANK: Final = "fairway.dev/rank"
 KEEP_LOGS: Final = "fairway.dev/keep-logs"
 
+HEAD: Final = "head"
+WORKERS: Final = "workers"
+"""The pod sets of a task with `ray`."""
+
 GPU: Final = "nvidia.com/gpu"
 GRACE_SECONDS: Final = 30
 
@@ -38,6 +43,22 @@ _TOPOLOGY_PREFIX: Final = "kueue.x-k8s.io/podset-"
 _LONGEST_NAME: Final = 63
 _HASH_LENGTH: Final = 8
 _LIKE_A_PIPELINE: Final = re.compile(r"-t\d+$")
+
+
+class NodeGroup(NamedTuple):
+    """Nodes of a task that need the same: a pod set of its Workload."""
+
+    name: str
+    needs: Candidate
+    ranks: range
+
+
+def node_groups(task: Task, candidate: Candidate) -> list[NodeGroup]:
+    """Head first; all nodes are one group, unless the task has a Ray cluster with workers."""
+    if task.ray is None or not task.ray.count:
+        return [NodeGroup(MAIN if task.ray is None else HEAD, candidate, range(task.num_nodes))]
+    workers = NodeGroup(WORKERS, task.ray.each(candidate), range(1, task.num_nodes))
+    return [NodeGroup(HEAD, candidate, range(1)), workers]
 
 
 def pod_template(job: Manifest, task: Task, task_index: int, candidate: Candidate, platform: Platform) -> Manifest:
@@ -67,31 +88,36 @@ def pod_template(job: Manifest, task: Task, task_index: int, candidate: Candidat
 
 def attempt_pods(
     job: Manifest,
-    template: Manifest,
+    candidate: Candidate,
     *,
     task: Task,
     task_index: int,
     attempt: int,
     cause: str,
-    info: PodSetInfo | None,
+    infos: Mapping[str, PodSetInfo],
     platform: Platform,
 ) -> list[Manifest]:
-    """The pods of one attempt, head first; `info` is what admission adds, and `InjectionConflict` if it cannot."""
-    template = copied(template)
-    if info is not None:
-        injection.inject(template, info)
-    told = AttemptEnvironment(
-        job=job,
-        task=task,
-        task_index=task_index,
-        number=attempt,
-        cause=cause,
-        cluster=group_name(job, task_index, attempt),
-        gpus=_gpus(template),
-        checkpoints=platform.checkpoints(job, task_index, task),
-        addresses=platform.addresses(task),
-    )
-    return [_pod(told, template, rank, platform) for rank in range(task.num_nodes)]
+    """The pods of one attempt, head first; `infos` is what admission adds to each pod set, and `InjectionConflict` if
+    it cannot.
+    """
+    made: list[Manifest] = []
+    for group in node_groups(task, candidate):
+        template = pod_template(job, task, task_index, group.needs, platform)
+        if group.name in infos:
+            injection.inject(template, infos[group.name])
+        told = AttemptEnvironment(
+            job=job,
+            task=task,
+            task_index=task_index,
+            number=attempt,
+            cause=cause,
+            cluster=group_name(job, task_index, attempt),
+            gpus=_gpus(template),
+            checkpoints=platform.checkpoints(job, task_index, task),
+            addresses=platform.addresses(task),
+        )
+        made += (_pod(told, template, rank, platform) for rank in group.ranks)
+    return made
 
 
 def group_name(job: Manifest, task_index: int, attempt: int) -> str:

@@ -52,7 +52,7 @@ def stopping(case: JobView) -> JobPlan | None:
         do.append(StopPods(names=told, message=attempt.message))
     if do or not all(pod.is_over for pod in pods):
         return JobPlan(life=_blocked(case, pods), do=tuple(do))
-    return _closed(case, attempt, *_how_it_ended(attempt, pods))
+    return _closed(case, attempt, *_how_it_ended(attempt, _deciding(case, pods)))
 
 
 def _blocked(case: JobView, pods: list[ObservedPod]) -> ManagedJobStatus | None:
@@ -95,17 +95,30 @@ def _judged(case: JobView, attempt: Attempt, pods: list[ObservedPod]) -> JobPlan
     """What the pods themselves say of the attempt."""
     if case.job.unreadable:
         return _stop(case, AttemptOutcome.UNREADABLE, case.job.unreadable)
-    failed = [pod for pod in pods if pod.state is PodState.FAILED]
-    lost = [pod for pod in pods if pod.state in {PodState.LOST, PodState.STOPPED} or (pod.deleting and not pod.is_over)]
+    deciding = _deciding(case, pods)
+    failed = [pod for pod in deciding if pod.state is PodState.FAILED]
+    lost = [
+        pod for pod in deciding if pod.state in {PodState.LOST, PodState.STOPPED} or (pod.deleting and not pod.is_over)
+    ]
     if lost:
         return _stop(case, AttemptOutcome.LOST, _lost_message(lost[0]))
     if failed:
         return _stop(case, *_failure(failed))
-    if len(pods) == case.task.num_nodes and all(pod.state is PodState.SUCCEEDED for pod in pods):
-        return _closed(case, attempt, AttemptOutcome.SUCCEEDED, "", 0)
+    complete = len(pods) == case.task.num_nodes or deciding is not pods
+    if complete and all(pod.state is PodState.SUCCEEDED for pod in deciding):
+        if all(pod.is_over for pod in pods):
+            return _closed(case, attempt, AttemptOutcome.SUCCEEDED, "", 0)
+        return _stop(case, AttemptOutcome.SUCCEEDED, "", 0)
     if case.seen.refused:
         return _stop(case, AttemptOutcome.REFUSED, case.seen.refused)
     return None
+
+
+def _deciding(case: JobView, pods: list[ObservedPod]) -> list[ObservedPod]:
+    """The pods whose ends are the end of the task: all, or the head alone once the driver of its Ray cluster ended."""
+    if case.task.ray is None:
+        return pods
+    return [pod for pod in pods if pod.rank == 0 and pod.state in {PodState.SUCCEEDED, PodState.FAILED}] or pods
 
 
 def _taken_away(case: JobView) -> JobPlan | None:
@@ -185,6 +198,8 @@ def _stop(case: JobView, outcome: AttemptOutcome, message: str, exit_code: int |
         life = life.moved(_phase_between(life.phase), outcome.value, message)
     elif life.phase is not Phase.CANCELLING:
         life = life.replace(reason=outcome.value, message=message)
+    if outcome is AttemptOutcome.SUCCEEDED:
+        return JobPlan(life=life)
     told = JobEvent(reason=outcome.value, message=message, warning=outcome is not AttemptOutcome.HELD)
     return JobPlan(life=life, tell=(told,))
 

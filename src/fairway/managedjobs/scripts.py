@@ -15,6 +15,12 @@ from typing import Final
 OWN_HOME: Final = ".home"
 """Where `~` is, from the working directory, for a task that brings files for it."""
 
+NOT_TOGETHER: Final = "fairway: nodes missing"
+"""How the message of a container begins that waited for other nodes in vain."""
+
+MOST_SECONDS_TO_MEET: Final = 1800
+"""How long a node waits for the others: they may have to pull a large image first."""
+
 _SHELL: Final = ("/bin/bash", "-p", "-c")
 _REFERENCE: Final = re.compile(r"\$(?=[$(])")
 
@@ -46,9 +52,23 @@ _TOGETHER: Final = """\
 ) || exit 1
 """
 
+# The task's own Ray counts before the one of Fairway's environment, which is not on the PATH of jobs.
+_FIND_RAY: Final = """\
+command -v ray >/dev/null || export PATH="$FAIRWAY_RAY_PATH:$PATH"
+command -v ray >/dev/null || {
+  echo "fairway: there is no ray on this machine; install it: pip install 'fairway[ray]', or put yours on the PATH" >&2
+  exit 1
+}
+"""
+
 _SCRIPT: Final = """\
 exec /bin/bash -c "$1" "$0"
 """
+
+EXECUTE_RAY: Final = """\
+exec "$(dirname -- "$(command -v ray)")/python3" -c "$@"
+"""
+"""The shell becomes the node: the arguments are the program's, and `ray` is on the PATH."""
 
 _LONG_SCRIPT: Final = """\
 printf %s "$@" >".fairway-$0" && exec /bin/bash ".fairway-$0"
@@ -84,6 +104,11 @@ done
 def run_command(script: str, *, own_home: bool, together: bool) -> list[str]:
     """Run the task; `together` waits until all nodes have come so far."""
     return _command("run", script, _CHECKPOINTS, _TOGETHER if together else "", _HOME if own_home else "")
+
+
+def ray_command(arguments: list[str], driver: list[str]) -> list[str]:
+    """Run a node of a Ray cluster, the head with its driver."""
+    return [*_SHELL, verbatim(_FIND_RAY + EXECUTE_RAY), "ray", *arguments, *driver]
 
 
 def setup_command(script: str, *, own_home: bool) -> list[str]:

@@ -66,6 +66,8 @@ def environment(temp_dir: str) -> dict[str, str]:
         "AUTOSCALER_METRIC_PORT": "0",
         "DASHBOARD_METRIC_PORT": "0",
         "PYTHONUNBUFFERED": "1",
+        # Ray's own 30 seconds are too few on a machine that is busy with other jobs.
+        "RAY_raylet_start_wait_time_s": "300",
     }
 
 

@@ -18,6 +18,7 @@ from fairway.apis.core.pod_parts import containers_of, statuses_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import BadRequest, Expired
 from fairway.managedjobs.states import FINAL
+from fairway.managedjobs.tasks.task import node_count
 from fairway.server.http import Exchange
 from fairway.server.limits import Limits
 from fairway.server.logs.reading import log_path
@@ -127,8 +128,7 @@ def _check_place(job: Manifest, task: int, rank: int) -> None:
     tasks = job["spec"].get("tasks") or ()
     if not 0 <= task < len(tasks):
         raise BadRequest(f"task: Invalid value: {task}: {_there_are('task', 0, len(tasks) - 1)}")
-    nodes = tasks[task].get("num_nodes")
-    nodes = nodes if isinstance(nodes, int) else 1
+    nodes = node_count(tasks[task])
     if not 0 <= rank < nodes:
         raise BadRequest(f"rank: Invalid value: {rank}: {_there_are('rank', 0, nodes - 1)}")
 

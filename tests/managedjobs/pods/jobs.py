@@ -4,6 +4,7 @@ from typing import Any
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.integrations.injection import PodSetInfo
+from fairway.integrations.workloads import MAIN
 from fairway.managedjobs.machine import ThisMachine
 from fairway.managedjobs.platform import Platform
 from fairway.managedjobs.pods import attempt_pods, pod_template
@@ -48,12 +49,12 @@ def pods_of(
     job, task = job or managed_job(), task or Task()
     return attempt_pods(
         job,
-        pod_template(job, task, task_index, task.candidates[0], platform),
+        task.candidates[0],
         task=task,
         task_index=task_index,
         attempt=attempt,
         cause=cause,
-        info=info,
+        infos={} if info is None else {MAIN: info},
         platform=platform,
     )
 

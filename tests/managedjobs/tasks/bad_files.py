@@ -213,12 +213,58 @@ FIELDS: Final = {
         "xyzzy: 1\nrun: train\n",
         (
             "task.yaml:1: xyzzy: there is no such field; the fields here are config, envs, file_mounts, max_duration, "
-            "name, num_nodes, resources, run, secrets, setup, workdir"
+            "name, num_nodes, ray, resources, run, secrets, setup, workdir"
         ),
     ),
     "a typo in the second task": (
         "run: a\n---\nstup: b\nrun: c\n",
         "task.yaml:3: stup: there is no such field; did you mean setup?",
+    ),
+    "a Ray cluster that is no map": (
+        "run: train\nray: 2\n",
+        "task.yaml:2: ray: must be a map, but is a number; write for example {workers: 2, cpus: 4}",
+    ),
+    "an unknown field of a Ray cluster": (
+        "run: train\nray:\n  worker: 2\n",
+        "task.yaml:3: ray.worker: there is no such field; did you mean workers?",
+    ),
+    "the head of a Ray cluster": (
+        "run: train\nray: {head: {cpus: 1}}\n",
+        (
+            "task.yaml:2: ray.head: there is no such field; `ray` describes the workers; the head has what `resources` "
+            "says"
+        ),
+    ),
+    "fewer workers than none": (
+        "run: train\nray: {workers: -1}\n",
+        "task.yaml:2: ray.workers: must be from 0 to 999, but is -1; write for example 2",
+    ),
+    "workers without CPUs": (
+        "run: train\nray: {cpus: 0}\n",
+        "task.yaml:2: ray.cpus: 0 CPUs cannot run anything; ask for more than 0, such as 0.5 or 1",
+    ),
+    "memory of workers that is none": (
+        "run: train\nray: {memory: lots}\n",
+        'task.yaml:2: ray.memory: "lots" is no amount of memory; write for example 16, "16+" or 16GB',
+    ),
+    "workers with different GPUs": (
+        "run: train\nray: {gpus: [T4:1, V100:2]}\n",
+        "task.yaml:2: ray.gpus: all workers have the same number of GPUs; name one, such as T4:1",
+    ),
+    "accelerators of a Ray cluster": (
+        "run: train\nray: {accelerators: T4}\n",
+        "task.yaml:2: ray.accelerators: there is no such field; write gpus: T4:1",
+    ),
+    "nodes beside a Ray cluster": (
+        "run: train\nnum_nodes: 3\nray: {workers: 2}\n",
+        (
+            "task.yaml:2: num_nodes: a task with ray has a head and ray.workers, here 2; remove it, or change "
+            "ray.workers"
+        ),
+    ),
+    "a Ray cluster among the resources": (
+        "run: train\nresources:\n  ray: {workers: 1}\n",
+        "task.yaml:3: resources.ray: there is no such field; ray is a field of the task: move it out of `resources`",
     ),
     "a dash for an underscore": (
         "num-nodes: 2\nrun: train\n",

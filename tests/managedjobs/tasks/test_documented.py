@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from fairway.managedjobs import config, configured
-from fairway.managedjobs.tasks import documents, infra, kubernetes, parse, resources
+from fairway.managedjobs.tasks import documents, infra, kubernetes, parse, ray, resources
 from fairway.managedjobs.tasks.overrides import Overrides
 
 ROOT = Path(__file__).parent.parent.parent.parent
 DOCUMENT = ROOT / "docs/use/tasks.md"
 GIVEN = Overrides(envs={"SEED": "7"}, secrets={"TOKEN": "x"})
-FIELDS = {*parse.FILE_FIELDS, *parse.MEANINGLESS, *parse.REFUSED, *resources.KNOWN, *resources.MEANINGLESS}
+FIELDS = {*parse.FILE_FIELDS, *ray.FIELDS, *parse.MEANINGLESS, *parse.REFUSED, *resources.KNOWN, *resources.MEANINGLESS}
 
 
 @pytest.mark.parametrize("field", sorted(FIELDS))
@@ -42,6 +42,10 @@ def test_the_examples_of_the_documentation_can_be_read() -> None:
     assert config.parse(settings, "config.yaml").queue == "user-queue"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples/tasks").glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted([*(ROOT / "examples/tasks").glob("*.yaml"), ROOT / "examples/ray/pi.yaml"]),
+    ids=lambda path: path.name,
+)
 def test_the_examples_can_be_read(path: Path) -> None:
     assert parse.tasks_of(documents.read(path.read_bytes(), path.name)).warnings == ()

@@ -12,7 +12,15 @@ from fairway.managedjobs.tasks.documents import Document, TaskFile
 from fairway.managedjobs.tasks.envs import envs
 from fairway.managedjobs.tasks.errors import TaskError
 from fairway.managedjobs.tasks.places import SourceMap, Where
-from fairway.managedjobs.tasks.task import Candidate, CheckpointVolume, Files, FilesVolume, Recovery, Task
+from fairway.managedjobs.tasks.task import (
+    Candidate,
+    CheckpointVolume,
+    Files,
+    FilesVolume,
+    RayWorkers,
+    Recovery,
+    Task,
+)
 
 FULL = Task(
     name="train",
@@ -51,10 +59,26 @@ LARGE = Task(
 )
 
 
+RAY = [
+    Task(num_nodes=3, ray=RayWorkers(count=2, cpus="500m", memory="2Gi", gpus=1, accelerators=("T4",))),
+    Task(num_nodes=1, ray=RayWorkers(count=0, gpus=2)),
+]
+
+
 @pytest.mark.parametrize(
     "task",
-    [FULL, Task(run="x"), Task(), *CHECKPOINTS, LARGE],
-    ids=["with everything", "with little", "with nothing", "a claim", "a volume", "the default volume", "large files"],
+    [FULL, Task(run="x"), Task(), *CHECKPOINTS, LARGE, *RAY],
+    ids=[
+        "with everything",
+        "with little",
+        "with nothing",
+        "a claim",
+        "a volume",
+        "the default volume",
+        "large files",
+        "ray",
+        "a head",
+    ],
 )
 def test_a_task_is_read_back_as_it_was_written(task: Task) -> None:
     assert parse.stored_tasks(job(writing.mapping_of(task))) == (task,)

@@ -19,7 +19,8 @@ def launch(ctx: click.Context, /, *, task: tuple[str, ...], name: str, num_jobs:
     The task is a SkyPilot-style YAML file, `-` for standard input, or a command. A command runs in a copy of the
     current directory with this shell's Python; with --in-place it runs in the directory itself. The command prints why
     the job waits, then follows its log through all attempts until it ends. Ctrl-C ends the command, not the job.
-    With -d it returns at once. With --num-jobs, $FAIRWAY_JOB_RANK is the number of each copy.
+    With -d it returns at once. With --num-jobs, $FAIRWAY_JOB_RANK is the number of each copy. A task
+    file with `ray: {workers: 2}` is the driver of a Ray cluster of that size.
 
     Exit codes: 0 if the job succeeded (with -d: was submitted), 1 if it did not, 2 if the task file is invalid, 3 if
     no node or quota is large enough for it to ever run (with -d: a warning).

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from fairway.apis.machinery.amounts import gi
 from fairway.cli import amounts
+from fairway.managedjobs.tasks.task import node_count
 
 PENDING, STARTING, RUNNING, RECOVERING, CANCELLING = "PENDING", "STARTING", "RUNNING", "RECOVERING", "CANCELLING"
 LIVE: Final = frozenset({"", PENDING, STARTING, RUNNING, RECOVERING, CANCELLING})
@@ -33,7 +34,12 @@ class TaskRow(Struct):
 
     name: Any = None
     num_nodes: Any = 1
+    ray: Any = None
     resources: Any = None
+
+    @property
+    def nodes(self) -> int:
+        return node_count({"num_nodes": self.num_nodes, "ray": self.ray})
 
 
 class Aging(Struct):
@@ -265,21 +271,28 @@ def by_name(waiting: list[PendingRow]) -> dict[tuple[str, str], PendingRow]:
 
 
 def requested(job: JobRow) -> str:
-    """What every node of the task asks for, and how many nodes there are: `2x(4 cpu, 16Gi, T4:4)`."""
+    """What the nodes of the task ask for: `2x(4 cpu, 16Gi, T4:4)`, with a Ray cluster `1 cpu + 2x(4 cpu, T4:1)`."""
     ask = job.ask
     each = ", ".join(_each(ask.resources, job.status.candidate)) or "1 cpu"
-    nodes = ask.num_nodes
-    return f"{nodes}x({each})" if isinstance(nodes, int) and nodes > 1 else each
+    if ask.ray is not None:
+        workers = ", ".join(_each(ask.ray, 0))
+        return f"{each} + {ask.nodes - 1}x({workers})" if ask.nodes > 1 else each
+    return f"{ask.nodes}x({each})" if ask.nodes > 1 else each
 
 
 def requests(job: JobRow) -> dict[str, Any]:
-    """The same in numbers, for programs: of each node, memory in Gi; several accelerators are alternatives."""
-    resources = _resources(job.ask.resources, job.status.candidate)
+    """The same in numbers, for programs: of each node, memory in Gi; several accelerators are alternatives. What the
+    workers of a Ray cluster ask for is below `ray`.
+    """
+    ray = {} if job.ask.ray is None else {"ray": {"workers": job.ask.nodes - 1, **_numbers(job.ask.ray, 0)}}
+    return {"nodes": job.ask.nodes, **_numbers(job.ask.resources, job.status.candidate), **ray}
+
+
+def _numbers(resources: Any, candidate: int) -> dict[str, Any]:
+    resources = _resources(resources, candidate)
     accelerators = resources.get("accelerators") or resources.get("gpus")
     cpus, memory = resources.get("cpus"), resources.get("memory")
-    nodes = job.ask.num_nodes
     return {
-        "nodes": nodes if isinstance(nodes, int) else 1,
         "cpus": amounts.task_cpus(cpus) if cpus is not None else None if accelerators else 1,
         "memoryGi": amounts.task_memory(memory) if memory is not None else None,
         "accelerators": amounts.task_accelerators(accelerators) if accelerators else {},

@@ -24,7 +24,7 @@ from fairway.controllers.managedjob.observe import (
 from fairway.errors import AlreadyExists, BadRequest, FairwayError, Forbidden, Invalid, NotFound, ValidationError
 from fairway.integrations import conditions, injection
 from fairway.integrations.priorities import Priority
-from fairway.integrations.workloads import MAIN, controller_of
+from fairway.integrations.workloads import controller_of
 from fairway.managedjobs import asking, pods
 from fairway.managedjobs import instructions as told
 from fairway.managedjobs.asking import Base
@@ -189,12 +189,12 @@ class ManagedJobWriter:
             infos = () if workload is None else injection.infos_of(workload, lambda name: self._flavors.get("", name))
             made = pods.attempt_pods(
                 look.manifest,
-                pods.pod_template(look.manifest, task, attempt.task, candidate, self._platform),
+                candidate,
                 task=task,
                 task_index=attempt.task,
                 attempt=attempt.attempt,
                 cause=attempt.cause,
-                info=next((info for info in infos if info.name == MAIN), None),
+                infos={info.name: info for info in infos},
                 platform=self._platform,
             )
         except _LASTING as error:

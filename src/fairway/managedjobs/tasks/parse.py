@@ -19,16 +19,17 @@ from fairway.managedjobs.tasks.files import Mount, file_mounts, stored_files, wo
 from fairway.managedjobs.tasks.kubernetes import kubernetes
 from fairway.managedjobs.tasks.overrides import Overrides, laid_over
 from fairway.managedjobs.tasks.places import SourceMap, Where
+from fairway.managedjobs.tasks.ray import ray
 from fairway.managedjobs.tasks.resources import KNOWN as RESOURCE_FIELDS
 from fairway.managedjobs.tasks.resources import Needs, needs
-from fairway.managedjobs.tasks.task import Task
+from fairway.managedjobs.tasks.task import RayWorkers, Task
 from fairway.managedjobs.tasks.values import clean, mapping, shown, sort_of, unknown, whole, written
 
 MOST_NODES: Final = 1000
 _LONGEST_NAME: Final = 200
 _LONGEST_SCRIPT: Final = 500_000
 
-_COMMON: Final = ("name", "num_nodes", "resources", "envs", "secrets", "setup", "run", "config", "max_duration")
+_COMMON: Final = ("name", "num_nodes", "ray", "resources", "envs", "secrets", "setup", "run", "config", "max_duration")
 FILE_FIELDS: Final = (*_COMMON, "workdir", "file_mounts")
 _STORED_FIELDS: Final = (*_COMMON, "files")
 MEANINGLESS: Final = ("api_server_access", "inputs", "outputs", "file_mounts_mapping", "_metadata", "experimental")
@@ -203,13 +204,13 @@ def _variables(task: dict[str, Any], where: Where) -> tuple[dict[str, str], dict
 def _task(task: dict[str, Any], where: Where, ignored: list[Where], **already: Any) -> Task:
     """What a file and a stored task have in common."""
     needed = needs(task.get("resources"), where.at("resources"), ignored)
-    at = where.at("num_nodes")
-    nodes = task.get("num_nodes")
+    workers = None if task.get("ray") is None else ray(task["ray"], where.at("ray"), MOST_NODES - 1)
     block = _config(task.get("config"), where.at("config"), ignored)
     _check_one_priority(needed, where)
     return Task(
         name=_name(task.get("name"), where.at("name")),
-        num_nodes=1 if nodes is None else whole(nodes, at, least=1, most=MOST_NODES, example="2"),
+        num_nodes=_num_nodes(task, workers, where.at("num_nodes")),
+        ray=workers,
         setup=_script(task.get("setup"), where.at("setup")),
         run=_script(task.get("run"), where.at("run")),
         candidates=needed.candidates,
@@ -224,6 +225,16 @@ def _task(task: dict[str, Any], where: Where, ignored: list[Where], **already: A
         queue=block.queue,
         **already,
     )
+
+
+def _num_nodes(task: dict[str, Any], workers: RayWorkers | None, where: Where) -> int:
+    nodes = task.get("num_nodes")
+    if workers is None:
+        return 1 if nodes is None else whole(nodes, where, least=1, most=MOST_NODES, example="2")
+    if nodes is not None:
+        message = f"a task with ray has a head and ray.workers, here {workers.count}; remove it, or change ray.workers"
+        raise where.error(message, nodes, of_key=True)
+    return 1 + workers.count
 
 
 def _check_names(task: dict[str, Any], where: Where, ignored: list[Where], known: tuple[str, ...]) -> None:

@@ -35,7 +35,7 @@ MEANINGLESS: Final = (
 
 KNOWN: Final = (*_KNOWN, *_LISTS)
 _OF_THE_TASK: Final = (
-    "name", "num_nodes", "workdir", "envs", "secrets", "file_mounts", "setup", "run", "config"
+    "name", "num_nodes", "ray", "workdir", "envs", "secrets", "file_mounts", "setup", "run", "config"
 )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """The parsed task."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -24,6 +25,20 @@ class Candidate(Struct, frozen=True, kw_only=True):
     image: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     """The task's own, for its pods; queue and priority class may be among them, by Kueue's names."""
+
+
+class RayWorkers(Struct, frozen=True, kw_only=True):
+    """The workers of a task's Ray cluster; the head, with the driver, has what a candidate says."""
+
+    count: int = 1
+    cpus: str = "1"
+    memory: str = ""
+    gpus: int = 0
+    accelerators: tuple[str, ...] = ()
+
+    def each(self, head: Candidate) -> Candidate:
+        """What one worker needs where the head is this candidate."""
+        return structs.replace(head, cpus=self.cpus, memory=self.memory, gpus=self.gpus, accelerators=self.accelerators)
 
 
 class Recovery(Struct, frozen=True, kw_only=True):
@@ -82,6 +97,9 @@ class Task(Struct, frozen=True, kw_only=True):
 
     name: str = ""
     num_nodes: int = 1
+    """With `ray`: its head and its workers."""
+
+    ray: RayWorkers | None = None
     envs: dict[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
     """Names of variables whose values are in the job's Secret."""
@@ -107,3 +125,10 @@ class Task(Struct, frozen=True, kw_only=True):
     def has_own_home(self) -> bool:
         """Whether it brings files for `~`, which is a directory of its own then."""
         return "HOME" not in self.envs and any(one.is_at_home for one in self.files)
+
+
+def node_count(task: Mapping[str, Any]) -> int:
+    """The number of nodes of a task as a ManagedJob stores it."""
+    ray = task.get("ray")
+    nodes = task.get("num_nodes") if ray is None else ray.get("workers", 1) if isinstance(ray, Mapping) else 0
+    return (nodes if isinstance(nodes, int) else 1) + (ray is not None)

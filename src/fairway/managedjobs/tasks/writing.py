@@ -8,14 +8,15 @@ from typing import Any
 from msgspec import structs
 
 from fairway.managedjobs.tasks.accelerators import ANY_MODEL
-from fairway.managedjobs.tasks.task import Candidate, Files, Recovery, Task
+from fairway.managedjobs.tasks.task import Candidate, Files, RayWorkers, Recovery, Task
 
 
 def mapping_of(task: Task) -> dict[str, Any]:
     """What `parse.task_of` reads as this task."""
     result: dict[str, Any] = {
         "name": task.name,
-        "num_nodes": task.num_nodes if task.num_nodes != 1 else None,
+        "num_nodes": task.num_nodes if task.num_nodes != 1 and task.ray is None else None,
+        "ray": None if task.ray is None else _ray(task.ray),
         "resources": _resources(task),
         "envs": dict(task.envs),
         "secrets": list(task.secrets),
@@ -53,6 +54,12 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "labels": dict(candidate.labels),
     }
     return {name: value for name, value in result.items() if value not in (None, "", {})}
+
+
+def _ray(ray: RayWorkers) -> dict[str, Any]:
+    found = _candidate(ray.each(Candidate()))
+    gpus = found.pop("accelerators", None)
+    return {"workers": ray.count, **found, **({"gpus": gpus} if gpus else {})}
 
 
 def _bytes(quantity: str) -> str:
