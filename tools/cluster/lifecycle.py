@@ -172,6 +172,10 @@ def up(place: Place, say: Callable[[str], None], *, port: int = 0, cpus: int = 1
     return RunningCluster.find(place.name, place.cache)
 
 
+_SHARES: Final = 10 * 1024
+"""All pods of a node together are one group, which by default has the weight of one busy process of the host."""
+
+
 def _start(place: Place, port: int, cpus: int) -> None:
     place.directory.mkdir(mode=0o755, parents=True)
     for folder in hierarchies():
@@ -179,6 +183,8 @@ def _start(place: Place, port: int, cpus: int) -> None:
     for name in ("cpuset.cpus", "cpuset.mems"):  # empty in a new group, and then no process may enter
         for folder in (folder for folder in hierarchies() if (folder / name).exists()):
             (folder / place.cgroup / name).write_text((folder / name).read_text())
+    for folder in (folder for folder in hierarchies() if (folder / "cpu.shares").exists()):
+        (folder / place.cgroup / "cpu.shares").write_text(str(_SHARES))
     with socket.create_server(("127.0.0.1", port)) as listening, (place.directory / "node.log").open("wb") as log:
         os.set_inheritable(listening.fileno(), True)  # noqa: FBT003
         options = NodeOptions(
