@@ -11,7 +11,7 @@ from fairway.deploy import manifests
 from fairway.deploy.manifests import Installation
 from fairway.deploy.names import CONTROLLER_USER, NAMESPACE, WEBHOOKS
 from fairway.manager import reviewed_resources
-from fairway.server.admissionreview import webhook_configurations, webhook_rules
+from fairway.server.admissionreview import scheduling_rules, webhook_configurations, webhook_rules
 from fairway.server.crds import definitions, service_client
 
 
@@ -19,7 +19,8 @@ def installation_objects(installation: Installation, *, monitoring: bool = False
     """Everything, in the order in which it is applied; `monitoring` adds the ServiceMonitor."""
     client = service_client(NAMESPACE)
     rules = webhook_rules(reviewed_resources(AdmittedBy(installation.way)), default_registry())
-    hooks = webhook_configurations(rules, client, WEBHOOKS, CONTROLLER_USER)
+    scheduled = scheduling_rules(default_registry())
+    hooks = webhook_configurations(rules, client, WEBHOOKS, CONTROLLER_USER, scheduled)
     found = manifests.manifests(
         installation, definitions(installation.way, client), [*hooks, *manifests.api_services(installation.way)]
     )

@@ -45,6 +45,7 @@ from fairway.controllers.webhooks.commitment import CommitmentWarnings
 from fairway.controllers.webhooks.kindrules import KindRules
 from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
+from fairway.controllers.webhooks.scheduling import SchedulingAdmission
 from fairway.controllers.workload.controller import WorkloadLifecycle
 from fairway.integrations.framework import Framework
 from fairway.integrations.frameworks import FRAMEWORKS
@@ -95,11 +96,17 @@ def run_frameworks(settings: Settings, names: Collection[str]) -> tuple[Framewor
 
 
 def server_plugins(
-    cluster: Cluster, configuration: ConfigurationSource, settings: Settings, ids: Ids, *more: AdmissionPlugin
+    cluster: Cluster,
+    configuration: ConfigurationSource,
+    settings: Settings,
+    ids: Ids,
+    *more: AdmissionPlugin,
+    scheduling: SchedulingAdmission | None = None,
 ) -> AdmissionChain:
-    """The plugins of a server."""
+    """The plugins of a server; a job gets its queue from `scheduling` before the others see it."""
     frameworks = run_frameworks(settings, settings.controller_names)
     return AdmissionChain(
+        *(() if scheduling is None else (scheduling,)),
         PriorityAdmission(cluster),
         QueueAdmission(cluster, configuration, frameworks),
         CommitmentWarnings(cluster),
@@ -109,11 +116,16 @@ def server_plugins(
 
 
 def webhook_plugins(
-    cluster: Cluster, configuration: ConfigurationSource, ids: ReservedIds, way: AdmittedBy
+    cluster: Cluster,
+    configuration: ConfigurationSource,
+    ids: ReservedIds,
+    way: AdmittedBy,
+    scheduling: SchedulingAdmission | None = None,
 ) -> AdmissionChain:
     """The plugins of webhooks that are served to a cluster's API server."""
     queues = cluster.cache("localqueues.kueue.x-k8s.io") if way is AdmittedBy.KUEUE else None
-    jobs = (PriorityAdmission(cluster), ManagedJobAdmission(ids, queues))
+    first = () if scheduling is None else (scheduling,)
+    jobs = (*first, PriorityAdmission(cluster), ManagedJobAdmission(ids, queues))
     if way is not AdmittedBy.FAIRWAY:
         return AdmissionChain(*jobs, KindRules(FAIRWAY_KINDS))
     rules = KindRules((*FAIRWAY_KINDS, *KUEUE_KINDS))

@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from fairway.admission.port import AdmittedBy
-from fairway.apis.kueue.configuration import CONFIG_MAP
+from fairway.apis.kueue.configuration import CONFIG_MAP, OWN_CONFIG_MAP
 from fairway.apis.kueue.configuration import NAMESPACE as KUEUE_NAMESPACE
 from fairway.apis.machinery import conditions
 from fairway.apis.machinery.metadata import GROUP as KUEUE
@@ -211,9 +211,10 @@ def scopes_of(way: AdmittedBy, registry: Registry, served: set[str]) -> dict[str
     if way is AdmittedBy.FAIRWAY:
         scopes["configmaps"] = (anchors, Scope(NAMESPACE, labels=f"!{ANCHOR_LABEL}"), yunikorn)
         return scopes
+    own = Scope(NAMESPACE, fields=f"metadata.name={OWN_CONFIG_MAP}")
     scopes["pods"] = (Scope(labels=JOB),)
-    scopes["configmaps"] = (anchors, Scope(KUEUE_NAMESPACE, fields=f"metadata.name={CONFIG_MAP}"), yunikorn)
+    scopes["configmaps"] = (anchors, own, Scope(KUEUE_NAMESPACE, fields=f"metadata.name={CONFIG_MAP}"), yunikorn)
     if way is AdmittedBy.NONE:
-        scopes["configmaps"] = (anchors, yunikorn)
+        scopes["configmaps"] = (anchors, own, yunikorn)
         scopes |= {kind.resource: () for kind in registry.kinds if kind.group == KUEUE}
     return scopes

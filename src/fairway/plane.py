@@ -11,15 +11,17 @@ from contextlib import asynccontextmanager
 
 from fairway.admission.port import WaitingExplainer
 from fairway.apis.core.accelerators import GPU
+from fairway.apis.kueue.configuration import NAMESPACE as CONFIGURED_IN
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import format_amount
 from fairway.client.cluster import Cluster
 from fairway.client.explainer import NAMESPACE, SECRET, RemoteExplainer
 from fairway.client.local import LocalClient
-from fairway.contexts import runner_configuration
+from fairway.contexts import configuration_of, runner_configuration
 from fairway.controllers.defaults import Defaults
 from fairway.controllers.managedjob.plugin import Ids
 from fairway.controllers.webhooks.installing import InstallManifest
+from fairway.controllers.webhooks.scheduling import SchedulingAdmission
 from fairway.managedjobs.configured import RunnerConfig
 from fairway.manager import SERVER_CONFIG_MAP, ControllerManager, server_plugins
 from fairway.runner.enforcement import Enforcement
@@ -61,7 +63,10 @@ class Plane:
         )
         self._parts = [*self.manager.parts, ids, self._runner, JobFiles(cluster, settings.state, _retention(own))]
         install = InstallManifest()
-        plugins = server_plugins(cluster, self.manager.configuration, settings, ids, install)
+        scheduling = SchedulingAdmission(
+            cluster, self.manager.recorder, CONFIGURED_IN, configuration_of(settings).queueconfig, own_nodes=True
+        )
+        plugins = server_plugins(cluster, self.manager.configuration, settings, ids, install, scheduling=scheduling)
         objects.use_admission(plugins, install.before_apply)
 
     @asynccontextmanager

@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fairway.admission.port import AdmittedBy
+from fairway.apis.kueue.configuration import NAMESPACE as KUEUE_NAMESPACE
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.registry import Registry, default_registry
 from fairway.client.cluster import Cluster
@@ -28,6 +29,7 @@ from fairway.client.recorder import Recorder
 from fairway.client.rest.errors import Unreachable
 from fairway.controllers.decider.stored import unknown_order
 from fairway.controllers.managedjob.plugin import ManagedJobAdmission, ReservedIds
+from fairway.controllers.webhooks.scheduling import SchedulingAdmission
 from fairway.deploy.names import CONTROLLER_USER
 from fairway.errors import FairwayError, NotFound, TooManyRequests, Unavailable
 from fairway.leading import FrontProxySource, LeaderCertificate, LeaderLabel, ServingCertificate
@@ -47,7 +49,13 @@ from fairway.runtime.parts import running
 from fairway.runtime.privacy import make_private
 from fairway.runtime.ratelimit import RateLimit
 from fairway.runtime.stopping import until_stopped
-from fairway.server.admissionreview import MASTERS, AdmissionReviews, webhook_configurations, webhook_rules
+from fairway.server.admissionreview import (
+    MASTERS,
+    AdmissionReviews,
+    scheduling_rules,
+    webhook_configurations,
+    webhook_rules,
+)
 from fairway.server.aggregated import AggregatedApi, FrontProxy, access_review
 from fairway.server.certificates import Certificate, own_certificate, write_private
 from fairway.server.endpoint import ControllerEndpoint
@@ -335,7 +343,13 @@ class LeaderTerm:
         self._label = LeaderLabel(cluster, client, home.way)
         if webhooks:
             ids = self._ids = ReservedIds(cluster, client)
-            plugins = webhook_plugins(cluster, manager.configuration, ids, home.way)
+            scheduling = SchedulingAdmission(
+                cluster,
+                manager.recorder,
+                home.namespace if home.on_cluster else KUEUE_NAMESPACE,
+                own_nodes=not home.on_cluster,
+            )
+            plugins = webhook_plugins(cluster, manager.configuration, ids, home.way, scheduling)
             before = dict.fromkeys(ManagedJobAdmission.resources, ids.reserve)
             self.reviews = AdmissionReviews(plugins, cluster.registry, (MASTERS, CONTROLLER_USER), before)
         if home.on_cluster and os.environ.get("POD_NAME"):
@@ -394,4 +408,4 @@ def webhooks_at(url: str, settings: Settings, way: AdmittedBy) -> list[Manifest]
     bundle = base64.b64encode(certificate.authority.read_bytes()).decode()
     registry = default_registry()
     rules = webhook_rules(reviewed_resources(way), registry)
-    return webhook_configurations(rules, {"url": url, "caBundle": bundle})
+    return webhook_configurations(rules, {"url": url, "caBundle": bundle}, scheduled=scheduling_rules(registry))

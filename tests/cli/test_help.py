@@ -36,6 +36,7 @@ def test_all_commands_are_known() -> None:
         "quota",
         "queues",
         "top",
+        "schedule",
         "apply",
         "get",
         "describe",

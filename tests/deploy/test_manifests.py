@@ -117,7 +117,9 @@ def test_where_nothing_admits_no_right_on_kueues_kinds_is_given() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_webhooks_leave_out_the_controller_and_the_pods_of_the_cluster_itself(way: Way) -> None:
-    hooks = [hook for o in rendered(way) if o["kind"] in HOOKS for hook in o["webhooks"]]
+    all_hooks = [hook for o in rendered(way) if o["kind"] in HOOKS for hook in o["webhooks"]]
+    scheduling = [hook for hook in all_hooks if hook["name"].endswith(".schedule.fairway.dev")]
+    hooks = [hook for hook in all_hooks if hook not in scheduling]
 
     assert {hook["rules"][0]["resources"][0] for hook in hooks} >= {"managedjobs"}
     assert ("pods" in {hook["rules"][0]["resources"][0] for hook in hooks}) == (way == "fairway")
@@ -126,6 +128,14 @@ def test_webhooks_leave_out_the_controller_and_the_pods_of_the_cluster_itself(wa
         if hook["rules"][0]["apiGroups"] == [""]:
             (outside,) = hook["namespaceSelector"]["matchExpressions"]
             assert {"kube-system", NAMESPACE} <= set(outside["values"])
+    assert {hook["rules"][0]["resources"][0] for hook in scheduling} >= {"pods", "jobs", "rayjobs", "sparkapplications"}
+    for hook in scheduling:
+        outside, labelled = hook["namespaceSelector"]["matchExpressions"]
+        assert {"kube-system", NAMESPACE} <= set(outside["values"])
+        assert labelled == {"key": "fairway.dev/organization", "operator": "Exists"}
+        controller, owned = hook["matchConditions"]
+        assert CONTROLLER_USER in controller["expression"]
+        assert "ownerReferences" in owned["expression"]
 
 
 def test_users_get_jobs_by_the_roles_edit_and_view() -> None:

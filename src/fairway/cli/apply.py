@@ -51,6 +51,11 @@ def apply(*, files: tuple[str, ...], force_conflicts: bool, dry_run: bool, **whe
     warned: set[str] = set()
     with open_session(**where) as session:
         resources = discover(session.rest)
+        if session.config.queueconfig is not None:
+            from fairway.cli.scheduling import complete_documents  # noqa: PLC0415
+
+            for warning in complete_documents(session, resources, found):
+                click.echo(f"Warning: {warning}", err=True)
         for document in found:
             try:
                 said = _applied(session, resources, document, force=force_conflicts, dry_run=dry_run)

@@ -18,6 +18,7 @@ COMMANDS = {
         "top": ("fairway.cli.top", "Show jobs, queues and this machine, live."),
     },
     "Objects (with or without kubectl)": {
+        "schedule": ("fairway.cli.schedule", "Print manifests with the queue and the gang that a scheduler needs."),
         "apply": ("fairway.cli.apply", "Create or change objects from a file."),
         "get": ("fairway.cli.get", "List objects of any kind."),
         "describe": ("fairway.cli.describe", "Show all fields of an object, and its events."),

@@ -380,14 +380,30 @@ def run(words: Sequence[str], given: dict[str, Any], *, words_after: Callable[[s
     with packed(wanted) as packages:
         made = manifests(wanted, packages.files)
         if given["dryrun"]:
+            _complete(wanted, made, None)
             _show_dry_run(wanted, made.jobs, given["output"])
             return 0
         with open_session(**where, config=wanted.config) as session:
+            _complete(wanted, made, session)
             replaced = _predecessor(session, wanted.overrides.cluster)
             jobs = create(session, made, packages, replacing=replaced)
             for warning in (*session.rest.warnings, *_missing_references(session, jobs[0])):
                 print_note(f"warning: {without_number(warning)}")
             return _follow_or_announce(session, jobs, given, words_after)
+
+
+def _complete(wanted: LaunchRequest, made: "Launch", session: Session | None) -> None:
+    """Complete the jobs for the scheduler that is configured for them, if any is."""
+    config = wanted.config.queueconfig
+    if config is None:
+        return
+    from fairway.cli.scheduling import author_at, complete_launch  # noqa: PLC0415 - hardly anybody configures one
+    from fairway.schedulers.scheduling import Author  # noqa: PLC0415
+
+    namespace = wanted.config.namespace or "default"
+    author = author_at(session, session.namespace) if session else Author(system_user(), namespace=namespace)
+    for warning in complete_launch(made.jobs, config, author):
+        print_note(f"warning: {warning}")
 
 
 def _missing_references(session: Session, job: Manifest) -> Iterator[str]:

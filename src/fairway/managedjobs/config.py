@@ -4,9 +4,11 @@ The layers are the user's file, the project's file, the environment and flags. R
 a text becomes a `LaunchConfig`, and several become one. SkyPilot's `kubernetes:` block is understood as it is.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from fairway.errors import ValidationError
 from fairway.integrations.names import PRIORITY_CLASS, QUEUE_NAME
 from fairway.managedjobs.configured import ENVIRONMENT, LaunchConfig, RunnerConfig
 from fairway.managedjobs.merging import merged
@@ -23,7 +25,10 @@ from fairway.managedjobs.tasks.places import Path, SourceMap, Where
 from fairway.managedjobs.tasks.resources import priority as priority_number
 from fairway.managedjobs.tasks.values import mapping, shown, text, unknown, whole
 
-_FIELDS: Final = ("kubernetes", "jobs", "server", "runner")
+if TYPE_CHECKING:
+    from fairway.schedulers.config import QueueConfig
+
+_FIELDS: Final = ("kubernetes", "jobs", "server", "runner", "queueconfig")
 _MEANINGLESS: Final = (
     "active_workspace", "admin_policy", "allowed_clouds", "api_server", "auth", "aws", "azure", "daemons", "dashboard",
     "data", "db", "docker", "gcp", "ibm", "lambda", "logs", "metrics", "nebius", "nvidia_gpus", "oci", "provision",
@@ -33,6 +38,7 @@ _JOBS: Final = ("queue", "priority", "aging")
 _JOBS_MEANINGLESS: Final = ("bucket", "controller", "force_disable_cloud_bucket", "status_check", "pool")
 _SERVER: Final = ("kubeconfig", "context", "namespace")
 _HIGHEST_AGING: Final = 1_000_000
+_STEPS: Final = re.compile(r"[^.\[\]]+")
 
 
 def parse(text: str | bytes, file: str) -> LaunchConfig:
@@ -112,6 +118,7 @@ def _config(document: Document) -> LaunchConfig:
         service_account=block.service_account,
         allowed_contexts=block.allowed_contexts,
         runner=runner(value.get("runner"), where.at("runner")),
+        queueconfig=_queueconfig(value["queueconfig"], where) if "queueconfig" in value else None,
         namespace=_text(server, "namespace", where) or block.namespace,
         other_servers=block.kubeconfig,
         kubeconfig=_text(server, "kubeconfig", where),
@@ -173,6 +180,19 @@ def _text(block: dict[str, Any], name: str, where: Where) -> str:
         return ""
     found = text(value, at, "research")
     return object_name(found, at, "a namespace") if name == "namespace" else found
+
+
+def _queueconfig(value: Any, where: Where) -> "QueueConfig":
+    from fairway.entrypoints import SchedulerNames  # noqa: PLC0415 - hardly any configuration has it
+    from fairway.schedulers.config import KEY, read_queue_config  # noqa: PLC0415
+
+    try:
+        return read_queue_config(value, SchedulerNames(), KEY)
+    except ValidationError as refused:
+        error = refused.errors[0]
+        message = str(error).removeprefix(f"{error.path}: ")
+        steps = [int(step) if step.isdigit() else step for step in _STEPS.findall(error.path)]
+        raise where.at(*steps).error(message, error.value) from None
 
 
 def _belongs(name: str) -> str:

@@ -2,11 +2,16 @@
 nothing to read, and need not wait for that.
 """
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
 from fairway.managedjobs.tasks.task import CheckpointVolume, FilesVolume
+
+if TYPE_CHECKING:
+    from fairway.schedulers.config import QueueConfig
+else:
+    QueueConfig = Any
 
 USER_FILE: Final = "config.yaml"
 """In the user's state directory."""
@@ -69,6 +74,9 @@ class LaunchConfig(Struct, frozen=True, kw_only=True):
     """On a cluster: both of tasks that say nothing about it."""
 
     service_account: str = ""
+    queueconfig: QueueConfig | None = None
+    """The scheduler of jobs, by kind, type and organization."""
+
     allowed_contexts: tuple[str, ...] | None = None
     """Which other servers jobs may be sent to; `*` among them for all, `None` if nothing is said."""
 

@@ -36,6 +36,9 @@ class Author(NamedTuple):
     groups: tuple[str, ...] = ()
     may_impersonate: bool = True
     namespace_labels: Mapping[str, str] = {}
+    namespace: str = ""
+    """Of objects that name none."""
+
     organization: str = ""
     """As said on the command line; before everything else."""
 
@@ -133,12 +136,13 @@ def _schedule(
     job: SchedulableJob, config: QueueConfig, plugins: Plugins, author: Author, new_id: Callable[[], str]
 ) -> list[str]:
     labels = job.manifest["metadata"].get("labels") or {}
+    namespace = job.manifest["metadata"].get("namespace") or author.namespace
     organization = (
         author.organization
         or author.namespace_labels.get(ORGANIZATION)
         or labels.get(ORGANIZATION)
         or config.organization
-        or job.manifest["metadata"].get("namespace")
+        or namespace
         or "default"
     )
     job_type = author.job_type or labels.get(JOB_TYPE) or config.job_type(organization, job.kind.types)
@@ -151,7 +155,6 @@ def _schedule(
         return [f"the {job.kind.kind} asks for the scheduler {others[0]} itself and is left as it is"]
     _check_user(job, author)
     alone = len(job.roles) == 1 and _group(job.manifest)
-    namespace = job.manifest["metadata"].get("namespace", "")
     context = SchedulingContext(
         organization=organization,
         team=author.namespace_labels.get(TEAM, ""),

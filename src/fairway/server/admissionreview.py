@@ -19,6 +19,8 @@ from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry
 from fairway.errors import ApiError, BadRequest, MethodNotAllowed, NotFound, ValidationError
 from fairway.integrations.names import QUEUE_NAME
+from fairway.schedulers.kinds import KINDS
+from fairway.schedulers.names import ORGANIZATION
 from fairway.server.crds import with_path
 from fairway.server.responses import encode, status_of
 
@@ -178,35 +180,65 @@ def webhook_rules(resources: Collection[str], registry: Registry) -> list[Manife
     ]
 
 
+def scheduling_rules(registry: Registry) -> list[Manifest]:
+    """What an API server is to ask about for `queueconfig`: jobs of all kinds in the namespaces of organizations.
+
+    Other namespaces do not depend on a process of ours, nor do pods and jobs that a controller makes.
+    """
+    jobs = {kind.resource for kind in KINDS if not kind.deferred}  # ManagedJobs are reviewed anyway
+    labelled = {"key": ORGANIZATION, "operator": "Exists"}
+    expressions = [*_NOT_SYSTEM["namespaceSelector"]["matchExpressions"], labelled]
+    return [
+        {
+            "rules": rule["rules"],
+            "namespaceSelector": {"matchExpressions": expressions},
+            "matchConditions": [{"name": "not-owned", "expression": "!has(object.metadata.ownerReferences)"}],
+            "reinvocationPolicy": "Never",
+        }
+        for rule in webhook_rules(jobs, registry)
+    ]
+
+
 def webhook_configurations(
-    rules: Collection[Manifest], client: Mapping[str, Any], name: str = "fairway", exempt: str = ""
+    rules: Collection[Manifest],
+    client: Mapping[str, Any],
+    name: str = "fairway",
+    exempt: str = "",
+    scheduled: Collection[Manifest] = (),
 ) -> list[Manifest]:
-    """What makes an API server call these webhooks.
+    """What makes an API server call these webhooks; those for `scheduled` only complete objects, and come first.
 
     `client` is their `clientConfig` without a path: `caBundle` and either `url` or `service`. Writes of the user
     `exempt`, the controller itself, are not reviewed: they must not depend on its own answer.
     """
     conditions = [{"name": "not-the-controller", "expression": f"request.userInfo.username != {exempt!r}"}]
+
+    def webhook(rule: Manifest, action: str, called: str) -> Manifest:
+        found = _webhook(rule, action, client, called)
+        if exempt:
+            found["matchConditions"] = [*conditions, *found.get("matchConditions", ())]
+        return found
+
     return [
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": f"{action}WebhookConfiguration",
             "metadata": {"name": name},
             "webhooks": [
-                {**_webhook(rule, path, client), **({"matchConditions": conditions} if exempt else {})}
-                for rule in rules
+                *(webhook(rule, path, "schedule") for rule in scheduled if path == "mutate"),
+                *(webhook(rule, path, path) for rule in rules),
             ],
         }
         for action, path in (("Mutating", "mutate"), ("Validating", "validate"))
     ]
 
 
-def _webhook(rule: Manifest, action: str, client: Mapping[str, Any]) -> Manifest:
+def _webhook(rule: Manifest, action: str, client: Mapping[str, Any], called: str) -> Manifest:
     ((group,), (plural,)) = (rule["rules"][0][field] for field in ("apiGroups", "resources"))
     resource = f"{plural}.{group}" if group else plural
     more = {name: value for name, value in rule.items() if action == "mutate" or name != "reinvocationPolicy"}
     return {
-        "name": f"{resource if group else f'{plural}.core'}.{action}.fairway.dev",
+        "name": f"{resource if group else f'{plural}.core'}.{called}.fairway.dev",
         "clientConfig": with_path(client, f"/{action}/{resource}"),
         "admissionReviewVersions": ["v1"],
         "sideEffects": "NoneOnDryRun" if action == "mutate" else "None",

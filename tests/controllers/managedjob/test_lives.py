@@ -1,9 +1,14 @@
 """Managed jobs on a real queue: from the launch to the end, whatever comes in between."""
 
+import json
+
 import pytest
 
 from controllers.manifests import local_queue
+from fairway.entrypoints import scheduler_plugin
 from fairway.integrations import conditions
+from fairway.schedulers.config import read_queue_config
+from fairway.schedulers.scheduling import Author, schedule
 
 from .scene import JOBS, a_scene, job, story, task
 
@@ -63,6 +68,36 @@ async def test_a_preempted_job_comes_back_at_its_old_place_with_a_higher_priorit
         assert [scene.phase(one) for one in (low, rival)] == ["RUNNING", "PENDING"], "it is before who came later"
         assert scene.status(low)["attempt"] == 2
         assert scene.pods(low)[0]["metadata"]["name"] == "low-1-2-head"
+
+
+@story
+async def test_each_attempt_is_an_application_of_its_own_with_its_gang() -> None:
+    """YuniKorn skips the reservation of an application that it knows already."""
+    config = read_queue_config({"scheduler": "yunikorn"}, ["yunikorn"])
+    key = "yunikorn.apache.org"
+    async with a_scene() as scene:
+        manifest = {"apiVersion": "fairway.dev/v1alpha1", "kind": "ManagedJob", **job("low", task(1, num_nodes=3))}
+        schedule(manifest, config, scheduler_plugin, Author("alice", organization="ml"), lambda: "")
+        low = await scene.launch(manifest)
+        await scene.pass_time(5)
+        first = scene.pods(low)
+        high = await scene.launch(job("high", priority=100))
+        await scene.pass_time(1)
+        await scene.end_all(high)
+        await scene.pass_time(1)
+        second = scene.pods(low)
+        for attempt, pods in enumerate((first, second), start=1):
+            uid = pods[0]["metadata"]["ownerReferences"][0]["uid"]
+            for pod in pods:
+                labels, annotations = pod["metadata"]["labels"], pod["metadata"]["annotations"]
+                assert labels[f"{key}/app-id"] == f"managed-{uid}-0-{attempt}"
+                assert labels[f"{key}/queue"] == "root.ml.default"
+                assert annotations[f"{key}/user.info"] == '{"user":"alice","groups":["ml"]}'
+                (group,) = json.loads(annotations[f"{key}/task-groups"])
+                assert (group["minMember"], group["minResource"]["cpu"]) == (3, "1")
+                assert annotations[f"{key}/task-group-name"] == group["name"]
+                assert pod["spec"]["schedulerName"] == "yunikorn"
+            assert len(pods) == 3
 
 
 @pytest.mark.parametrize(

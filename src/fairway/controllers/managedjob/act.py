@@ -21,6 +21,7 @@ from fairway.controllers.managedjob.observe import (
     ManagedJobObservation,
     Remotes,
 )
+from fairway.entrypoints import scheduler_plugin
 from fairway.errors import AlreadyExists, BadRequest, FairwayError, Forbidden, Invalid, NotFound, ValidationError
 from fairway.integrations import conditions, injection
 from fairway.integrations.priorities import Priority
@@ -33,6 +34,8 @@ from fairway.managedjobs.observing import FINALIZER
 from fairway.managedjobs.platform import Platform
 from fairway.managedjobs.status import ManagedJobStatus
 from fairway.managedjobs.tasks.writing import mapping_of
+from fairway.schedulers.plugin import SchedulingError
+from fairway.schedulers.scheduling import complete_attempt
 
 _SAME = ("name", "recover", "queue", "aging", "secretName", "podConfig", "rank", "numJobs", "array")
 
@@ -197,7 +200,8 @@ class ManagedJobWriter:
                 infos={info.name: info for info in infos},
                 platform=self._platform,
             )
-        except _LASTING as error:
+            complete_attempt(look.manifest, made, f"{attempt.task}-{attempt.attempt}", scheduler_plugin)
+        except (*_LASTING, SchedulingError) as error:
             raise Refused(str(error)) from error
         for needed in self._platform.needed(look.manifest, attempt.task, task):
             await self._ensure(needed)
