@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV_READY := $(VENV)/.ready-dev
+RAY_READY := .venv-ray/.ready
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
 CLUSTER_NAME = $(if $(NAME),--name $(NAME))
@@ -12,7 +13,7 @@ SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py te
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test split operators pages fresh explore lint format bench bench-quick conformance conformance-cluster cluster cluster-down test-cluster clean packages
+.PHONY: help setup dev demo kubectl test test-ray bench-ray split operators pages fresh explore lint format bench bench-quick conformance conformance-cluster cluster cluster-down test-cluster clean packages
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -37,7 +38,19 @@ demo: $(READY)   ## quota, waiting, preemption and the way back: real jobs, live
 	@$(BIN)/python examples/demo.py
 
 test: $(DEV_READY)   ## all tests; gets or builds kubectl where there is none
-	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages --ignore tests/operators --ignore tests/cluster
+	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages --ignore tests/operators --ignore tests/cluster --ignore tests/ray_real
+
+$(RAY_READY): $(DEV_READY)
+	@echo "Setting up .venv-ray, with Ray ..."
+	@$(PYTHON) -m venv .venv-ray
+	@.venv-ray/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,ray]'
+	@touch $@
+
+test-ray: $(RAY_READY) ## RayJobs on real Ray: a guide, a preemption, a killed server (about five minutes)
+	KUBECTL="$$(tools/kubectl/get)" timeout 900 .venv-ray/bin/python -m pytest tests/ray_real
+
+bench-ray: $(RAY_READY) ## from the create of a RayJob to its driver's first line, beside `ray start` by hand
+	@.venv-ray/bin/python -m bench.ray
 
 operators: $(DEV_READY) ## operators that others wrote on the embedded API; builds them with Go, once
 	KUBECTL="$$(tools/kubectl/get)" timeout 900 $(BIN)/python -m pytest tests/operators
@@ -95,4 +108,4 @@ conformance-cluster: $(DEV_READY) ## the same through a real kube-apiserver and 
 	@FAIRWAY_WORLDS=all $(BIN)/python -m tools.cluster test --no-kubelet tests/cluster/test_conformance.py
 
 clean:           ## remove what was set up and built
-	rm -rf $(VENV) .venv-go .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .venv-ray .venv-go .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -11,6 +11,7 @@ from fairway.cli.group import fairway
 from .shell import Printed, Shell
 
 SYSTEMD = "needs systemd"
+RAY = "needs a running RayJob; see tests/ray_real"
 CLUSTER = "needs a Kubernetes cluster; see tests/cluster"
 NOT_RUN = {
     "fairway service status": SYSTEMD,
@@ -28,6 +29,8 @@ NOT_RUN = {
     "fairway node --kubeconfig ./kubeconfig": CLUSTER,
     "fairway node --taints '' --cpus 8 --memory 32Gi": CLUSTER,
     "fairway node --remove": CLUSTER,
+    "fairway ray dashboard dev-training-x7k2p": RAY,
+    "fairway ray dashboard dev-training-x7k2p --open": RAY,
 }
 FOREGROUND = ("fairway serve", "fairway controller", "fairway get workloads -w")
 """Examples that begin so run until they are interrupted."""

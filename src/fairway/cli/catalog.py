@@ -10,6 +10,7 @@ COMMANDS = {
         "status": ("fairway.cli.status", "Show launched tasks."),
         "logs": ("fairway.cli.jobs.logs", "Print and follow the log of a job or a pod."),
         "down": ("fairway.cli.down", "Stop launched tasks and delete them."),
+        "ray": ("fairway.cli.ray", "Ray clusters on this machine: dashboard."),
     },
     "Queues": {
         "teams": ("fairway.cli.teams", "Add, list, change and remove teams and their quota."),
