@@ -29,6 +29,7 @@ GOAL_LAUNCH_SECONDS: Final = 0.25
 GOAL_MANY_SECONDS: Final = 2.0
 GOAL_NOTICED_SECONDS: Final = 1.0
 GOAL_MEMORY_MB: Final = 400.0
+GOAL_DIFF_SECONDS: Final = 0.5
 _MANAGED: Final = "/apis/fairway.dev/v1alpha1/namespaces/default/managedjobs"
 _PATIENCE_SECONDS: Final = 120.0
 _AT_A_TIME: Final = 1000
@@ -163,7 +164,33 @@ def lines(scale: int) -> list[Line]:
             memory < GOAL_MEMORY_MB,
             memory,
         ),
+        *quota_lines(scale),
     ]
+
+
+def quota_lines(scale: int) -> list[Line]:
+    """How long it takes to compare a definition of many ClusterQueues with the live objects."""
+    rounds, organizations = (9, 100) if scale == 1 else (3, 10)
+    spec = {
+        "flavors": ["default-flavor"],
+        "organizations": [
+            {
+                "name": f"org-{one}",
+                "teams": [
+                    {"name": f"team-{one}-{two}", "guaranteed": {"cpu": 4, "memory": "8Gi"}, "types": ["training"]}
+                    for two in range(10)
+                ],
+            }
+            for one in range(organizations)
+        ],
+    }
+    manifest = {"apiVersion": "fairway.dev/v1alpha1", "kind": "QuotaDefinition", "metadata": {"name": "bench"}}
+    with scratch() as place, _running(place.absolute()) as (server, command):
+        (place / "home" / "quota.yaml").write_bytes(msgspec.json.encode({**manifest, "spec": spec}))
+        command.seconds("quota", "apply", "-y", "quota.yaml")
+        _settled(server)
+        compared = command.median(rounds, "quota", "diff")
+    return [_line(f"`fairway quota diff` on {10 * organizations} ClusterQueues", compared, GOAL_DIFF_SECONDS)]
 
 
 def _line(what: str, seconds: float, goal: float) -> Line:

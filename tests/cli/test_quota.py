@@ -138,3 +138,36 @@ def test_yunikorn_gets_its_queues_in_its_config_map(fairway: CommandLine, server
     imported = tmp_path / "imported.yaml"
     imported.write_text(fairway("quota", "import", "--target", "yunikorn"))
     assert "everything is as defined" in fairway("quota", "plan", str(imported))
+
+
+def test_a_job_is_launched_by_organization_and_type(fairway: CommandLine, server: Server, tmp_path: Path) -> None:
+    fairway("quota", "apply", str(EXAMPLE))
+    launch = ("jobs", "launch", "-d", "-o", "json", "--cpus", "1")
+    fairway(*launch, "--org", "data", "--type", "spark", "--", "true")
+    (job,) = server.call("GET", "/apis/fairway.dev/v1alpha1/namespaces/data/managedjobs").body["items"]
+    assert job["spec"]["queue"] == "spark"
+    assert job["metadata"]["labels"]["fairway.dev/job-type"] == "spark"
+
+    said = fairway.refused(*launch, "--org", "ml", "--type", "ray", "--", "true")
+    assert "several teams" in said
+    assert "vision (--namespace vision)" in said
+    assert "there is data, ml" in fairway.refused(*launch, "--org", "sales", "--", "true")
+    assert "has the job types spark, default" in fairway.refused(
+        *launch, "--org", "data", "--type", "ray", "--", "true"
+    )
+    fairway(*launch, "--namespace", "vision", "--type", "ray", "--", "true")
+
+    found = json.loads(fairway("queues", "--org", "ml", "-o", "json"))
+    assert [one["name"] for one in found["clusterQueues"]] == ["speech", "vision"]
+
+
+def test_a_member_of_a_team_needs_no_namespace(fairway: CommandLine, server: Server, tmp_path: Path) -> None:
+    """The home organization: the only team in which the user may launch jobs."""
+    fairway("quota", "apply", str(EXAMPLE))
+    fairway("users", "add", "ana", "--group", "speech")
+    kubeconfig = tmp_path / "ana.kubeconfig"
+    kubeconfig.write_text(fairway("users", "token", "ana", "-o", "kubeconfig"))
+    mine = ("--kubeconfig", str(kubeconfig))
+    fairway("jobs", "launch", "-d", *mine, "--type", "ray", "--cpus", "1", "--workdir", "none", "--", "true")
+    (job,) = server.call("GET", "/apis/fairway.dev/v1alpha1/namespaces/speech/managedjobs").body["items"]
+    assert (job["spec"]["queue"], job["spec"]["user"]) == ("ray", "ana")

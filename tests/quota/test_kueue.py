@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from fairway.apis.kueue.manifests import load
-from fairway.quota.compare import Action, ObjectKey, compare, patch_of
+from fairway.apis.kueue.manifests import encode, load
+from fairway.quota.compare import DEFAULTS, Action, ObjectKey, compare, patch_of
 from fairway.quota.importing import from_kueue
 from fairway.quota.kueue import render, role_bindings, shortfalls
 
@@ -67,6 +67,29 @@ def test_an_imported_definition_changes_nothing(spec: dict[str, Any]) -> None:
     assert said == []
     drift = [one for one in compare(render(read(imported), "new"), live, "new") if one.is_drift] if live else []
     assert drift == []
+
+
+def test_a_cluster_queue_without_a_local_queue_is_imported_without_a_namespace() -> None:
+    queue = ObjectKey("ClusterQueue", "", "lonely")
+    live = {queue: {"kind": "ClusterQueue", "metadata": {"name": "lonely"}, "spec": {**DEFAULTS["ClusterQueue"]}}}
+    live[ObjectKey("ResourceFlavor", "", "any")] = {"kind": "ResourceFlavor", "metadata": {"name": "any"}, "spec": {}}
+    imported, _ = from_kueue(live, "x")
+    assert [one.action for one in compare(render(read(imported), "x"), live, "x")] == [Action.ADOPT, Action.ADOPT]
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor"])
+def test_the_defaults_are_those_of_kueues_schemas(kind: str) -> None:
+    spec = {"clusterQueue": "any"} if kind == "LocalQueue" else {}
+    sample = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": "any"}, "spec": spec}
+    assert encode(load(sample)).get("spec", {}) == spec | DEFAULTS.get(kind, {})
+
+
+def test_the_objects_of_another_definition_are_not_imported() -> None:
+    theirs = stored(read(example()), "theirs")
+    mine = {"flavors": [{"name": "mine"}], "organizations": [{"name": "solo", "guaranteed": {"cpu": 1}}]}
+    imported, _ = from_kueue({**theirs, **stored(read(mine), "x", labelled=False)}, "new")
+    assert imported["flavors"] == [{"name": "mine"}]
+    assert [one["name"] for one in imported["organizations"]] == ["solo"]
 
 
 CHANGES = [

@@ -124,6 +124,10 @@ def _task_options() -> "list[Callable[[Command], Command]]":
         click.option(
             "--queue", default="", metavar="NAME", shell_complete=queue_names, help="LocalQueue to submit to."
         ),
+        click.option(
+            "--org", default="", metavar="NAME", help="Organization: launch in your team of it.  [default: your own]"
+        ),
+        click.option("--type", "job_type", default="", metavar="NAME", help="Job type: a LocalQueue of your team."),
         click.option("--num-nodes", type=int, metavar="N", help="Number of nodes; all start together."),
         click.option("--cpus", default="", metavar="AMOUNT", help="CPUs per node: 4, 0.5, 4+."),
         click.option("--memory", default="", metavar="AMOUNT", help="Memory per node: 16, 16GB, 16+."),
@@ -376,6 +380,11 @@ def run(words: Sequence[str], given: dict[str, Any], *, words_after: Callable[[s
     from fairway.cli.sending import packed  # noqa: PLC0415 - help must not wait for it
 
     where = {name: given.pop(name) for name in ("state", "kubeconfig", "context", "namespace")}
+    org, job_type = given.pop("org"), given.pop("job_type")
+    if job_type:
+        from fairway.cli.organizing import queue_of  # noqa: PLC0415
+
+        given["queue"] = queue_of(given["queue"], job_type)
     wanted = understand(words, {**given, **where}, state=where["state"], **launch)
     with packed(wanted) as packages:
         made = manifests(wanted, packages.files)
@@ -384,6 +393,13 @@ def run(words: Sequence[str], given: dict[str, Any], *, words_after: Callable[[s
             _show_dry_run(wanted, made.jobs, given["output"])
             return 0
         with open_session(**where, config=wanted.config) as session:
+            if org or job_type:
+                from fairway.cli.organizing import team_namespace  # noqa: PLC0415
+                from fairway.schedulers.names import JOB_TYPE  # noqa: PLC0415
+
+                session.namespace = team_namespace(session, org, job_type, chosen=bool(where["namespace"]))
+                for job in made.jobs if job_type else ():
+                    job["metadata"].setdefault("labels", {})[JOB_TYPE] = job_type
             _complete(wanted, made, session)
             replaced = _predecessor(session, wanted.overrides.cluster)
             jobs = create(session, made, packages, replacing=replaced)

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[CLUSTERQUEUE]...", shell_complete=cluster_queue_names)
+@click.option("--org", default="", metavar="NAME", help="Only the queues of this organization.")
 @click.option("--verbose", "-v", is_flag=True, help="Include LocalQueues.")
 @output_option
 @session_options
-def queues(*, names: tuple[str, ...], verbose: bool, output: str, **where: Any) -> None:
+def queues(*, names: tuple[str, ...], org: str, verbose: bool, output: str, **where: Any) -> None:
     """Show quota, usage, borrowing and pending jobs of all queues.
 
     Prints a line for each resource in each flavor of each ClusterQueue. Borrowed amounts are drawn beyond the quota, in
@@ -40,6 +41,7 @@ def queues(*, names: tuple[str, ...], verbose: bool, output: str, **where: Any) 
 
     with open_session(**where) as session:
         found, shared = _fetched(session)
+        names = (*names, *(_of_organization(session, org) if org else ()))
         local = _local(session) if verbose or output == "json" else []
         beside = outsiders(session.rest)
     if names:
@@ -68,6 +70,19 @@ def _fetched(session: "Session") -> "tuple[list[ClusterQueueUsage], list[CohortU
     found = sorted(cluster_queue(one) for one in session.rest.get(paths.resource(API, "clusterqueues"))["items"])
     declared = session.rest.get(paths.resource(API, "cohorts"))["items"]
     return found, cohorts(found, declared)
+
+
+def _of_organization(session: "Session", org: str) -> "list[str]":
+    """The ClusterQueues of an organization, by the label that `fairway quota apply` gives them."""
+    from fairway.apis.fairway.teams import ORGANIZATION_LABEL  # noqa: PLC0415
+    from fairway.cli.quotas import API  # noqa: PLC0415
+    from fairway.client.rest import paths  # noqa: PLC0415
+
+    path = paths.resource(API, "clusterqueues")
+    found = session.rest.get(path, labelSelector=f"{ORGANIZATION_LABEL}={org}")["items"]
+    if not found:
+        raise click.UsageError(f"--org {org}: no ClusterQueue has the label {ORGANIZATION_LABEL}={org}")
+    return [one["metadata"]["name"] for one in found]
 
 
 def _local(session: "Session") -> "list[LocalQueueUsage]":

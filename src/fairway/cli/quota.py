@@ -172,7 +172,7 @@ def _dry_run(state: "QuotaState", operations: Sequence[dict[str, Any]]) -> None:
 
 
 @quota.command(
-    epilog="\b\nExamples:\n  fairway quota diff\n  fairway quota diff company -o json\n  kubectl get quotadefinitions\n"
+    epilog="\b\nExamples:\n  fairway quota diff\n  fairway quota diff -o json\n  kubectl get quotadefinitions\n"
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @output_option

@@ -205,7 +205,8 @@ class QuotaState:
         """Roles that users and groups lack, or have only because of the definition as it was applied before."""
         wanted = _roles(definition.quota)
         applied = self.definitions.get(definition.name)
-        before = _roles(parse(applied["spec"])[0]) if applied is not None else {}
+        same = applied is None or applied["spec"] == definition.spec
+        before = {} if applied is None or same else _roles(parse(applied["spec"])[0])
         for key in dict.fromkeys((*wanted, *before)):
             has, wants = self._bindings.get(key), wanted.get(key, {})
             gone = [

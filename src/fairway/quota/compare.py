@@ -6,22 +6,34 @@ a Cohort without a spec is the same as none. Labels alone are no difference: `ap
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 from fairway.apis.fairway.quotas import QUOTA_LABEL
 from fairway.apis.fairway.teams import LABEL as TEAM_LABEL
 from fairway.apis.fairway.teams import ORGANIZATION_LABEL
-from fairway.apis.kueue.manifests import encode, load
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import Format, Quantity
-from fairway.errors import ValidationError
 
 _AMOUNTS: Final = frozenset({"nominalQuota", "borrowingLimit", "lendingLimit", "weight"})
 _BY_NAME: Final = frozenset({"resources", "coveredResources", "values", "subjects", "resourceGroups"})
 """Lists whose order means nothing."""
 
 _MEBI_NANOS: Final = (1 << 20) * 10**9
+DEFAULTS: Final[Mapping[str, Manifest]] = {
+    "ClusterQueue": {
+        "queueingStrategy": "BestEffortFIFO",
+        "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
+        "preemption": {
+            "reclaimWithinCohort": "Never",
+            "borrowWithinCohort": {"policy": "Never"},
+            "withinClusterQueue": "Never",
+        },
+        "stopPolicy": "None",
+    },
+    "LocalQueue": {"stopPolicy": "None"},
+}
+"""What Kueue sets in a spec where nothing is said; written out, because its schemas take long to load."""
+
 _CONTENT: Final = ("spec", "roleRef", "subjects", "data")
 _MARKS: Final = (QUOTA_LABEL, ORGANIZATION_LABEL, TEAM_LABEL)
 
@@ -153,7 +165,7 @@ def _content(desired: Manifest, live: Manifest) -> Iterator[FieldDifference]:
             continue
         has, wants = live.get(part) or {}, completed(desired)[part]
         if has != wants:  # most are written alike, which is seen at once
-            yield from _walk(part, _normal(has), _normal(wants), defaults(desired["kind"]))
+            yield from _walk(part, _normal(has), _normal(wants), DEFAULTS.get(desired["kind"], {}))
 
 
 def completed(manifest: Manifest) -> Manifest:
@@ -161,26 +173,7 @@ def completed(manifest: Manifest) -> Manifest:
     spec = manifest.get("spec")
     if not isinstance(spec, dict) or manifest["kind"] == "Namespace":
         return manifest
-    return {**manifest, "spec": _filled(spec, defaults(manifest["kind"]))}
-
-
-@cache
-def defaults(kind: str) -> Manifest:
-    """What Kueue sets in the spec of this kind where nothing is said."""
-    samples: dict[str, Manifest] = {
-        "ClusterQueue": {},
-        "Cohort": {},
-        "LocalQueue": {"clusterQueue": "any"},
-        "ResourceFlavor": {},
-    }
-    if kind not in samples:
-        return {}
-    sample = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": "any"}, "spec": samples[kind]}
-    try:
-        spec = encode(load(sample)).get("spec") or {}
-    except ValidationError as error:  # pragma: no cover - the samples are valid
-        raise AssertionError(error) from error
-    return {name: value for name, value in spec.items() if name != "clusterQueue"}
+    return {**manifest, "spec": _filled(spec, DEFAULTS.get(manifest["kind"], {}))}
 
 
 def _filled(value: Manifest, base: Manifest) -> Manifest:

@@ -10,13 +10,15 @@ from fairway.apis.fairway.quotas import QuotaPool, parse
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import ZERO, Quantity
 from fairway.quota import kueue, yunikorn
-from fairway.quota.compare import Action, Live, ObjectKey, difference
+from fairway.quota.compare import Action, Live, ObjectKey, difference, owner
 
 _AMOUNTS: Final = {"nominalQuota": "guaranteed", "borrowingLimit": "borrowing", "lendingLimit": "lend"}
 
 
 def from_kueue(live: Live, name: str) -> tuple[Manifest, list[str]]:
-    """The spec of a definition of all ClusterQueues, and sentences about what it does not contain."""
+    """The spec of a definition of all ClusterQueues that belong to no other, and what is wrong with it."""
+    foreign = {key.name for key, one in live.items() if key.kind == "ResourceFlavor" and owner(one) not in ("", name)}
+    live = {key: one for key, one in live.items() if owner(one) in ("", name)}
     queues = {key.name: one for key, one in live.items() if key.kind == "ClusterQueue"}
     cohorts = {key.name: one for key, one in live.items() if key.kind == "Cohort"}
     flavors = _flavors(queues.values(), cohorts.values(), live)
@@ -36,7 +38,8 @@ def from_kueue(live: Live, name: str) -> tuple[Manifest, list[str]]:
     organizations += [
         _team(one, live, first) for queue, one in sorted(queues.items()) if not one["spec"].get("cohortName")
     ]
-    spec: Manifest = {"flavors": flavors, "organizations": organizations}
+    named = [one["name"] if one["name"] in foreign else one for one in flavors]
+    spec: Manifest = {"flavors": named, "organizations": organizations}
     return spec, _completed(spec, live, name)
 
 

@@ -68,7 +68,7 @@ def role_bindings(quota: QuotaSpec, name: str) -> list[Manifest]:
                     "subjects": subjects,
                 }
                 for namespace in team.namespaces
-                if subjects
+                if subjects and team.types
             ]
     return found
 
@@ -170,7 +170,7 @@ def _cohort(organization: Organization, name: str) -> Manifest:
 def _namespaces(quota: QuotaSpec, name: str) -> Iterator[Manifest]:
     seen: set[str] = set()
     for organization, team in quota.teams:
-        for namespace in team.namespaces:
+        for namespace in team.namespaces if team.types else ():  # without a LocalQueue it has nothing to submit to
             if namespace not in seen:
                 seen.add(namespace)
                 metadata = {"name": namespace, "labels": _labels(name, organization, team)}

@@ -119,6 +119,7 @@ _READ_BESIDE = (
     ),
     Rule(READ, ("scheduling.k8s.io",), ("priorityclasses",)),
     Rule(READ, ("apiextensions.k8s.io",), ("customresourcedefinitions",)),
+    Rule(READ, ("fairway.dev",), ("quotadefinitions",)),
 )  # fmt: skip
 _WRITE_JOBS = (
     Rule(READ, ("",), ("secrets",)),
