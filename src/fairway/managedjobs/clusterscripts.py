@@ -173,12 +173,14 @@ umask 022
 _size=$1 _digest=$2 _part=.$3
 cd /fairway-upload/files
 _fail() { rm -f "$_part"; echo "$1" >&2; exit 1; }
-_found=$(head -c "$_size" | tee "$_part" | sha256sum)
-_found=${_found%% *}
+cat >"$_part" || cat >/dev/null
 _stored=$(wc -c <"$_part")
 [ "$_stored" -eq "$_size" ] || _fail "it took $((_stored)) of $_size bytes, and is full or failed"
+dd if=/dev/null of="$_part" conv=notrunc,fsync 2>/dev/null &
+_found=$(sha256sum <"$_part")
+_found=${_found%% *}
+wait $! || _fail "it cannot be synchronised"
 [ "$_found" = "$_digest" ] || _fail "what arrived has the SHA-256 $_found instead of $_digest"
-dd if=/dev/null of="$_part" conv=notrunc,fsync 2>/dev/null || _fail "it cannot be synchronised"
 mv -f "$_part" archive.tar.gz || _fail "the archive cannot be moved into place"
 """
 
@@ -239,7 +241,7 @@ def ready_command(seconds: int) -> list[str]:
 
 def store_command(size: int, digest: str, part: str) -> list[str]:
     """Write standard input into the volume of an uploader pod, for `exec`; `part` is a name for what is not complete.
-    It needs sh, head, tee, wc, dd, mv and sha256sum."""
+    It needs sh, cat, wc, dd, mv and sha256sum."""
     return [*_SHELL, _STORE, "store", str(size), digest, part]
 
 

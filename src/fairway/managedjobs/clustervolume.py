@@ -184,7 +184,7 @@ def waiting(pod: Manifest, claim: Manifest, events: Iterable[Manifest]) -> Waiti
     if seen.obstacle in {StartObstacle.HOPELESS, StartObstacle.IMAGE}:
         return Waiting(
             f"the image {image} of the uploader pod {name} cannot be pulled ({seen.message}). Choose one that the "
-            f"cluster has, with sh, head, tee, dd and sha256sum, with image in {_CONFIGURE}",
+            f"cluster has, with sh, dd and sha256sum, with image in {_CONFIGURE}",
             is_hopeless=not seen.message.startswith("ErrImagePull"),
         )
     failures = {one.get("reason"): str(one.get("message", "")) for one in events if one.get("type") == "Warning"}

@@ -126,7 +126,7 @@ class Rest:
         seconds: float = SILENT_SECONDS,
     ) -> "Executed":
         """Run a command in a container of the pod at this path (`pods/exec`), with the next `size` bytes of a file as
-        its standard input, which is not closed; `seconds` is how long it may be silent afterwards."""
+        its standard input; `seconds` is how long it may be silent afterwards."""
         from fairway.client.rest import websocket  # noqa: PLC0415 - for large files only
 
         words = "&".join(f"command={quote(word, safe='')}" for word in command)

@@ -1,17 +1,19 @@
-"""`exec` into a container over WebSocket (RFC 6455), as kube-apiserver and kubelet speak it.
+"""`exec` into a container over WebSocket (RFC 6455), as kube-apiserver has it since Kubernetes 1.30.
 
 A binary message begins with the number of its channel: 0 standard input, 1 output, 2 errors, 3 the `Status` in which
-the command ended. Protocols v4 and v5 differ in how standard input is closed, which is not needed here: the command
-reads a given number of bytes. One thread sends and receives, so that output and an early end are seen at once.
+the command ended; 255 closes the channel that follows (protocol v5). One thread sends and receives, so that output and
+an early end are seen at once.
 """
 
 import base64
+import contextlib
 import hashlib
 import os
 import select
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -19,10 +21,12 @@ import msgspec
 from fairway.client.rest import refusals
 from fairway.client.rest.errors import AnswerLost, Garbled
 
-PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+PROTOCOL: Final = "v5.channel.k8s.io"
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _BINARY, _CLOSE, _PING, _PONG = 0x2, 0x8, 0x9, 0xA
+_INPUT: Final = b"\0"
 _STATUS: Final = 3
+_END_OF_INPUT: Final = b"\xff\0"
 _LONGEST_MESSAGE: Final = 1 << 20
 _LONGEST_OUTPUT: Final = 16 << 10
 _STALLED_SECONDS: Final = 60.0
@@ -50,17 +54,17 @@ def handshake(key: str) -> list[tuple[str, str]]:
         ("Upgrade", "websocket"),
         ("Sec-WebSocket-Version", "13"),
         ("Sec-WebSocket-Key", key),
-        ("Sec-WebSocket-Protocol", ", ".join(PROTOCOLS)),
+        ("Sec-WebSocket-Protocol", PROTOCOL),
     ]
 
 
 def is_accepted(status: int, headers: dict[str, str], key: str) -> bool:
-    """Whether the answer is a WebSocket with one of our protocols."""
+    """Whether the answer is a WebSocket with our protocol."""
     expected = base64.b64encode(hashlib.sha1(key.encode() + _GUID, usedforsecurity=False).digest()).decode()
     return (
         status == 101
         and headers.get("sec-websocket-accept") == expected
-        and headers.get("sec-websocket-protocol") in PROTOCOLS
+        and headers.get("sec-websocket-protocol") == PROTOCOL
     )
 
 
@@ -145,13 +149,14 @@ class ExecStream:
         self._take(received)
         self._stream.settimeout(0.0)
         poll = select.poll()
-        waiting, done = iter(pieces), 0
+        done = 0
+        messages = chain((_INPUT + piece for piece in pieces), (_END_OF_INPUT,))
         while not self._over:
             if not self._outgoing:
                 sent(done)
-                piece = next(waiting, b"")
-                done += len(piece)
-                self._outgoing = memoryview(frame(_BINARY, b"\0" + piece) if piece else b"")
+                message = next(messages, b"")
+                done += len(message) - 1 if message.startswith(_INPUT) else 0
+                self._outgoing = memoryview(frame(_BINARY, message) if message else b"")
             poll.register(self._stream, select.POLLIN | (select.POLLOUT if self._outgoing else 0))
             if not poll.poll(1000 * (_STALLED_SECONDS if self._outgoing else self._seconds)):
                 raise AnswerLost(f"{self._server} does not answer: timed out")
@@ -159,6 +164,8 @@ class ExecStream:
                 self._receive()
                 self._send()
             except OSError as error:
+                with contextlib.suppress(OSError):
+                    self._receive()  # how it ended may have arrived before the connection broke
                 self._over = True
                 if self._status is None:
                     raise AnswerLost(f"{self._server} closed the connection: {error.strerror or error}") from error
