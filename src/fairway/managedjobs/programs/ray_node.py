@@ -51,7 +51,7 @@ class Node:
         self.command = command
         self.driver: int | None = None
         self.ray: int | None = None
-        self.joined = False
+        self.has_begun = False
         self.stopping = False
         signal.signal(signal.SIGTERM, self.on_stop)
 
@@ -60,7 +60,7 @@ class Node:
         if self.driver is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.driver, signal.SIGTERM)
-        elif not self.joined:
+        elif not self.has_begun:
             raise Stop
 
     def run(self) -> int:
@@ -159,8 +159,11 @@ class Node:
             os._exit(code)
 
     def run_driver(self) -> int:
+        self.has_begun = True
         driver = subprocess.Popen(self.command, start_new_session=True)
         self.driver = driver.pid
+        if self.stopping:
+            self.on_stop()
         code = driver.wait()
         # A shell ends at once; the program that it waited for may still be saving its state.
         while self.stopping and is_alive(driver.pid):
@@ -180,8 +183,8 @@ class Node:
         host, _, port = found.rpartition(":")
         address = (host, int(port))
         self.wait_for("the head of the Ray cluster", lambda: is_listening(address))
+        self.has_begun = True
         ray = self.start(f"{start} --address={found}")
-        self.joined = True
         while ray.poll() is None:
             if is_gone(address):
                 return 0
