@@ -13,7 +13,7 @@ SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py te
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test test-ray bench-ray split operators pages fresh explore lint format bench bench-quick conformance conformance-cluster cluster cluster-down test-cluster clean packages
+.PHONY: help setup dev demo kubectl test test-ray bench-ray split operators pages fresh explore lint format bench bench-quick bench-cluster conformance conformance-cluster cluster cluster-down test-cluster clean packages
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -100,6 +100,9 @@ bench: $(DEV_READY)  ## one table: time, memory and whether each goal is met (ab
 
 bench-quick: $(DEV_READY) ## the same table at a tenth of the size, without goals
 	$(BIN)/python -m bench --quick
+
+bench-cluster: $(DEV_READY) ## the controller on a real kube-apiserver: CPU, memory, writes, recovery times
+	$(BIN)/python -m bench.kubecontroller
 
 conformance: $(DEV_READY) ## replay the recorded decisions of Kueue
 	$(BIN)/python -m fairway.testing.conformance tests/conformance/data/*.jsonl.gz

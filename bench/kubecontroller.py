@@ -1,0 +1,262 @@
+"""``python -m bench.kubecontroller`` (``make bench-cluster``): `fairway controller` on a real kube-apiserver with etcd.
+
+Fairway admits, and this process stands for the kubelet: it says that pods run and end. There is no node, so the times
+are those of the controller and of kube-apiserver alone. Without the binaries there is one line that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import uvloop
+from tools.cluster.apiserver import ApiServer
+from tools.cluster.places import Cache
+
+from bench import table
+from bench.kubeapi import managed_job
+from bench.table import Line, tell
+from fairway.apis.fairway.records import MANAGED_JOB
+from fairway.apis.machinery.kind import Manifest
+from fairway.apis.registry import default_registry
+from fairway.client.http.client import HttpClient
+from fairway.client.http.transport import Transport, open_transport
+from fairway.client.informer import Informer
+from fairway.errors import ApiError
+from fairway.runtime.clock import SystemClock
+from fairway.server.crds import definitions, service_client
+
+JOBS = 5_000
+RUN = 100
+"""Jobs that run, end, and are evicted."""
+
+_AT_A_TIME = 8
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_WRITES = re.compile(r'^apiserver_request_total\{.*resource="([^"]*)".*verb="(POST|PUT|PATCH|DELETE|APPLY)".*\} (\d+)$')
+_OTHERS = {"events", "leases", "customresourcedefinitions", "namespaces", "apiservices", "resourceflavors"}
+
+
+def lines(scale: int) -> list[Line]:
+    missing = Cache.default().missing("etcd", "kube-apiserver")
+    if missing:
+        why = f"left out: {' and '.join(missing)} are not built (python -m tools.cluster build)"
+        return [Line("fairway controller on kube-apiserver", why, "", None, 0)]
+    with tempfile.TemporaryDirectory() as directory, ApiServer(Path(directory) / "api") as api:
+        return uvloop.run(_measured(api, Path(directory) / "state", JOBS // scale, max(5, RUN // scale)))
+
+
+async def _measured(api: ApiServer, state: Path, waiting: int, run: int) -> list[Line]:
+    async with open_transport(api.kubeconfig, "", SystemClock()) as transport:
+        bench = _Bench(transport)
+        await bench.prepare()
+        with _controller(api.kubeconfig, state) as process:
+            async with bench.following():
+                return [line async for line in _lines(bench, api, process, waiting, run)]
+
+
+async def _lines(bench: _Bench, api: ApiServer, process: psutil.Process, waiting: int, run: int) -> AsyncIterator[Line]:
+    before = await bench.writes()
+    await bench.launch(range(run), "running")
+    await bench.until(lambda: bench.count("RUNNING") == run)
+    evicted = await bench.evict()
+    tell(f"{run} jobs evicted")
+    yield Line(
+        "eviction to the next attempt's pod (SkyPilot polls: 15 s)", f"{evicted:.2f} s", "0.2 s", evicted <= 0.2, 0
+    )
+    bench.outcome = "Succeeded"
+    await bench.end()
+    await bench.until(lambda: bench.count("SUCCEEDED") == run)
+    writes = (await bench.writes() - before - run - bench.pod_writes) / run
+    yield Line("writes of the controller per job, evicted once", f"{writes:.1f}", "", None, 0)
+
+    begun = process.cpu_times()
+    await bench.launch(range(run, run + waiting), "waiting")
+    await bench.until(lambda: bench.queued() == waiting)
+    used, memory = process.cpu_times(), process.memory_info().rss / 2**20
+    cpu = used.user + used.system - begun.user - begun.system
+    tell(f"{waiting} jobs wait")
+    yield Line(
+        f"controller: {waiting} ManagedJobs queued", f"{cpu / waiting * 1e3:.2f} ms of CPU each", "", None, memory
+    )
+    begun = process.cpu_times()
+    await asyncio.sleep(10)
+    idle = process.cpu_times()
+    share = (idle.user + idle.system - begun.user - begun.system) / 10
+    yield Line(f"controller: {waiting} ManagedJobs waiting", f"{share:.1%} of a core", "", None, 0)
+
+    await asyncio.to_thread(api.restart, "kube-apiserver")
+    back = time.monotonic()
+    await bench.launch([run + waiting], "running")
+    await bench.until(lambda: bench.count("RUNNING") >= 1)
+    seconds = time.monotonic() - back
+    yield Line("kube-apiserver restarted: from ready to a pod", f"{seconds:.1f} s", "10 s", seconds <= 10, 0)
+
+
+@contextmanager
+def _controller(kubeconfig: Path, state: Path) -> Iterator[psutil.Process]:
+    state.mkdir(mode=0o700)
+    command = [sys.executable, "-m", "fairway.cli.main", "controller", "--admission=fairway", "--kube-api-qps=0"]
+    reading, writing = os.pipe()
+    with (state / "log").open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603 - our own
+            [*command, "--kubeconfig", str(kubeconfig), "--state", str(state)],
+            stdout=log,
+            stderr=log,
+            pass_fds=(writing,),
+            env={**os.environ, "FAIRWAY_READY_FD": str(writing)},
+        )
+    os.close(writing)
+    try:
+        with os.fdopen(reading) as ready:
+            if not ready.readline():
+                raise SystemExit(f"the controller ended: {(state / 'log').read_text()}")
+        yield psutil.Process(process.pid)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+class _Bench:
+    """The user, the kubelet, and a look at both kinds of objects."""
+
+    def __init__(self, transport: Transport) -> None:
+        clock, registry = SystemClock(), default_registry()
+        self._transport = transport
+        self._client = HttpClient(transport, clock, "bench")
+        self._pod_kind = registry.named("pods")
+        self._jobs = Informer(self._client, MANAGED_JOB, clock)
+        self._pods = Informer(self._client, self._pod_kind, clock)
+        self._workloads = Informer(self._client, registry.named("workloads.kueue.x-k8s.io"), clock)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.outcome = ""
+        self.pod_writes = 0
+        self._pods.on_change(self._pod_changed)
+
+    async def prepare(self) -> None:
+        for definition in definitions("fairway", service_client("fairway-system")):
+            await self._transport.json("POST", _DEFINITIONS, body=definition)
+        registry, version = default_registry(), "kueue.x-k8s.io/v1beta2"
+        quotas = {"running": 1_000_000, "waiting": 0}
+        flavor = {"apiVersion": version, "kind": "ResourceFlavor", "metadata": {"name": "all"}, "spec": {}}
+        objects: list[Manifest] = [flavor]
+        for name, amount in quotas.items():
+            resources = [{"name": one, "nominalQuota": f"{amount}Gi"} for one in ("cpu", "memory")]
+            group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "all", "resources": resources}]}
+            spec = {"namespaceSelector": {}, "resourceGroups": [group]}
+            metadata = {"name": name}
+            objects.append({"apiVersion": version, "kind": "ClusterQueue", "metadata": metadata, "spec": spec})
+            local = {"metadata": {"name": name, "namespace": "default"}, "spec": {"clusterQueue": name}}
+            objects.append({"apiVersion": version, "kind": "LocalQueue", **local})
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fairway-system"}}
+        await self._client.create(registry.named("namespaces"), space)
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        await self._transport.json("POST", "/api/v1/namespaces/default/serviceaccounts", body=account)
+        for manifest in objects:
+            kind = registry.named(f"{manifest['kind'].lower()}s.kueue.x-k8s.io")
+            await _sent(lambda kind=kind, manifest=manifest: self._client.create(kind, manifest))  # type: ignore[misc]
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(one.run()) for one in (self._jobs, self._pods, self._workloads)]
+        try:
+            for one in (self._jobs, self._pods, self._workloads):
+                await one.synced.wait()
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def launch(self, numbers: Any, queue: str) -> None:
+        left = iter(numbers)
+
+        async def worker() -> None:
+            for number in left:
+                job = managed_job(number)
+                job["spec"]["queue"] = queue
+                await _sent(lambda job=job: self._client.create(MANAGED_JOB, job))  # type: ignore[misc]
+
+        await asyncio.gather(*[worker() for _ in range(_AT_A_TIME)])
+
+    def count(self, phase: str) -> int:
+        return sum((one.get("status") or {}).get("phase") == phase for one in self._jobs.items())
+
+    def queued(self) -> int:
+        return sum(one["spec"].get("queueName") == "waiting" and "status" in one for one in self._workloads.items())
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        while not reached():  # noqa: ASYNC110 - by another process
+            await asyncio.sleep(0.05)
+
+    async def evict(self) -> float:
+        """Evict every pod, one job after the other; the median time until its job has another."""
+        found = []
+        for pod in [one for one in self._pods.items() if (one.get("status") or {}).get("phase") == "Running"]:
+            owner = pod["metadata"]["ownerReferences"][0]["uid"]
+            disruption = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+            await self._set(pod, {"phase": "Failed", "conditions": [disruption]})
+            begun = time.monotonic()
+            await self.until(lambda owner=owner, old=pod: self._has_other(owner, old))  # type: ignore[misc]
+            found.append(time.monotonic() - begun)
+        return sorted(found)[len(found) // 2]
+
+    def _has_other(self, owner: str, old: Manifest) -> bool:
+        return any(
+            one["metadata"]["ownerReferences"][0]["uid"] == owner and one["metadata"]["uid"] != old["metadata"]["uid"]
+            for one in self._pods.items()
+        )
+
+    async def end(self) -> None:
+        for pod in self._pods.items():
+            self._pod_changed(None, pod)
+
+    async def writes(self) -> int:
+        """The writes that kube-apiserver has counted, without Events, Leases and what only the bench creates."""
+        text = b"".join([piece async for piece in self._transport.stream("/metrics")]).decode()
+        found = (_WRITES.match(line) for line in text.splitlines())
+        return sum(int(one[3]) for one in found if one is not None and one[1] not in _OTHERS)
+
+    def _pod_changed(self, _old: Manifest | None, pod: Manifest | None) -> None:
+        if pod is None or "deletionTimestamp" in pod["metadata"]:
+            return
+        phase = (pod.get("status") or {}).get("phase")
+        if phase == "Pending" or (phase == "Running" and self.outcome):
+            task = asyncio.create_task(self._set(pod, {"phase": self.outcome or "Running"}))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _set(self, pod: Manifest, status: Manifest) -> None:
+        self.pod_writes += 1
+        metadata = pod["metadata"]
+        with suppress(ApiError):
+            await self._client.patch(
+                self._pod_kind, metadata["namespace"], metadata["name"], {"status": status}, subresource="status"
+            )
+
+
+async def _sent(send: Callable[[], Any]) -> None:
+    """A new definition takes a moment to be served, and a server that was restarted to be ready for everything."""
+    for _ in range(600):
+        try:
+            await send()
+        except ApiError as error:
+            if error.code not in {404, 403, 500, 503}:
+                raise
+            await asyncio.sleep(0.1)
+        else:
+            return
+    raise SystemExit("kube-apiserver does not take a ManagedJob")
+
+
+if __name__ == "__main__":
+    sys.exit(table.main("bench.kubecontroller", __doc__, lines))
