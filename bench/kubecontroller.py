@@ -136,7 +136,7 @@ class _Bench:
         self._pod_kind = registry.named("pods")
         self._jobs = Informer(self._client, MANAGED_JOB, clock)
         self._pods = Informer(self._client, self._pod_kind, clock)
-        self._workloads = Informer(self._client, registry.named("workloads.kueue.x-k8s.io"), clock)
+        self._queues = Informer(self._client, registry.named("clusterqueues.kueue.x-k8s.io"), clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self.outcome = ""
         self.pod_writes = 0
@@ -167,9 +167,9 @@ class _Bench:
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(one.run()) for one in (self._jobs, self._pods, self._workloads)]
+        tasks = [asyncio.create_task(one.run()) for one in (self._jobs, self._pods, self._queues)]
         try:
-            for one in (self._jobs, self._pods, self._workloads):
+            for one in (self._jobs, self._pods, self._queues):
                 await one.synced.wait()
             yield
         finally:
@@ -192,7 +192,9 @@ class _Bench:
         return sum((one.get("status") or {}).get("phase") == phase for one in self._jobs.items())
 
     def queued(self) -> int:
-        return sum(one["spec"].get("queueName") == "waiting" and "status" in one for one in self._workloads.items())
+        """As the controller counts them."""
+        queue = self._queues.get("", "waiting") or {}
+        return int((queue.get("status") or {}).get("pendingWorkloads", 0))
 
     async def until(self, reached: Callable[[], bool]) -> None:
         while not reached():  # noqa: ASYNC110 - by another process
