@@ -152,7 +152,7 @@ def a_job_that_is_preempted_and_ends(fairway: Commands, k: Kubectl, way: Way) ->
     else:
         urgent = launched(fairway, "urgent", task.replace("{}", "sleep 1"), "--priority", "high")
         fairway.until(urgent, lambda job: job["status"] == "SUCCEEDED")
-        waiting = launched(fairway, "waiting", task.replace("{}", "sleep 1"))
+        waiting = launched(fairway, "waiting", task.replace("cpus: 2", "cpus: 99").replace("{}", "true"))
         fairway("jobs", "why", str(waiting))
         fairway("jobs", "cancel", "-y", str(waiting))
     ended = fairway.until(victim, lambda job: job["status"] == "SUCCEEDED")
