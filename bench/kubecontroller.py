@@ -97,9 +97,9 @@ async def _lines(bench: _Bench, api: ApiServer, process: psutil.Process, waiting
     await asyncio.to_thread(api.restart, "kube-apiserver")
     back = time.monotonic()
     await bench.launch([run + waiting], "running")
-    await bench.until(lambda: bench.count("RUNNING") >= 1)
+    await bench.until(lambda: bench.count("SUCCEEDED") > run)
     seconds = time.monotonic() - back
-    yield Line("kube-apiserver restarted: from ready to a pod", f"{seconds:.1f} s", "10 s", seconds <= 10, 0)
+    yield Line("kube-apiserver restarted: from ready to a job's end", f"{seconds:.1f} s", "10 s", seconds <= 10, 0)
 
 
 @contextmanager
