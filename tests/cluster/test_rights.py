@@ -17,6 +17,7 @@ from .audit import Audit, unused
 from .commands import Commands
 from .installation import Installation, Kubectl, until
 
+pytestmark = pytest.mark.kubelet
 PLACE = "rights"
 EXCEPTIONS = {
     "delete configmaps": "of the log of the eleventh last attempt, or of a launch that was cut off an hour ago",
