@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given
 
+from fairway.admission.config import KUEUE_BATCH_SECONDS
 from fairway.admission.quota import CohortNode, Leaf, Node, Quota, having, without
 from fairway.admission.reasons import Outcome
 from fairway.admission.records import Record, Stage
@@ -98,6 +101,32 @@ def test_when_all_have_finished_everybody_who_can_ever_fit_has_run(setup: Setup,
 
     assert player.held == {}
     assert list(could_be_admitted(player)) == [], player.bench.story()
+
+
+RACING = {"more-plain": (30201, 30278), "more-fair": (40212, 40217)}
+"""Recorded worlds in which workloads that wake up as soon as quota is free are preempted without end."""
+
+
+@cache
+def _racing() -> list[dict[str, Any]]:
+    data = Path(__file__).parent.parent / "conformance" / "data"
+    return [
+        world
+        for file, seeds in RACING.items()
+        for world in read_worlds(data / f"{file}.jsonl.gz")
+        if world["seed"] in seeds
+    ]
+
+
+@examples(40)
+@given(st.integers(0, 3), st.sampled_from([0.0, KUEUE_BATCH_SECONDS]), st.sampled_from([1.0, 0.0, 0.02, 0.3, 1.3, 3.0]))
+def test_evictions_are_bounded_with_kueues_batch_and_with_none(world: int, batch: float, release: float) -> None:
+    """A preemptor gets the room of its victims before those who wake up, however long the victims take to stop."""
+    replay = Replay(_racing()[world], batch, release)
+    for step in replay.world["trace"]:
+        replay.step(step["do"])
+
+    assert max(sum(record.evictions.values()) for record in replay.engine.records()) <= 5
 
 
 @examples(100)

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fairway.admission import cycle, events, invariants, lifecycle, objects, workloads
-from fairway.admission.config import Config
+from fairway.admission.config import KUEUE_BATCH_SECONDS, Config
 from fairway.admission.explain import Explainer, Standing
 from fairway.admission.figures import Figures
+from fairway.admission.forest import CohortTree
 from fairway.admission.instructions import (
     Deactivate,
     DeactivationCause,
@@ -136,10 +137,31 @@ class Engine:
         tree = self._world.forest.tree_named(root_name)
         if tree is None or tree.looping:
             return
+        if self._leaves_room_to_preemptor(tree):
+            return
         for queue in tree.queues.values():
             if objects.wake(self._world, queue):
                 tree.ready.add(queue.name)
         self._world.dirty[root_name] = None
+
+    def _leaves_room_to_preemptor(self, tree: CohortTree) -> bool:
+        """Whether to wake nobody yet: a preemptor waits for its victims, and batches have no length.
+
+        In Kueue nobody wakes up for a second after a victim has stopped, so the preemptor gets the room. Those who woke
+        up at once would take it and be the next victims, without end.
+        """
+        world = self._world
+        if world.config.requeue_batch_seconds or not tree.has_preemptor:
+            tree.wakes_at = None
+            return False
+        if tree.wakes_at is None:
+            tree.wakes_at = world.now + KUEUE_BATCH_SECONDS
+        if world.now < tree.wakes_at:
+            world.wake_tree_at(tree.name, tree.wakes_at)
+            return True
+        tree.wakes_at = None
+        cycle.run(world, tree)  # a victim may stop at the very moment at which they wake up
+        return False
 
     def _decide(self) -> None:
         while (tree := self._world.take_dirty()) is not None:

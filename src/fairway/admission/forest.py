@@ -44,6 +44,7 @@ class CohortTree:
         "stale",
         "version",
         "victims",
+        "wakes_at",
     )
 
     def __init__(self, name: str, root: Node, queues: Iterable[QueueState], *, looping: bool) -> None:
@@ -59,10 +60,18 @@ class CohortTree:
         self.guaranteed: frozenset[FlavorResource] = frozenset()
         self.losses: dict[tuple[FlavorResource, int | None], Losses] = {}
         self.victims = Holders()
+        self.wakes_at: float | None = None
+        """Until when nobody wakes up, for the sake of a preemptor."""
+
         for queue in self.queues.values():
             queue.tree = self
             for record in queue.holders.values():
                 self.victims.add(record)
+
+    @property
+    def has_preemptor(self) -> bool:
+        """Whether a pending workload waits for its victims to stop."""
+        return any(queue.pending.preemptor is not None for queue in self.queues.values())
 
     def compile(self) -> None:
         """Sum up quotas and usage, and see who takes part."""

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fairway.admission import events, wording
-from fairway.admission.config import Config
+from fairway.admission.config import KUEUE_BATCH_SECONDS, Config
 from fairway.admission.engine import Engine
 from fairway.admission.instructions import Evict, Instruction
 from fairway.admission.records import Record, Stage
@@ -62,12 +62,19 @@ class Disagreement(NamedTuple):
 class Replay:
     """One world, played step by step in virtual time."""
 
-    def __init__(self, world: Json) -> None:
+    def __init__(
+        self,
+        world: Json,
+        requeue_batch_seconds: float = KUEUE_BATCH_SECONDS,
+        release_seconds: float = RELEASE_SECONDS,
+    ) -> None:
         self.world = world
+        self._release_seconds = release_seconds
         self.namespace: str = world["namespace"]
         self.prefix = f"{self.namespace}-"
         self.now = START
-        self.engine = Engine(Config(fair_sharing=FairSharingPolicy() if world.get("fairSharing") else None))
+        fair = FairSharingPolicy() if world.get("fairSharing") else None
+        self.engine = Engine(Config(fair_sharing=fair, requeue_batch_seconds=requeue_batch_seconds))
         self._objects: dict[str, Json] = {}
         self._reclaimed: dict[str, dict[str, int]] = {}
         self._send(
@@ -183,7 +190,7 @@ class Replay:
         for _ in range(MOST_ROUNDS):
             if not any(isinstance(each, Evict) for each in instructions):
                 return
-            self.now += RELEASE_SECONDS
+            self.now += self._release_seconds
             evicted = [each.key for each in instructions if isinstance(each, Evict)]
             instructions = self.engine.handle(*(events.QuotaReleased(at=self.now, key=key) for key in evicted))
 
