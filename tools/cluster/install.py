@@ -47,7 +47,9 @@ def kueue(place: Place) -> None:
 def kuberay(place: Place) -> None:
     """KubeRay's operator, in the namespace `default` as its own manifests say."""
     image = f"quay.io/kuberay/operator:v{versions.KUBERAY}"
-    _apply(place, "kuberay", "config/default", lambda found: image if "/operator:" in found else found)
+    # There is one, and beside a busy machine it would lose its Lease, restart, and miss its own deadlines for RayJobs.
+    alone = "--enable-leader-election=false"
+    _apply(place, "kuberay", "config/default", lambda found: image if "/operator:" in found else found, alone)
     _rolled_out(place, "default", "kuberay-operator")
 
 
@@ -86,7 +88,7 @@ def _yunikorn(manifest: Any) -> Any:
     return manifest
 
 
-def _apply(place: Place, project: str, folder: str, image: Callable[[str], str]) -> None:
+def _apply(place: Place, project: str, folder: str, image: Callable[[str], str], *arguments: str) -> None:
     source = place.cache.manifests(project) / folder
     if not source.exists():
         raise ClusterError(f"{source} is missing; run `python -m tools.cluster build {project}`")
@@ -94,6 +96,7 @@ def _apply(place: Place, project: str, folder: str, image: Callable[[str], str])
     for container in _containers(objects):
         container["image"] = image(container["image"])
         container["imagePullPolicy"] = "IfNotPresent"
+        container["args"] = [*(container.get("args") or ()), *arguments]
         for probe in ("livenessProbe", "readinessProbe"):
             if probe in container:
                 container[probe]["timeoutSeconds"] = 30  # a second is too short on two busy cores
