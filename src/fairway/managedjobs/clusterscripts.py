@@ -174,13 +174,15 @@ _size=$1 _digest=$2 _part=.$3
 cd /fairway-upload/files
 _fail() { rm -f "$_part"; echo "$1" >&2; exit 1; }
 cat >"$_part" || cat >/dev/null
-_stored=$(wc -c <"$_part")
-[ "$_stored" -eq "$_size" ] || _fail "it took $((_stored)) of $_size bytes, and is full or failed"
 dd if=/dev/null of="$_part" conv=notrunc,fsync 2>/dev/null &
 _found=$(sha256sum <"$_part")
 _found=${_found%% *}
 wait $! || _fail "it cannot be synchronised"
-[ "$_found" = "$_digest" ] || _fail "what arrived has the SHA-256 $_found instead of $_digest"
+if [ "$_found" != "$_digest" ]; then
+  _stored=$(wc -c <"$_part")  # only now: busybox counts byte by byte
+  [ "$_stored" -eq "$_size" ] || _fail "it took $((_stored)) of $_size bytes, and is full or failed"
+  _fail "what arrived has the SHA-256 $_found instead of $_digest"
+fi
 mv -f "$_part" archive.tar.gz || _fail "the archive cannot be moved into place"
 """
 
