@@ -45,9 +45,9 @@ def numbered(prefix: str) -> Callable[[], str]:
 
 
 def test_jobs_of_organizations_are_completed_and_others_are_left(running: Controller, k: Kubectl, unique: str) -> None:
-    for name, labels in ((unique, {"fairway.dev/organization": "ml"}), (f"{unique}-other", {})):
-        place = namespace(name)
-        place["metadata"]["labels"] = labels
+    for home, organization in ((unique, "ml"), (f"{unique}-other", "")):
+        place = namespace(home)
+        place["metadata"]["labels"] = {"fairway.dev/organization": organization} if organization else {}
         k("create", "-f", "-", given=json.dumps(place))
     name = numbered("job")
     assert "yunikorn" not in json.dumps(created(k, name(), unique)), "without configuration nothing changes"

@@ -182,6 +182,9 @@ _PARTS: Final[dict[str, Manifest]] = {
         "spec": {"job": {"spec": _TEMPLATE["spec"]}, "cluster": {"spec": _DASK}},
         "status": {"jobStatus": "Running"},
     },
+    "QuotaDefinition": {
+        "spec": {"flavors": ["default-flavor"], "organizations": [{"name": "ml", "guaranteed": {"cpu": "4"}}]}
+    },
     "ManagedJob": {"spec": {"tasks": [{"run": "true"}]}, "status": {"phase": "RUNNING", "recoveries": 1}},
 }
 
