@@ -13,7 +13,7 @@ SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py te
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test test-ray bench-ray split operators pages fresh explore lint format bench bench-quick bench-cluster conformance conformance-cluster cluster cluster-down test-cluster clean packages
+.PHONY: help setup dev demo kubectl test test-ray split operators pages fresh explore lint format bench bench-quick bench-cluster conformance conformance-cluster cluster cluster-down test-cluster clean packages
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -48,9 +48,6 @@ $(RAY_READY): $(DEV_READY)
 
 test-ray: $(RAY_READY) ## RayJobs on real Ray: a guide, a preemption, a killed server (about five minutes)
 	KUBECTL="$$(tools/kubectl/get)" timeout 900 .venv-ray/bin/python -m pytest tests/ray_real
-
-bench-ray: $(RAY_READY) ## from the create of a RayJob to its driver's first line, beside `ray start` by hand
-	@.venv-ray/bin/python -m bench.ray
 
 operators: $(DEV_READY) ## operators that others wrote on the embedded API; builds them with Go, once
 	KUBECTL="$$(tools/kubectl/get)" timeout 900 $(BIN)/python -m pytest tests/operators

@@ -62,6 +62,9 @@ def environment(temp_dir: str) -> dict[str, str]:
         "RAY_AUTH_MODE": "token",
         "RAY_TMPDIR": temp_dir,
         "RAY_USAGE_STATS_ENABLED": "0",
+        # A raylet gives up if its agent, a Python program, has not started within half a minute: too soon on a busy
+        # machine with a few cores.
+        "RAY_agent_register_timeout_ms": "300000",
         # Any free port: several heads would have the same one.
         "AUTOSCALER_METRIC_PORT": "0",
         "DASHBOARD_METRIC_PORT": "0",

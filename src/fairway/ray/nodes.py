@@ -110,7 +110,9 @@ def _pod(
         if one is container or one["name"] == SUBMITTER_CONTAINER:
             one["env"] = [*(one.get("env") or ()), *environment, *_dashboard_variable(ports)]
     container["ports"] = [{"name": name.replace("_", "-"), "containerPort": port} for name, port in _named(ports)]
-    container.setdefault("readinessProbe", _readiness(ports.agent))
+    container.setdefault("readinessProbe", _probe(ports.agent, period=1, failures=30))
+    # As KubeRay: a node that has been without an agent for ten minutes is replaced.
+    container.setdefault("livenessProbe", _probe(ports.agent, period=5, failures=120))
     # Failed nodes are replaced as a whole: a new head needs new workers.
     spec["restartPolicy"] = "Never"
     middle = "head" if node_type == "head" else f"{group_name}-worker"
@@ -198,12 +200,12 @@ def token_secret(cluster: Manifest, token: str) -> Manifest:
     }
 
 
-def _readiness(agent_port: int) -> Manifest:
+def _probe(agent_port: int, *, period: int, failures: int) -> Manifest:
     return {
         "httpGet": {"host": commands.ADDRESS, "port": agent_port, "path": "/api/healthz"},
-        "periodSeconds": 1,
+        "periodSeconds": period,
         "timeoutSeconds": 5,
-        "failureThreshold": 30,
+        "failureThreshold": failures,
     }
 
 
