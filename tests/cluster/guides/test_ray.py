@@ -61,10 +61,9 @@ class Guide:
         return {one["metadata"]["name"] for one in found if one["spec"].get("suspend")}
 
     def log(self, job: str) -> list[str]:
-        """What the training printed, by the log of the pod that submitted it; none if there is no such pod yet."""
-        pods = self(
-            "get", "pods", "-l", f"batch.kubernetes.io/job-name={job}", "-o", "jsonpath={.items[*].metadata.name}"
-        )
+        """What the training printed, by the log of the pod that submitted it; none if that has not started."""
+        chosen = ("-l", f"batch.kubernetes.io/job-name={job}", "--field-selector=status.phase!=Pending")
+        pods = self("get", "pods", *chosen, "-o", "jsonpath={.items[*].metadata.name}")
         return self("logs", pods.split()[0]).splitlines() if pods else []
 
     def pods(self) -> list[str]:
