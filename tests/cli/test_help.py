@@ -32,6 +32,7 @@ def test_all_commands_are_known() -> None:
         "status",
         "logs",
         "down",
+        "ray",
         "teams",
         "quota",
         "queues",

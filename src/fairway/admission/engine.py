@@ -145,10 +145,10 @@ class Engine:
         self._world.dirty[root_name] = None
 
     def _leaves_room_to_preemptor(self, tree: CohortTree) -> bool:
-        """Whether to wake nobody yet: a preemptor waits for its victims, and batches have no length.
+        """Whether to wake no workload yet: a preemptor waits for its victims, and batches have no length.
 
-        In Kueue nobody wakes up for a second after a victim has stopped, so the preemptor gets the room. Those who woke
-        up at once would take it and be the next victims, without end.
+        In Kueue no workload wakes up for a second after a victim has stopped, so the preemptor gets the room. Workloads
+        that woke up at once would take it and be the next victims, without end.
         """
         world = self._world
         if world.config.requeue_batch_seconds or not tree.has_preemptor:

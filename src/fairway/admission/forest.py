@@ -61,7 +61,7 @@ class CohortTree:
         self.losses: dict[tuple[FlavorResource, int | None], Losses] = {}
         self.victims = Holders()
         self.wakes_at: float | None = None
-        """Until when nobody wakes up, for the sake of a preemptor."""
+        """Until when no workload wakes up, for the sake of a preemptor."""
 
         for queue in self.queues.values():
             queue.tree = self

@@ -62,7 +62,7 @@ class Faults:
         """The time on the clock by which everything has recovered from the faults so far."""
 
     def begin_step(self) -> None:
-        """The test goes on with everything healed: as many requests may fail again."""
+        """The next step of the test, with everything healed: as many requests may fail again."""
         self._failures = 0
 
     def draw(self, *request: str) -> Random:

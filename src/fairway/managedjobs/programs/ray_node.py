@@ -45,7 +45,7 @@ def fail(message: str) -> NoReturn:
     raise SystemExit(1)
 
 
-class Node:
+class RayNode:
     def __init__(self, given: dict[str, Any], command: list[str]) -> None:
         self.given = given
         self.command = command
@@ -244,4 +244,4 @@ def is_gone(address: tuple[str, int]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(Node(json.loads(sys.argv[1]), sys.argv[2:]).run())
+    sys.exit(RayNode(json.loads(sys.argv[1]), sys.argv[2:]).run())
