@@ -8,6 +8,7 @@ from fairway.deploy.manifests import Installation
 from fairway.deploy.names import CONTROLLER_USER, LEADER_LABEL, NAMESPACE, WAYS, Way
 from fairway.deploy.permissions import CONTROLLER_PERMISSIONS, permissions
 from fairway.installing import installation_objects
+from fairway.integrations.frameworks import FRAMEWORKS
 
 HOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -98,6 +99,16 @@ def test_every_row_of_the_table_says_why_and_is_used_by_some_way_once() -> None:
         ]
         assert len(granted) == len(set(granted))
     assert all(row.why and row.ways for row in CONTROLLER_PERMISSIONS)
+
+
+def test_jobs_of_every_kind_may_be_started_and_deleted_after_their_retention() -> None:
+    granted = {
+        f"{resource}.{row.group}": set(row.verbs) for row in permissions("fairway") for resource in row.resources
+    }
+
+    assert {kind.resource: granted[kind.resource] for kind in FRAMEWORKS} == {
+        kind.resource: {"list", "watch", "patch", "delete"} for kind in FRAMEWORKS
+    }
 
 
 def test_no_kueue_object_but_workloads_is_written_where_kueue_admits() -> None:

@@ -27,6 +27,8 @@ _READ: Final = ("get", "list", "watch")
 _FOLLOW: Final = ("list", "watch")
 """What a cache needs."""
 
+_JOB_VERBS: Final = (*_FOLLOW, "patch", "delete")
+
 FOLLOWED_KUEUE_KINDS: Final = (
     "admissionchecks",
     "clusterqueues",
@@ -116,10 +118,10 @@ CONTROLLER_PERMISSIONS: Final = (
     Permission(_KUEUE, ("provisioningrequestconfigs", "topologies"), _FOLLOW, "parameters of checks", _DECIDES),
     Permission("", ("pods/status",), ("patch",), "conditions of pods that were preempted", _DECIDES),
     Permission("", ("podtemplates",), (*_FOLLOW, "create", "patch", "delete"), "of ProvisioningRequests", _DECIDES),
-    Permission("batch", ("jobs",), (*_FOLLOW, "patch"), "suspend and start Jobs", _DECIDES),
+    Permission("batch", ("jobs",), _JOB_VERBS, "suspend and start Jobs; delete those past their retention", _DECIDES),
     Permission("batch", ("jobs/status",), ("patch",), "start time of a suspended Job", _DECIDES),
     Permission("batch", ("jobs/finalizers",), ("update",), "owner of Workloads", _DECIDES),
-    Permission("ray.io", ("rayclusters", "rayjobs"), (*_FOLLOW, "patch"), "suspend and start them", _DECIDES),
+    Permission("ray.io", ("rayclusters", "rayjobs"), _JOB_VERBS, "suspend, start and delete them, as Jobs", _DECIDES),
     Permission("ray.io", ("rayclusters/finalizers", "rayjobs/finalizers"), ("update",), "owner of Workloads", _DECIDES),
     Permission(
         "autoscaling.x-k8s.io",
