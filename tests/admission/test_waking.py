@@ -310,3 +310,64 @@ def test_a_cohort_with_an_object_follows_the_status_of_its_queues(objects: tuple
     bench.advance(5)
 
     assert bench.state("wants") == want
+
+
+def preempting(strategy: str = "BestEffortFIFO") -> Bench:
+    """`preemptor` waits for `victim` to stop; `waiting` is parked, and would fit once `small` has finished."""
+    bench = Bench(
+        cluster_queue(cpu=4, cohort="all", within="LowerPriority", strategy=strategy),
+        cluster_queue("neighbour", cpu=1, cohort="all"),
+        config=Config(requeue_batch_seconds=0.0),
+    )
+    bench.submit(workload("victim", cpu=4), workload("small", queue="neighbour", cpu=1))
+    bench.submit(workload("waiting", queue="neighbour", cpu=1))
+    bench.submit(workload("preemptor", cpu=4, priority=10))
+    bench.rest()
+    assert bench.evicting() == ["victim"]
+    return bench
+
+
+def never(_bench: Bench) -> None:
+    """The victim does not stop."""
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        pytest.param(never, id="the victim never stops"),
+        pytest.param(lambda bench: bench.delete("preemptor"), id="the preemptor is deleted"),
+        pytest.param(lambda bench: bench.set_active("preemptor", active=False), id="the preemptor is deactivated"),
+        pytest.param(
+            lambda bench: bench.submit(workload(f"next-{bench.now}", cpu=4, priority=int(20 + bench.now))),
+            id="other preemptors come in turn",
+        ),
+        pytest.param(lambda bench: bench.finish("small"), id="more room is made again and again"),
+        pytest.param(
+            lambda bench: bench.apply(cluster_queue(f"new-{bench.now}", cpu=1)),
+            id="ClusterQueues are created elsewhere",
+        ),
+        pytest.param(lambda bench: bench.apply(cohort("all")), id="the cohort is written again and again"),
+    ],
+)
+def test_a_waiting_preemptor_keeps_others_asleep_for_a_second_at_most(meanwhile: Change) -> None:
+    bench = preempting()
+    bench.finish("small")
+    for _ in range(4):
+        bench.advance(0.25)
+        meanwhile(bench)
+    bench.advance(0.01)
+
+    assert bench.state("waiting") == "admitted"
+
+
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+def test_a_preemptor_that_can_no_longer_be_admitted_delays_no_other(strategy: str) -> None:
+    bench = preempting(strategy)
+    bench.apply(cluster_queue(cpu=0, cohort="all", within="LowerPriority", strategy=strategy))
+    bench.release("victim")
+    bench.advance(5.0)
+    assert bench.pending() == ["preemptor", "victim", "waiting"]
+
+    bench.finish("small")
+
+    assert bench.state("waiting") == "admitted"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fairway.admission.clusterqueues import QueueState, compile_quotas, weight_of
 from fairway.admission.holders import Holders
 from fairway.admission.quota import CohortNode, Node, compile_alone
+from fairway.admission.reasons import Outcome
 from fairway.admission.records import Record
 from fairway.admission.resources import FlavorResource, FlavorResources
 from fairway.apis.kueue.objects import Cohort
@@ -70,8 +71,12 @@ class CohortTree:
 
     @property
     def has_preemptor(self) -> bool:
-        """Whether a pending workload waits for its victims to stop."""
-        return any(queue.pending.preemptor is not None for queue in self.queues.values())
+        """Whether a pending workload waits for its victims to stop, as of its last try."""
+        preemptors = (queue.pending.preemptor for queue in self.queues.values())
+        return any(
+            one is not None and one.explanation is not None and one.explanation.outcome is Outcome.PENDING_PREEMPTION
+            for one in preemptors
+        )
 
     def compile(self) -> None:
         """Sum up quotas and usage, and see who takes part."""
@@ -165,7 +170,7 @@ class Forest:
     # Linking
 
     def _relink(self) -> None:
-        """Build the trees again. All their queues are tried again, and the count of cycles continues."""
+        """Build the trees again. All their queues are tried again; cycles are counted on, and wakes are not put off."""
         if self._linked:
             return
         self._linked = True
@@ -190,9 +195,9 @@ class Forest:
         self._trees = {}
         for name, (root, looping) in roots.items():
             tree = self._trees[name] = CohortTree(name, root, members[name], looping=looping)
-            before = previous.get(name)
             tree.ready = set(tree.queues)
-            tree.cycle = before.cycle if before is not None else 0
+            if (before := previous.get(name)) is not None:
+                tree.cycle, tree.wakes_at = before.cycle, before.wakes_at
 
     def _link_cohorts(self) -> tuple[dict[str, CohortNode], frozenset[str]]:
         """All cohorts, linked; and those that are their own ancestors, which are left without a parent."""
