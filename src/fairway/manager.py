@@ -88,9 +88,9 @@ def reviewed_resources(way: AdmittedBy) -> frozenset[str]:
     return frozenset(("pods", *frameworks, *queues)).union(PriorityAdmission.resources, ManagedJobAdmission.resources)
 
 
-def run_frameworks(settings: Settings, names: Collection[str]) -> tuple[Framework, ...]:
+def run_frameworks(names: Collection[str]) -> tuple[Framework, ...]:
     """The job kinds that something on this machine runs; those of Ray without Ray would hold quota and never end."""
-    if "ray" not in names or installed_ray(settings.state) is not None:
+    if "ray" not in names or installed_ray() is not None:
         return FRAMEWORKS
     return tuple(framework for framework in FRAMEWORKS if framework.group != RAY_GROUP)
 
@@ -104,7 +104,7 @@ def server_plugins(
     scheduling: SchedulingAdmission | None = None,
 ) -> AdmissionChain:
     """The plugins of a server; a job gets its queue from `scheduling` before the others see it."""
-    frameworks = run_frameworks(settings, settings.controller_names)
+    frameworks = run_frameworks(settings.controller_names)
     return AdmissionChain(
         *(() if scheduling is None else (scheduling,)),
         PriorityAdmission(cluster),
@@ -201,7 +201,7 @@ class ControllerManager:
         if "workload" in names:
             self.parts.append(WorkloadLifecycle(cluster, decider, configuration, kueue))
         if "jobframework" in names:
-            frameworks = run_frameworks(settings, names) if own_nodes else FRAMEWORKS
+            frameworks = run_frameworks(names) if own_nodes else FRAMEWORKS
             self.parts.append(FrameworkController(cluster, configuration, kueue, frameworks))
         if "pods" in names:
             self.parts.append(PodController(cluster, configuration, kueue))
@@ -213,7 +213,7 @@ class ControllerManager:
             # A pod that the scheduler of this process would bind at once is created with its node: one write less.
             self.parts.append(JobController(cluster, kubernetes, scheduler))
         if "ray" in names:
-            self.parts.append(RayController(cluster, kubernetes, installed_ray(settings.state)))
+            self.parts.append(RayController(cluster, kubernetes, installed_ray()))
         if "managedjob" in names:
             kubelets = None if own_nodes else Kubelets(cluster)
             platform = pod_platform(settings, kubelets)

@@ -7,9 +7,10 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.ray.nodes import RayInstallation
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-RAY = RayInstallation(version="2.60.0", programs="/opt/ray/bin", temp_root="/run/ray")
+RAY = RayInstallation(version="2.60.0", programs="/opt/ray/bin", start="start-ray")
 ENDPOINTS = {
-    "gcs-server": "20001", "dashboard": "20002", "client": "20003", "dashboard-agent": "20004", "metrics": "20005",
+    "gcs-server": "20001", "dashboard": "20002", "client": "20003", "dashboard-agent": "20004", "agent-grpc": "20005",
+    "runtime-env": "20006", "metrics": "20007",
 }  # fmt: skip
 
 

@@ -137,16 +137,17 @@ def test_a_worker_pod_is_named_labelled_and_started_as_kuberay_does() -> None:
     ports = nodes.head_ports(cluster)
     assert ports is not None
 
-    pod = nodes.worker_pod(cluster, group("a-group-with-a-long-name" + "x" * 20), WorkerPorts(1, 2), ports, RAY)
+    pod = nodes.worker_pod(cluster, group("a-group-with-a-long-name" + "x" * 20), WorkerPorts(1, 2, 3, 4), ports, RAY)
 
     container = pod["spec"]["containers"][0]
     assert len(pod["metadata"]["generateName"]) <= 51
     assert pod["metadata"]["generateName"].endswith("-worker-")
     assert pod["metadata"]["labels"]["ray.io/node-type"] == "worker"
     assert "--address=127.0.0.2:20001" in container["args"][0]
-    assert "--temp-dir=/run/ray/0a1b2c3d" in container["args"][0]
+    assert container["args"][0].count("start-ray --address") == 1
+    assert pod["spec"]["volumes"] == [{"name": "fairway-ray", "emptyDir": {}}]
     assert {one["name"] for one in container["env"]} >= {"RAY_AUTH_TOKEN", "RAY_ADDRESS", "RAY_NODE_TYPE_NAME"}
-    assert nodes.ports_of(pod) == {1, 2}
+    assert nodes.ports_of(pod) == {1, 2, 3, 4}
 
 
 def test_a_command_of_the_container_runs_before_ray() -> None:

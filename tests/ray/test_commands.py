@@ -7,24 +7,38 @@ import pytest
 from fairway.ray import commands
 from fairway.ray.commands import HeadPorts, WorkerPorts
 
-HEAD = HeadPorts(gcs=20001, dashboard=20002, client=20003, agent=20004, metrics=20005)
+HEAD = HeadPorts(20001, 20002, 20003, 20004, 20005, 20006, 20007)
+AGENTS = {
+    "--dashboard-agent-listen-port", "--dashboard-agent-grpc-port", "--runtime-env-agent-port", "--metrics-export-port",
+}  # fmt: skip
 
 
 def test_a_head_listens_on_its_own_ports_of_the_loopback_address_whatever_the_manifest_asks_for() -> None:
-    asked = {"port": "6379", "dashboard-host": "0.0.0.0", "num-cpus": "0", "temp-dir": "/tmp/ray"}  # noqa: S104, S108
+    asked = {"port": "6379", "dashboard-host": "0.0.0.0", "num-cpus": "0", "object-manager-port": "8076"}  # noqa: S104
 
-    words = shlex.split(commands.ray_start(asked, commands.head_parameters(HEAD, "/run/r")))
+    words = shlex.split(commands.ray_start(asked, commands.head_parameters(), commands.port_parameters(HEAD)))
 
     assert words[:3] == ["ray", "start", "--head"]
-    assert {"--port=20001", "--dashboard-host=127.0.0.2", "--temp-dir=/run/r", "--num-cpus=0", "--block"} < set(words)
+    assert {"--port=20001", "--dashboard-host=127.0.0.2", "--num-cpus=0", "--object-manager-port=0"} < set(words)
     assert words[3:] == sorted(words[3:])
 
 
-def test_a_worker_joins_its_head_and_leaves_the_logs_to_the_monitor_of_the_head() -> None:
-    words = shlex.split(commands.ray_start(commands.worker_parameters(WorkerPorts(20006, 20007), "/run/r", HEAD.gcs)))
+@pytest.mark.parametrize(
+    ("parameters", "ports"),
+    [
+        pytest.param(commands.head_parameters(), HEAD, id="head"),
+        pytest.param(commands.worker_parameters(), WorkerPorts(20008, 20009, 20010, 20011), id="worker"),
+    ],
+)
+def test_all_ports_are_chosen_before_a_node_starts(parameters: dict[str, str], ports: HeadPorts | WorkerPorts) -> None:
+    words = shlex.split(commands.ray_start(parameters, commands.port_parameters(ports)))
+    said = dict(word.split("=") for word in words if "port=" in word)
 
-    assert "--head" not in words
-    assert {"--address=127.0.0.2:20001", "--include-log-monitor=false", "--metrics-export-port=20007"} < set(words)
+    assert said.keys() >= AGENTS
+    assert {int(port) for port in said.values()} == {0, *ports}
+    assert {name for name, port in said.items() if port == "0"} == {
+        "--min-worker-port", "--max-worker-port", "--node-manager-port", "--object-manager-port",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

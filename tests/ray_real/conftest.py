@@ -10,7 +10,6 @@ import psutil
 import pytest
 
 from clients.kubectl import Kubectl, find_kubectl
-from fairway.controllers.ray.machine import temp_root
 from fairway.testing.servers import Server
 
 MACHINE = ("--cpus", "16", "--memory", "64Gi", "--gpus", "8")
@@ -44,10 +43,11 @@ def eventually(found: Callable[[], Any], what: str, seconds: float = PATIENCE_SE
 
 def ray_processes(server: Server) -> list[str]:
     """The processes of Ray that belong to a server."""
-    root, found = str(temp_root(server.state)), []
+    root, found = str(server.state), []
     for process in psutil.process_iter():
         try:
-            if process.environ().get("RAY_TMPDIR", "").startswith(root):
+            variables = process.environ()
+            if "RAY_AUTH_MODE" in variables and variables.get("FAIRWAY_VOLUME_FAIRWAY_RAY", "").startswith(root):
                 found.append(" ".join(process.cmdline())[:200])
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue
@@ -56,5 +56,4 @@ def ray_processes(server: Server) -> list[str]:
 
 def ray_files(server: Server) -> list[Path]:
     """The temporary files of Ray that belong to a server."""
-    root = temp_root(server.state)
-    return list(root.iterdir()) if root.is_dir() else []
+    return list((server.state / "pods").rglob("session_*"))

@@ -11,9 +11,9 @@ from .test_guide import DATA, EPOCHS, Guide
 
 WORKERS = {
     "groupName": "small",
-    "replicas": 1,
-    "minReplicas": 1,
-    "maxReplicas": 1,
+    "replicas": 2,
+    "minReplicas": 2,
+    "maxReplicas": 2,
     "rayStartParams": {},
     "template": {
         "spec": {
@@ -44,7 +44,7 @@ def test_ray_jobs_survive_a_killed_server(server: Server, kubectl: Kubectl, tmp_
     server.start()
 
     lines = guide.ends(made[0])
-    assert "training with 2 workers on 3 CPUs" in lines
+    assert "training with 2 workers on 4 CPUs" in lines
     eventually(lambda: guide.field(made[1], "jobDeploymentStatus") == "Complete", "the other")
     assert guide.field(made[1], "jobStatus") == "SUCCEEDED"
     eventually(lambda: not ray_processes(server) and not ray_files(server), "nothing of Ray is left")

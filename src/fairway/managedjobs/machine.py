@@ -11,6 +11,7 @@ from fairway.managedjobs.containers import FILES, SETUP, beside, containers_of, 
 from fairway.managedjobs.environment import AttemptEnvironment
 from fairway.managedjobs.podconfig import RUN
 from fairway.managedjobs.tasks.task import Candidate, Task
+from fairway.ray import commands
 
 ADDRESS: Final = "127.0.0.1"
 _FOR_FILES: Final = ("image", "imagePullPolicy", "securityContext", "volumeMounts", "workingDir")
@@ -59,7 +60,7 @@ class ThisMachine(Struct, frozen=True, kw_only=True):
         main["command"] = scripts.run_command(task.run, own_home=own_home, together=together and task.ray is None)
         ours = environment.run_variables(attempt, rank)
         if task.ray is not None:
-            ours |= {**raynodes.variables_on_machine(), "FAIRWAY_RAY_PATH": self.ray_path}
+            ours |= {**commands.environment(), "FAIRWAY_RAY_PATH": self.ray_path}
             main["command"] = self._node(spec, attempt, rank, driver=[] if rank else main["command"])
         main["env"] = environment.declared(ours, task, secret, main.get("env"))
         if task.setup:
@@ -75,7 +76,7 @@ class ThisMachine(Struct, frozen=True, kw_only=True):
 
     def _node(self, spec: Manifest, attempt: AttemptEnvironment, rank: int, driver: list[str]) -> list[str]:
         """The command of a node of a Ray cluster, whose files end with its pod."""
-        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": raynodes.VOLUME, "emptyDir": {}}]
+        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": commands.VOLUME, "emptyDir": {}}]
         meeting = f"{self.checkpoint_root}/{attempt.job['metadata']['uid']}/.ray-{attempt.task_index}-{attempt.number}"
         arguments = raynodes.arguments_on_machine(attempt.task, rank, containers_of(spec)[RUN], meeting)
         return scripts.ray_command(arguments, driver)

@@ -15,9 +15,6 @@ from fairway.ray.commands import HeadPorts, WorkerPorts
 PORT: Final = 6379
 """Of a head that has an address of its own."""
 
-VOLUME: Final = "fairway-ray"
-_VOLUME_VARIABLE: Final = "FAIRWAY_VOLUME_FAIRWAY_RAY"
-
 
 def arguments_on_machine(task: Task, rank: int, container: Mapping[str, Any], meeting: str) -> list[str]:
     """The program and its parameters where all nodes share a machine and choose their ports themselves.
@@ -25,13 +22,19 @@ def arguments_on_machine(task: Task, rank: int, container: Mapping[str, Any], me
     Without a dashboard: it is half of the memory and the start time, and its port would be unknown.
     """
     if rank:
-        of_node = commands.worker_parameters(WorkerPorts(0, 0), "", 0) | {"include-log-monitor": "true"}
+        of_node, ports = commands.worker_parameters(), set(WorkerPorts._fields)
     else:
-        of_node = commands.head_parameters(HeadPorts(0, 0, 0, 0, 0), "") | {"include-dashboard": "false"}
+        of_node = commands.head_parameters() | {"include-dashboard": "false"}
+        ports = set(HeadPorts._fields) - {"dashboard"}
     needs = commands.resource_parameters(container.get("resources") or {})
-    start = commands.ray_start(of_node, needs, {"block": "false"})
-    ports = (commands.FIRST_PORT, commands.FIRST_PORT + commands.PORTS)
-    return _arguments(task, {"start": start, "ports": ports, "meeting": meeting, "files": _VOLUME_VARIABLE})
+    given = {
+        "start": commands.ray_start(of_node, needs, {"block": "false"}),
+        "ports": sorted(commands.PORT_PARAMETERS[port] for port in ports),
+        "range": (commands.FIRST_PORT, commands.FIRST_PORT + commands.PORTS),
+        "meeting": meeting,
+        "files": commands.VOLUME_VARIABLE,
+    }
+    return _arguments(task, given)
 
 
 def arguments_on_cluster(task: Task, rank: int, container: Mapping[str, Any]) -> list[str]:
@@ -40,11 +43,6 @@ def arguments_on_cluster(task: Task, rank: int, container: Mapping[str, Any]) ->
     head = {} if rank else {"head": "true", "port": str(PORT)}
     start = commands.ray_start({"disable-usage-stats": "true", "log-color": "false"}, head, resources_of)
     return _arguments(task, {"start": start, "port": PORT})
-
-
-def variables_on_machine() -> dict[str, str]:
-    """Variables of all nodes."""
-    return {name: value for name, value in commands.environment("").items() if value}
 
 
 def _arguments(task: Task, given: dict[str, Any]) -> list[str]:

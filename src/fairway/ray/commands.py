@@ -13,8 +13,10 @@ from fairway.apis.machinery.quantities import Quantity
 ADDRESS: Final = "127.0.0.2"
 """Of every Ray node. Ray replaces 127.0.0.1 by an address that other machines reach, and no other loopback address."""
 
-LONGEST_TEMP_DIR: Final = 36
-"""Characters: below it Ray opens Unix sockets (`session_<date>_<pid>/sockets/…`), whose paths have at most 107."""
+VOLUME: Final = "fairway-ray"
+VOLUME_VARIABLE: Final = "FAIRWAY_VOLUME_FAIRWAY_RAY"
+"""The volume of a node for its temporary files, and the variable with its path. Nodes that start together in one
+directory can choose the same names of sockets."""
 
 FIRST_PORT: Final = 20_000
 PORTS: Final = 12_000
@@ -25,21 +27,37 @@ _OBJECT_STORE_SHARE: Final = 0.3
 """Ray's own default, of the memory of the machine."""
 
 
+class WorkerPorts(NamedTuple):
+    """The ports of a worker that are chosen before it starts: Ray gives up if its choice takes half a minute."""
+
+    agent: int
+    agent_grpc: int
+    runtime_env: int
+    metrics: int
+
+
 class HeadPorts(NamedTuple):
-    """The ports of a head that are not chosen by Ray."""
+    """The same of a head."""
 
     gcs: int
     dashboard: int
     client: int
     agent: int
+    agent_grpc: int
+    runtime_env: int
     metrics: int
 
 
-class WorkerPorts(NamedTuple):
-    """The same of a worker."""
-
-    agent: int
-    metrics: int
+PORT_PARAMETERS: Final = {
+    "gcs": "port",
+    "dashboard": "dashboard-port",
+    "client": "ray-client-server-port",
+    "agent": "dashboard-agent-listen-port",
+    "agent_grpc": "dashboard-agent-grpc-port",
+    "runtime_env": "runtime-env-agent-port",
+    "metrics": "metrics-export-port",
+}
+"""The parameter of `ray start` for each of the ports."""
 
 
 def choose_ports(count: int, start: int, is_free: Callable[[int], bool]) -> tuple[int, ...]:
@@ -56,11 +74,10 @@ def choose_ports(count: int, start: int, is_free: Callable[[int], bool]) -> tupl
     raise ValueError(f"{count} free ports are needed, and there are {len(found)} from {FIRST_PORT} on")
 
 
-def environment(temp_dir: str) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The variables of every process of a cluster, besides its token (`RAY_AUTH_TOKEN`)."""
     return {
         "RAY_AUTH_MODE": "token",
-        "RAY_TMPDIR": temp_dir,
         "RAY_USAGE_STATS_ENABLED": "0",
         # A raylet gives up if its agent, a Python program, has not started within half a minute: too soon on a busy
         # machine with a few cores.
@@ -74,37 +91,31 @@ def environment(temp_dir: str) -> dict[str, str]:
     }
 
 
-def head_parameters(ports: HeadPorts, temp_dir: str) -> dict[str, str]:
-    """Parameters of `ray start --head` that this machine decides."""
-    return {
-        **_node_parameters(ports.agent, ports.metrics, temp_dir),
-        "head": "true",
-        "port": str(ports.gcs),
-        "dashboard-host": ADDRESS,
-        "dashboard-port": str(ports.dashboard),
-        "ray-client-server-port": str(ports.client),
-    }
+def head_parameters() -> dict[str, str]:
+    """Parameters of `ray start --head` that this machine decides, besides ports and the temporary directory."""
+    return {**_NODE_PARAMETERS, "head": "true", "dashboard-host": ADDRESS}
 
 
-def worker_parameters(ports: WorkerPorts, temp_dir: str, gcs_port: int) -> dict[str, str]:
-    """Parameters of `ray start` of a worker that this machine decides. One log monitor reads the logs of all nodes."""
-    return {
-        **_node_parameters(ports.agent, ports.metrics, temp_dir),
-        "address": f"{ADDRESS}:{gcs_port}",
-        "include-log-monitor": "false",
-    }
+def worker_parameters() -> dict[str, str]:
+    """The same of a worker."""
+    return dict(_NODE_PARAMETERS)
 
 
-def _node_parameters(agent: int, metrics: int, temp_dir: str) -> dict[str, str]:
-    return {
-        "block": "true",
-        "node-ip-address": ADDRESS,
-        "dashboard-agent-listen-port": str(agent),
-        "metrics-export-port": str(metrics),
-        "temp-dir": temp_dir,
-        "log-color": "false",
-        "disable-usage-stats": "true",
-    }
+_NODE_PARAMETERS: Final = {
+    "block": "true",
+    "node-ip-address": ADDRESS,
+    "log-color": "false",
+    "disable-usage-stats": "true",
+    # Any free port: Ray's own choice is the same for all nodes.
+    "min-worker-port": "0",
+    "max-worker-port": "0",
+    "node-manager-port": "0",
+    "object-manager-port": "0",
+}
+
+
+def port_parameters(ports: HeadPorts | WorkerPorts) -> dict[str, str]:
+    return {PORT_PARAMETERS[field]: str(port) for field, port in zip(ports._fields, ports, strict=True)}
 
 
 def resource_parameters(resources: Mapping[str, Any]) -> dict[str, str]:
@@ -127,14 +138,14 @@ def resource_parameters(resources: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def ray_start(*parameters: Mapping[str, str]) -> str:
+def ray_start(*parameters: Mapping[str, str], program: str = "ray start") -> str:
     """The command line; later parameters replace earlier ones. Booleans are bare flags, as KubeRay writes them."""
     merged: dict[str, str] = {}
     for one in parameters:
         merged |= one
     head = ["--head"] if merged.pop("head", "") == "true" else []
     flags = [_flag(name, value) for name, value in sorted(merged.items()) if name in _VALUED or value != "false"]
-    return " ".join(["ray start", *head, *flags])
+    return " ".join([program, *head, *flags])
 
 
 _VALUED: Final = frozenset({"include-dashboard", "include-log-monitor", "log-color"})

@@ -22,8 +22,14 @@ TOKEN_KEY: Final = "auth_token"  # noqa: S105 - the key in a Secret
 _OWN_COMMAND: Final = "ray.io/overwrite-container-cmd"
 _LONGEST_PREFIX: Final = 50
 _ENDPOINTS: Final = {
-    "gcs-server": "gcs", "dashboard": "dashboard", "client": "client", "dashboard-agent": "agent", "metrics": "metrics",
-}  # fmt: skip
+    "gcs-server": "gcs",
+    "dashboard": "dashboard",
+    "client": "client",
+    "dashboard-agent": "agent",
+    "agent-grpc": "agent_grpc",
+    "runtime-env": "runtime_env",
+    "metrics": "metrics",
+}
 
 
 class RayInstallation(Struct, frozen=True):
@@ -33,12 +39,8 @@ class RayInstallation(Struct, frozen=True):
     programs: str
     """The directory of `ray` and `python`."""
 
-    temp_root: str
-    """Where each cluster has a temporary directory of its own; short, see `commands.LONGEST_TEMP_DIR`."""
-
-
-def temp_dir(cluster: Manifest, ray: RayInstallation) -> str:
-    return f"{ray.temp_root}/{cluster['metadata']['uid'][:8]}"
+    start: str
+    """The program that runs `ray start` with a temporary directory of its own."""
 
 
 def endpoints_of(ports: HeadPorts) -> dict[str, str]:
@@ -75,14 +77,13 @@ def group_of(pod: Manifest) -> str:
 
 def head_pod(cluster: Manifest, ports: HeadPorts, ray: RayInstallation) -> Manifest:
     group = cluster["spec"]["headGroupSpec"]
-    machine = commands.head_parameters(ports, temp_dir(cluster, ray))
-    return _pod(cluster, group, "head", HEAD_GROUP, machine, ports, ports.gcs, ray)
+    return _pod(cluster, group, "head", HEAD_GROUP, commands.head_parameters(), ports, ports.gcs, ray)
 
 
 def worker_pod(
     cluster: Manifest, group: Mapping[str, Any], ports: WorkerPorts, head: HeadPorts, ray: RayInstallation
 ) -> Manifest:
-    machine = commands.worker_parameters(ports, temp_dir(cluster, ray), head.gcs)
+    machine = {**commands.worker_parameters(), "address": f"{commands.ADDRESS}:{head.gcs}"}
     return _pod(cluster, group, "worker", group["groupName"], machine, ports, head.gcs, ray)
 
 
@@ -100,12 +101,13 @@ def _pod(
     spec, metadata = template["spec"], template.get("metadata") or {}
     container = spec["containers"][0]
     resources = commands.resource_parameters({**(container.get("resources") or {}), **_resources_of(group)})
-    start = commands.ray_start(resources, group.get("rayStartParams") or {}, machine)
+    own = {**machine, **commands.port_parameters(ports)}
+    start = commands.ray_start(resources, group.get("rayStartParams") or {}, own, program=ray.start)
     wait = gcs_port if node_type == "worker" else None
     _set_command(
         container, metadata.get("annotations") or {}, commands.start_script(start, ray.programs, wait_for_port=wait)
     )
-    environment = _environment(cluster, group_name, start, gcs_port, ray)
+    environment = _environment(cluster, group_name, start, gcs_port)
     for one in spec["containers"]:
         if one is container or one["name"] == SUBMITTER_CONTAINER:
             one["env"] = [*(one.get("env") or ()), *environment, *_dashboard_variable(ports)]
@@ -115,6 +117,7 @@ def _pod(
     container.setdefault("livenessProbe", _probe(ports.agent, period=5, failures=120))
     # Failed nodes are replaced as a whole: a new head needs new workers.
     spec["restartPolicy"] = "Never"
+    spec["volumes"] = [*(spec.get("volumes") or ()), {"name": commands.VOLUME, "emptyDir": {}}]
     middle = "head" if node_type == "head" else f"{group_name}-worker"
     return {
         "apiVersion": "v1",
@@ -151,7 +154,7 @@ def _set_command(container: Manifest, annotations: Mapping[str, str], script: st
     container["args"] = [f"{own} && {{ {script}; }}" if own else script]
 
 
-def _environment(cluster: Manifest, group: str, start: str, gcs_port: int, ray: RayInstallation) -> list[Manifest]:
+def _environment(cluster: Manifest, group: str, start: str, gcs_port: int) -> list[Manifest]:
     values = {
         "RAY_CLUSTER_NAME": cluster["metadata"]["name"],
         "RAY_CLUSTER_NAMESPACE": cluster["metadata"]["namespace"],
@@ -159,7 +162,7 @@ def _environment(cluster: Manifest, group: str, start: str, gcs_port: int, ray: 
         "RAY_PORT": str(gcs_port),
         "RAY_ADDRESS": f"{commands.ADDRESS}:{gcs_port}",
         "KUBERAY_GEN_RAY_START_CMD": start,
-        **commands.environment(temp_dir(cluster, ray)),
+        **commands.environment(),
     }
     return [
         {"name": "RAY_CLOUD_INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},

@@ -87,7 +87,7 @@ def submitter(job: Manifest, cluster: Manifest, ray: RayInstallation) -> Manifes
         *(container.get("env") or ()),
         nodes.dashboard_variable(ports.dashboard),
         _submission_variable(job),
-        *({"name": name, "value": value} for name, value in commands.environment(nodes.temp_dir(cluster, ray)).items()),
+        *({"name": name, "value": value} for name, value in commands.environment().items()),
         nodes.token_variable(cluster["metadata"]["name"]),
     ]
     if not container.get("command"):

@@ -1,13 +1,11 @@
 """RayClusters and RayJobs on the real API, without the processes: those are started in tests/ray_real."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairway.client.recorder import Recorder
-from fairway.controllers.ray import machine
 from fairway.controllers.ray.controller import RayController
 from fairway.ray import nodes
 from fairway.ray.nodes import RayInstallation
@@ -70,30 +68,29 @@ def test_without_ray_a_condition_and_an_event_say_what_to_install(
     asyncio.run(story())
 
 
-def _installation(tmp_path: Path) -> RayInstallation:
-    return RayInstallation(version="2.60.0", programs="/opt/ray/bin", temp_root=str(tmp_path / "ray"))
+RAY = RayInstallation(version="2.60.0", programs="/opt/ray/bin", start="start-ray")
 
 
-def test_clusters_have_ports_and_tokens_of_their_own(tmp_path: Path) -> None:
+def test_clusters_have_ports_and_tokens_of_their_own() -> None:
     async def story() -> None:
         async with local_cluster() as world:
-            controller = RayController(world.cluster, Recorder(world.cluster, "fairway"), _installation(tmp_path))
+            controller = RayController(world.cluster, Recorder(world.cluster, "fairway"), RAY)
             async with world.running(controller):
                 for name in ("one", "two", "three"):
                     await _create(world, RAYCLUSTERS, name, CLUSTER)
                 await world.cluster_says(lambda: len(_pods(world)) == 9)
                 ports = [port for pod in _pods(world) for port in nodes.ports_of(pod)]
-                assert len(ports) == len(set(ports)) == 3 * (5 + 2 * 2)
+                assert len(ports) == len(set(ports)) == 3 * (7 + 2 * 4)
                 secrets = [await world.cluster.get("secrets", "default", name) for name in ("one", "two", "three")]
                 assert len({one["data"]["auth_token"] for one in secrets}) == 3
 
     asyncio.run(story())
 
 
-def test_a_suspended_cluster_has_no_pods_and_a_resumed_one_gets_new_ports(tmp_path: Path) -> None:
+def test_a_suspended_cluster_has_no_pods_and_a_resumed_one_gets_new_ports() -> None:
     async def story() -> None:
         async with local_cluster() as world:
-            controller = RayController(world.cluster, Recorder(world.cluster, "fairway"), _installation(tmp_path))
+            controller = RayController(world.cluster, Recorder(world.cluster, "fairway"), RAY)
             async with world.running(controller):
                 await _create(world, RAYCLUSTERS, "train", CLUSTER)
                 await world.cluster_says(lambda: len(_pods(world)) == 3)
@@ -109,10 +106,10 @@ def test_a_suspended_cluster_has_no_pods_and_a_resumed_one_gets_new_ports(tmp_pa
     asyncio.run(story())
 
 
-def test_a_job_makes_its_cluster_and_suspending_removes_it(tmp_path: Path) -> None:
+def test_a_job_makes_its_cluster_and_suspending_removes_it() -> None:
     async def story() -> None:
         async with local_cluster() as world:
-            controller = RayController(world.cluster, Recorder(world.cluster, "fairway"), _installation(tmp_path))
+            controller = RayController(world.cluster, Recorder(world.cluster, "fairway"), RAY)
             async with world.running(controller):
                 await _create(world, RAYJOBS, "train", JOB)
                 await world.cluster_says(lambda: len(_pods(world)) == 3)
@@ -124,21 +121,3 @@ def test_a_job_makes_its_cluster_and_suspending_removes_it(tmp_path: Path) -> No
                 assert _status(world, RAYJOBS)["jobDeploymentStatus"] == "Suspending"
 
     asyncio.run(story())
-
-
-def test_directories_of_clusters_that_are_gone_are_removed(tmp_path: Path) -> None:
-    for name in ("aaaaaaaa", "bbbbbbbb"):
-        (tmp_path / name / "session").mkdir(parents=True)
-
-    machine.sweep(tmp_path, {"bbbbbbbb"})
-    machine.sweep(tmp_path / "missing", ())
-
-    assert [one.name for one in tmp_path.iterdir()] == ["bbbbbbbb"]
-
-
-@pytest.mark.parametrize("state", ["/root/.fairway", "/home/a-user-with-a-long-name/work/fairway/state"])
-def test_temporary_directories_are_short_enough_for_sockets(state: str) -> None:
-    root = machine.temp_root(Path(state))
-
-    assert len(f"{root}/12345678/session_2026-11-17_08-00-29_596607_4194304/sockets/dash_MetricsHead") <= 107
-    assert machine.temp_root(Path(state)) == root

@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
@@ -53,12 +52,12 @@ class RayActions:
         head, ray = nodes.head_ports(cluster), self._ray
         if not plan.creates or head is None or ray is None:
             return
-        machine.prepare(Path(ray.temp_root))
         new = [nodes.head_pod(cluster, head, ray)] if plan.create_head else []
         wanted = [group.group for group in plan.create_workers for _ in range(group.count)]
-        with self._ports(2 * len(wanted)) as ports:
+        each = len(WorkerPorts._fields)
+        with self._ports(each * len(wanted)) as ports:
             for position, group in enumerate(wanted):
-                own = WorkerPorts(*ports[2 * position : 2 * position + 2])
+                own = WorkerPorts(*ports[each * position : each * (position + 1)])
                 new.append(nodes.worker_pod(cluster, group, own, head, ray))
             await all_done(self._create_pod(cluster, pod) for pod in new)
 

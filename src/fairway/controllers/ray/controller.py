@@ -3,17 +3,14 @@
 import asyncio
 import secrets
 import string
-from pathlib import Path
 from typing import Final
 
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
-from fairway.controllers.kit.owners import controller_uid
 from fairway.controllers.kit.status import differs
 from fairway.controllers.kit.writes import remove_finalizer
-from fairway.controllers.ray import machine
 from fairway.controllers.ray.act import JOBS, RayActions
 from fairway.controllers.ray.observe import RayObserver
 from fairway.errors import FairwayError
@@ -24,7 +21,6 @@ from fairway.runtime.worker import Worker
 
 _SUFFIX: Final = string.ascii_lowercase[1:] + string.digits[2:]
 _PARALLEL: Final = 8
-_SWEEP_SECONDS: Final = 1.0
 
 
 class RayController:
@@ -39,7 +35,6 @@ class RayController:
         self._writer = cluster.writer("kuberay-operator")
         self._clusters: Worker[Key] = Worker("raycluster", cluster.clock, self._reconcile_cluster, parallel=_PARALLEL)
         self._jobs: Worker[Key] = Worker("rayjob", cluster.clock, self._reconcile_job, parallel=_PARALLEL)
-        self._sweeping: Worker[str] = Worker("temporary files of Ray", cluster.clock, self._sweep, parallel=1)
         self._pods = cluster.cache("pods")
         self._caches = [self._observer.clusters, self._observer.jobs, self._pods, cluster.cache("jobs.batch")]
         self._observer.clusters.on_change(self._on_cluster_change)
@@ -51,17 +46,14 @@ class RayController:
         """Work until cancelled."""
         for cache in self._caches:
             await cache.synced.wait()
-        self._sweeping.add("")
         async with asyncio.TaskGroup() as group:
-            for worker in (self._clusters, self._jobs, self._sweeping):
+            for worker in (self._clusters, self._jobs):
                 group.create_task(worker.run())
 
     def _on_cluster_change(self, old: Manifest | None, new: Manifest | None) -> None:
         found = new or old
         if found is None or (old is not None and new is not None and not differs(old, new)):
             return
-        if new is None:
-            self._sweeping.add_after("", _SWEEP_SECONDS)
         self._clusters.add(key_of(found))
         self._add_owner(found, "RayJob")
         for job in self._observer.jobs.items():
@@ -79,8 +71,6 @@ class RayController:
         found = new or old
         if found is None or nodes.NODE_LABEL not in (found["metadata"].get("labels") or {}):
             return
-        if new is None:
-            self._sweeping.add_after("", _SWEEP_SECONDS)
         owner = controller_of(found)
         if owner is None or owner["kind"] != "RayCluster":
             return
@@ -140,20 +130,6 @@ class RayController:
             except (FairwayError, OSError) as error:
                 self._recorder.warning(job, "FailedToStop", f"Ray could not be asked to stop the job: {error}")
         await remove_finalizer(self._writer, JOBS, job, jobs.FINALIZER)
-
-    async def _sweep(self, _key: str) -> None:
-        """Remove the files of clusters that are gone or suspended."""
-        if self._ray is None:
-            return
-        keep = {
-            cluster["metadata"]["uid"][:8]
-            for cluster in self._observer.clusters.items()
-            if (cluster.get("status") or {}).get("state") != clusters.SUSPENDED
-        }
-        for pod in self._pods.items():
-            if nodes.NODE_LABEL in (pod["metadata"].get("labels") or {}):
-                keep.add((controller_uid(pod) or "")[:8])
-        await asyncio.to_thread(machine.sweep, Path(self._ray.temp_root), keep)
 
 
 def _suffix() -> str:

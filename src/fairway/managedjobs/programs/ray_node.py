@@ -5,9 +5,9 @@ driver, if this is the head:
 
 - `start`: the command line of `ray start`
 - `nodes`: how many nodes the cluster has; the driver starts when all of them have joined
-- `port`: of the head, which is the first of the nodes; else they share a machine: each node chooses its `ports` within
-  these bounds, the head writes its own into the directory `meeting`, and each has its files in the directory that the
-  variable `files` names
+- `port`: of the head, which is the first of the nodes; else they share a machine: each node chooses a port for each of
+  the parameters `ports` within `range`, the head writes its address into the directory `meeting`, and each has its
+  files in the directory that the variable `files` names
 - `seconds`: how long nodes wait for each other; `missing`: how the message begins if they have waited in vain
 
 The head ends with the driver and its exit code. A worker ends when its head is gone, and not before, even after
@@ -31,7 +31,6 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 ANSWER_SECONDS = 5.0
-AGENTS = ("dashboard-agent-grpc-port", "dashboard-agent-listen-port", "metrics-export-port", "runtime-env-agent-port")
 
 
 class Stop(Exception):
@@ -90,9 +89,9 @@ class RayNode:
         directory = os.open(os.environ[self.given["files"]], os.O_RDONLY | os.O_DIRECTORY)
         return f"/proc/{os.getpid()}/fd/{directory}"
 
-    def own_options(self, temporary: str, names: tuple[str, ...]) -> str:
+    def own_options(self, temporary: str) -> str:
         """Ports are chosen before Ray starts: a node that chooses them itself gives up if that takes 30 seconds."""
-        first, end = self.given["ports"]
+        names, (first, end) = self.given["ports"], self.given["range"]
         ports: set[int] = set()
         while len(ports) < len(names):
             port = first + secrets.randbelow(end - first)
@@ -108,7 +107,7 @@ class RayNode:
         start, temporary = self.given["start"], self.temporary_directory()
         if temporary:
             os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-            start += self.own_options(temporary, ("port", "ray-client-server-port", *AGENTS))
+            start += self.own_options(temporary)
         ray = self.start(start, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         said, _ = ray.communicate()
         if ray.returncode:
@@ -179,7 +178,7 @@ class RayNode:
         else:
             head = self.wait_for("the head of the Ray cluster", self.read_announcement)
             found, os.environ["RAY_AUTH_TOKEN"] = head["address"], head["token"]
-            start += self.own_options(self.temporary_directory(), AGENTS)
+            start += self.own_options(self.temporary_directory())
         host, _, port = found.rpartition(":")
         address = (host, int(port))
         self.wait_for("the head of the Ray cluster", lambda: is_listening(address))
