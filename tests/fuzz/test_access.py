@@ -23,7 +23,8 @@ WRONG: Final = "fw_" + "x" * 43
 # docs/operate/access.md, "The roles": what viewer and editor may do with which resource.
 JOBS: Final = {
     *("pods", "podtemplates", "configmaps", "serviceaccounts"),
-    *("jobs", "jobsets", "managedjobs", "pytorchjobs", "rayclusters", "rayjobs"),
+    *("jobs", "jobsets", "managedjobs", "rayclusters", "rayjobs", "sparkapplications"),
+    *("daskclusters", "daskjobs", "mpijobs", "pytorchjobs", "tfjobs"),
 }
 READ_ONLY: Final = {
     *("services", "endpoints", "endpointslices", "ingresses", "ingressclasses", "networkpolicies"),
@@ -41,6 +42,7 @@ SHARED: Final = {
     "workloadpriorityclasses",
     "priorityclasses",
     "customresourcedefinitions",
+    "quotadefinitions",
 }
 PLACES: Final = {"namespaces", "nodes"}
 SHARED_WITH_STATUS: Final = {"clusterqueues", "cohorts", "admissionchecks"}

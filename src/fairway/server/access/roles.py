@@ -93,8 +93,9 @@ class Grants:
 _KUEUE, _VISIBILITY = "kueue.x-k8s.io", "visibility.kueue.x-k8s.io"
 _OTHER_GROUPS = (
     "apiextensions.k8s.io", "apps", "autoscaling", "autoscaling.x-k8s.io", "batch", "coordination.k8s.io",
-    "discovery.k8s.io", "events.k8s.io", "fairway.dev", "jobset.x-k8s.io", "kubeflow.org", _KUEUE, "networking.k8s.io",
-    "policy", "ray.io", "scheduling.k8s.io", "storage.k8s.io", _VISIBILITY,
+    "discovery.k8s.io", "events.k8s.io", "fairway.dev", "jobset.x-k8s.io", "kubeflow.org", "kubernetes.dask.org",
+    _KUEUE, "networking.k8s.io", "policy", "ray.io", "scheduling.k8s.io", "sparkoperator.k8s.io", "storage.k8s.io",
+    _VISIBILITY,
 )  # fmt: skip
 
 _OPEN = (
@@ -129,7 +130,9 @@ _WRITE_JOBS = (
     Rule(("create",), ("fairway.dev",), ("archives", "transactions")),
     Rule(WRITE, ("ray.io",), ("rayclusters", "rayjobs")),
     Rule(WRITE, ("jobset.x-k8s.io",), ("jobsets",)),
-    Rule(WRITE, ("kubeflow.org",), ("pytorchjobs",)),
+    Rule(WRITE, ("kubeflow.org",), ("mpijobs", "pytorchjobs", "tfjobs")),
+    Rule(WRITE, ("kubernetes.dask.org",), ("daskclusters", "daskjobs")),
+    Rule(WRITE, ("sparkoperator.k8s.io",), ("sparkapplications",)),
 )
 _WRITE_NAMESPACE = (
     Rule(WRITE, ("", "events.k8s.io"), ("events",)),
