@@ -81,11 +81,12 @@ ON_A_CLUSTER: Final[Mapping[AdmittedBy, frozenset[str]]] = {
 
 def reviewed_resources(way: AdmittedBy) -> frozenset[str]:
     """What webhooks are to be asked about on a cluster."""
+    own = frozenset(kind.resource for kind in FAIRWAY_KINDS)
     if way is not AdmittedBy.FAIRWAY:
-        return frozenset(ManagedJobAdmission.resources)
+        return own
     frameworks = (framework.resource for framework in FRAMEWORKS)
     queues = (kind.resource for kind in KUEUE_KINDS)
-    return frozenset(("pods", *frameworks, *queues)).union(PriorityAdmission.resources, ManagedJobAdmission.resources)
+    return own.union(("pods", *frameworks, *queues), PriorityAdmission.resources)
 
 
 def run_frameworks(names: Collection[str]) -> tuple[Framework, ...]:

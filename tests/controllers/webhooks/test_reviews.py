@@ -412,7 +412,7 @@ def test_the_plugins_are_asked_about_what_their_configurations_name(way: Admitte
             plugins = webhook_plugins(world.cluster, FixedConfiguration(), ids, way)
             asked = {kind.resource for kind in REGISTRY.kinds if kind.resource in reviewed_resources(way)}
             assert asked <= set(plugins.resources)
-            assert way is AdmittedBy.FAIRWAY or asked == {"managedjobs.fairway.dev"}
+            assert way is AdmittedBy.FAIRWAY or asked == {"managedjobs.fairway.dev", "quotadefinitions.fairway.dev"}
 
     asyncio.run(play())
 
