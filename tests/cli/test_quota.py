@@ -77,6 +77,8 @@ def test_what_is_not_in_the_file_goes_unless_it_has_workloads(
 ) -> None:
     fairway("quota", "apply", str(EXAMPLE))
     fairway("jobs", "launch", "-d", "--namespace", "speech", "-n", "busy", "--cpus", "1", "--", "sleep 600")
+    planned = fairway.run("quota", "plan", written(tmp_path, organizations=organizations()[1:])).stdout
+    assert "! Cohort ml: it stays, because it is used by ClusterQueue speech" in planned
     fewer = organizations()
     del fewer[0]["teams"][1], fewer[1]
     file = written(tmp_path, organizations=fewer)
@@ -93,6 +95,18 @@ def test_what_is_not_in_the_file_goes_unless_it_has_workloads(
     fairway.run("jobs", "wait", "--namespace", "speech", "busy")
     fairway("quota", "apply", "-y", file)
     assert "ClusterQueue speech" not in fairway.run("quota", "plan", file).stdout
+
+
+def test_a_role_is_withdrawn_even_if_another_cannot_be_granted(
+    fairway: CommandLine, server: Server, tmp_path: Path
+) -> None:
+    """Once the definition is written, nothing says any more which roles were to go."""
+    fairway("quota", "apply", str(EXAMPLE))
+    changed = organizations()
+    changed[0]["teams"][0]["submit"] = {"groups": ["oidc:vision"]}
+    assert "oidc:vision" in fairway.refused("quota", "apply", "-y", written(tmp_path, organizations=changed))
+    groups = {one["name"]: one["bindings"] for one in json.loads(fairway("users", "groups", "list", "-o", "json"))}
+    assert groups["vision"] == []
 
 
 WRONG = [

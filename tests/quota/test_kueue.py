@@ -192,3 +192,10 @@ def test_on_a_cluster_who_may_submit_is_a_role_binding() -> None:
         ("speech", "admin"): ["ml-leads"],
         ("data", "edit"): ["data"],
     }
+
+
+def test_teams_in_one_namespace_share_its_role_binding() -> None:
+    spec = example()
+    spec["organizations"][0]["teams"][1] |= {"namespace": "vision", "types": ["speech"]}
+    edit, _admin, _data = role_bindings(read(spec), "x")
+    assert [subject["name"] for subject in edit["subjects"]] == ["vision", "speech"]

@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 
 from fairway.apis.machinery.quantities import Quantity
+from fairway.quota.compare import Action
 from fairway.quota.importing import from_yunikorn
 from fairway.quota.yunikorn import compare_configs, flattened, render, shortfalls
 
@@ -93,6 +95,13 @@ def test_a_queue_that_was_edited_differs_and_another_spelling_does_not() -> None
     root["queues"][1]["resources"]["guaranteed"]["vcore"] = 4
     (one,) = compare_configs(config, live)
     assert (str(one.key), [field.path for field in one.fields]) == ("Queue root.data", ["resources.guaranteed.vcore"])
+
+
+@pytest.mark.parametrize("text", ["[]", "partitions: x", "partitions: [x]", "partitions: [{name: default, queues: 3}]"])
+def test_a_configuration_that_was_broken_by_hand_has_no_queues(text: str) -> None:
+    config = render(read(example()))
+    missing = compare_configs(config, yaml.safe_load(text))
+    assert {one.key.name for one in missing if one.action is Action.CREATE} >= set(flattened(config)) - {""}
 
 
 def test_what_yunikorn_cannot_express_is_named() -> None:

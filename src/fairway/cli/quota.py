@@ -132,9 +132,10 @@ def _write(
     more, said = state.default_queue(definition, found) if "kueue" in targets else ([], "")
     if state.session.is_cluster:
         _dry_run(state, operations)
+    state.withdraw_roles(found)
     if operations or more:
         write(state.session, [*operations, *more], "Applying", namespace="default")
-    state.write_accounts(found)
+    state.grant_roles(found)
     counts = Counter(one.action for one in found if not one.blocked)
     done = ", ".join(f"{count} {_DONE[action]}" for action, count in counts.items()) or "nothing to change"
     click.echo(f"Quota {definition.name}: {done}.")

@@ -12,7 +12,7 @@ from fairway.cli.manifests import ManifestError, read
 from fairway.cli.session import Session
 from fairway.cli.teamwork import DEFAULT_QUEUE, TeamState
 from fairway.client.rest import paths
-from fairway.errors import FairwayError, NotFound, ValidationError
+from fairway.errors import BadRequest, FairwayError, NotFound, ValidationError
 from fairway.quota import kueue, yunikorn
 from fairway.quota.compare import (
     Action,
@@ -144,8 +144,16 @@ class QuotaState:
             desired += kueue.role_bindings(quota, name)
         found = compare(desired, self.live, name)
         if any(one.action in (Action.DELETE, Action.RELEASE) for one in found):
-            found = blocked_by_workloads(found, self._held(), self._used(found))
+            found = self._blocked(found)
         return found if self.session.is_cluster else [*found, *self._accounts(definition)]
+
+    def _blocked(self, found: list[ObjectDifference]) -> list[ObjectDifference]:
+        """What has workloads stays, and with it what it uses: a queue its flavors and cohort, a cohort its parent."""
+        held, stays = self._held(), -1
+        while stays < (now := sum(bool(one.blocked) for one in found)):
+            stays = now
+            found = blocked_by_workloads(found, held, self._used(found))
+        return found
 
     def _yunikorn(self, definition: QuotaFile) -> list[ObjectDifference]:
         config_map = self.config_map(definition.quota)
@@ -173,7 +181,7 @@ class QuotaState:
         """By flavor, cohort and ClusterQueue, what refers to it and stays."""
         after = dict(self.live)
         for one in changes:
-            if one.action is Action.DELETE:
+            if one.action is Action.DELETE and not one.blocked:
                 del after[one.key]
             elif one.desired is not None:
                 after[one.key] = one.desired
@@ -253,23 +261,33 @@ class QuotaState:
                     members = team.setdefault(words[role], {})
                     members.setdefault(f"{kind.lower()}s", []).append("*" if name == "system:authenticated" else name)
 
-    def write_accounts(self, changes: Iterable[ObjectDifference]) -> None:
+    def withdraw_roles(self, changes: Iterable[ObjectDifference]) -> None:
+        """Before the definition is written: which roles are to go is known from the one that was applied last."""
         for one in changes:
-            if one.key.kind not in ("User", "Group") or one.blocked:
-                continue
-            held = dict(self._bindings.get(one.key) or {})
-            for field in one.fields:
-                namespace = field.path.removeprefix("bindings[").removesuffix("]")
-                if field.defined is None:
-                    held.pop(namespace, None)
-                else:
-                    held[namespace] = field.defined
-            spec = {"bindings": [{"role": role, **({"namespace": at} if at else {})} for at, role in held.items()]}
-            if one.action is Action.CREATE:
-                self.rest.create(f"{paths.FAIRWAY}/groups", {"metadata": {"name": one.key.name}, "spec": spec})
+            gone = tuple(field for field in one.fields if field.defined is None)
+            if one.key.kind in ("User", "Group") and gone:
+                self._write_roles(one._replace(fields=gone))
+
+    def grant_roles(self, changes: Iterable[ObjectDifference]) -> None:
+        """After their namespaces are there."""
+        for one in changes:
+            if one.key.kind in ("User", "Group") and not one.blocked and any(field.defined for field in one.fields):
+                self._write_roles(one)
+
+    def _write_roles(self, one: ObjectDifference) -> None:
+        held = dict(self._bindings.get(one.key) or {})
+        for field in one.fields:
+            namespace = field.path.removeprefix("bindings[").removesuffix("]")
+            if field.defined is None:
+                held.pop(namespace, None)
             else:
-                path = paths.user(one.key.name) if one.key.kind == "User" else paths.group(one.key.name)
-                self.rest.patch(path, {"spec": spec})
+                held[namespace] = field.defined
+        spec = {"bindings": [{"role": role, **({"namespace": at} if at else {})} for at, role in held.items()]}
+        if one.action is Action.CREATE:
+            self.rest.create(f"{paths.FAIRWAY}/groups", {"metadata": {"name": one.key.name}, "spec": spec})
+        else:
+            path = paths.user(one.key.name) if one.key.kind == "User" else paths.group(one.key.name)
+            self.rest.patch(path, {"spec": spec})
 
     # Writing
 
@@ -350,8 +368,9 @@ def _marked(manifest: Manifest) -> Manifest:
 def _roles(quota: QuotaSpec) -> dict[ObjectKey, dict[str, str]]:
     """By user and group: the role in each namespace, the stronger of two."""
     found: dict[ObjectKey, dict[str, str]] = {}
-    for organization, team in quota.teams:
-        for role, members in kueue.accounts(organization, team).items():
+    for role in kueue.ROLES:
+        for organization, team in quota.teams:
+            members = kueue.accounts(organization, team)[role]
             for kind, names in (("User", members.users), ("Group", members.groups)):
                 for one in names:
                     if one != "*":
@@ -376,13 +395,13 @@ def shortfalls(quota: QuotaSpec, targets: Iterable[str], *, cluster: bool) -> li
 
 def config_of(config_map: Manifest | None) -> Any:
     """The queues in a ConfigMap of YuniKorn."""
-    import yaml  # noqa: PLC0415 - only for YuniKorn
+    from fairway.apis.machinery.documents import from_yaml  # noqa: PLC0415 - only for YuniKorn
 
-    text = ((config_map or {}).get("data") or {}).get(yunikorn.CONFIG_KEY) or "{}"
+    text = ((config_map or {}).get("data") or {}).get(yunikorn.CONFIG_KEY) or ""
     try:
-        return yaml.load(text, Loader=yaml.CSafeLoader)
-    except yaml.YAMLError as error:
-        raise QuotaError(f"{yunikorn.CONFIG_KEY} of the ConfigMap is not valid YAML: {error}") from None
+        return from_yaml(text.encode())
+    except BadRequest as error:
+        raise QuotaError(f"{yunikorn.CONFIG_KEY} of the ConfigMap {yunikorn.CONFIG_MAP}: {error}") from None
 
 
 def config_text(quota: QuotaSpec) -> str:

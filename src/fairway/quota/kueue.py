@@ -49,8 +49,8 @@ def render(quota: QuotaSpec, name: str) -> list[Manifest]:
 
 
 def role_bindings(quota: QuotaSpec, name: str) -> list[Manifest]:
-    """Who may submit where, as a cluster's RoleBindings."""
-    found = []
+    """Who may submit where, as a cluster's RoleBindings; teams in one namespace share them."""
+    found: dict[tuple[str, str], Manifest] = {}
     for organization, team in quota.teams:
         for role, members in accounts(organization, team).items():
             binding, cluster_role = ROLES[role]
@@ -59,18 +59,20 @@ def role_bindings(quota: QuotaSpec, name: str) -> list[Manifest]:
                 *(("User", one) for one in members.users), *(("Group", one) for one in members.groups)
             ]  # fmt: skip
             subjects = [{"apiGroup": RBAC, "kind": kind, "name": one} for kind, one in named]
-            found += [
-                {
-                    "apiVersion": f"{RBAC}/v1",
-                    "kind": "RoleBinding",
-                    "metadata": {"name": binding, "namespace": namespace, "labels": _labels(name, organization, team)},
-                    "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": cluster_role},
-                    "subjects": subjects,
-                }
-                for namespace in team.namespaces
-                if subjects and team.types
-            ]
-    return found
+            for namespace in team.namespaces if subjects and team.types else ():
+                metadata = {"name": binding, "namespace": namespace, "labels": _labels(name, organization, team)}
+                one = found.setdefault(
+                    (namespace, binding),
+                    {
+                        "apiVersion": f"{RBAC}/v1",
+                        "kind": "RoleBinding",
+                        "metadata": metadata,
+                        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": cluster_role},
+                        "subjects": [],
+                    },
+                )
+                one["subjects"] += [subject for subject in subjects if subject not in one["subjects"]]
+    return list(found.values())
 
 
 def accounts(organization: Organization, team: TeamQuota) -> dict[str, Members]:

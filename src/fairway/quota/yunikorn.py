@@ -264,19 +264,24 @@ def _members(path: str, members: Members) -> Iterator[Shortfall]:
 def flattened(config: Any) -> dict[str, Manifest]:
     """The queues of a configuration by path; the fields of the partition are those of the empty path."""
     found: dict[str, Manifest] = {}
-    partitions = config.get("partitions") if isinstance(config, Mapping) else None
-    for partition in partitions or ():
+    for partition in _items(config, "partitions"):
         if partition.get("name") == "default":
             found[""] = {name: part for name, part in partition.items() if name not in ("name", "queues")}
-            for queue in partition.get("queues") or ():
+            for queue in _items(partition, "queues"):
                 _flatten(queue, "", found)
     return found
 
 
+def _items(value: Any, field: str) -> list[Manifest]:
+    """The objects of a list; none where a file that was edited by hand has something else."""
+    items = value.get(field) if isinstance(value, Mapping) else None
+    return [one for one in items if isinstance(one, Mapping)] if isinstance(items, list) else []  # type: ignore[misc]
+
+
 def _flatten(queue: Manifest, above: str, found: dict[str, Manifest]) -> None:
-    path = f"{above}.{queue['name']}".lower().lstrip(".")
+    path = f"{above}.{queue.get('name', '')}".lower().lstrip(".")
     found[path] = {name: part for name, part in queue.items() if name not in ("name", "queues", "parent")}
-    for child in queue.get("queues") or ():
+    for child in _items(queue, "queues"):
         _flatten(child, path, found)
 
 

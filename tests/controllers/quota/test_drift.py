@@ -109,5 +109,11 @@ def test_yunikorns_configuration_is_compared_queue_by_queue() -> None:
                     "configmaps", "yunikorn-configs", {"data": {"queues.yaml": edited}}, namespace="yunikorn"
                 )
                 await eventually(world, lambda: synced(world) == ("False", "Drifted", 1))
+                config = queues(parse(spec)[0])
+                config["partitions"][0]["nodesortpolicy"] = {"type": "binpacking"}
+                changed = {"data": {"queues.yaml": yaml.safe_dump(config)}}
+                await world.api.patch("configmaps", "yunikorn-configs", changed, namespace="yunikorn")
+                one = 'fairway_quota_drift_objects{definition="company",kind="Partition"} 1.0'
+                await eventually(world, lambda: one in exposition([controller]).decode())
 
     asyncio.run(story())

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-import yaml
-
 from fairway.apis.machinery.conditions import find
+from fairway.apis.machinery.documents import from_yaml
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.controllers.quota.decide import SYNCED, DefinedObjects, status_of
+from fairway.errors import BadRequest
 from fairway.quota import yunikorn
 from fairway.quota.compare import ObjectDifference, ObjectKey, difference, extra, owner
 from fairway.runtime.worker import Worker
@@ -26,6 +26,9 @@ _RESOURCES: Final = {
     "LocalQueue": "localqueues.kueue.x-k8s.io",
     "Namespace": "namespaces",
 }
+_CONFIGURED: Final = ("Queue", "Partition")
+"""Parts of YuniKorn's configuration."""
+
 _SETTLE_SECONDS: Final = 0.1
 """Changes that come together are reported together."""
 
@@ -68,7 +71,7 @@ class QuotaDrift:
         for name, defined in sorted(self._defined.items()):
             objects.add_metric([name], defined.count)
             counts = Counter(key.kind for key in defined.drift)
-            for kind in (*_RESOURCES, *(("Queue",) if defined.config is not None else ())):
+            for kind in (*_RESOURCES, *(_CONFIGURED if defined.config is not None else ())):
                 drift.add_metric([name, kind], counts[kind])
         yield objects
         yield drift
@@ -140,7 +143,7 @@ class QuotaDrift:
     def _compare_config(self, defined: DefinedObjects) -> None:
         if defined.config is None:
             return
-        for key in [key for key in defined.drift if key.kind in ("Queue", "Partition")]:
+        for key in [key for key in defined.drift if key.kind in _CONFIGURED]:
             del defined.drift[key]
         for one in yunikorn.compare_configs(defined.config, self._live_config(defined)):
             defined.drift[one.key] = one
@@ -148,9 +151,9 @@ class QuotaDrift:
     def _live_config(self, defined: DefinedObjects) -> Any:
         found = self._config_maps.get(defined.config_namespace, yunikorn.CONFIG_MAP)
         try:
-            return yaml.load(((found or {}).get("data") or {}).get(yunikorn.CONFIG_KEY) or "{}", yaml.CSafeLoader)
-        except yaml.YAMLError:
-            return {}
+            return from_yaml((((found or {}).get("data") or {}).get(yunikorn.CONFIG_KEY) or "").encode())
+        except BadRequest:
+            return None  # all its queues are missing
 
     async def _write_status(self, defined: DefinedObjects, manifest: Manifest) -> None:
         before = manifest.get("status") or {}
