@@ -132,6 +132,52 @@ def test_without_ray_nothing_is_created_and_the_condition_says_what_to_install()
     assert "pip install 'fairway[ray]'" in condition["message"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"minReplicas": 3, "maxReplicas": 2}, "worker group small has minReplicas 3 greater than maxReplicas 2"),
+        ({"maxReplicas": -1}, "worker group small has negative maxReplicas -1"),
+        ({"template": {"spec": {"containers": []}}}, "workerGroupSpec should have at least one container"),
+        ({"rayStartParams": {"num-cpus": "1"}, "resources": {"CPU": "1"}}, "resource fields should not be set in both"),
+    ],
+)
+def test_an_invalid_cluster_starts_nothing_and_says_why_once(fields: dict[str, Any], said: str) -> None:
+    cluster = ray_cluster(group(**fields), status=PORTS)
+
+    plan = _plan(cluster)
+
+    ((reason, message),) = plan.warnings
+    assert (reason, plan.creates, plan.needs_ports) == ("InvalidRayClusterSpec", False, False)
+    assert said in message
+    assert plan.status is not None
+    assert plan.status["conditions"][0]["message"] == message
+    cluster["status"] = {**cluster["status"], **plan.status}
+    assert _plan(cluster) == clusters.ClusterPlan()
+
+
+def test_the_head_of_a_sidecar_is_not_replaced_once_all_was_ready() -> None:
+    job = ray_job("Running", submissionMode="SidecarMode")
+    made = submission.new_cluster(job, "train-abcde", RAY)
+    ready = [{"type": "RayClusterProvisioned", "status": "True", "lastTransitionTime": "x"}]
+    cluster = ray_cluster(status=PORTS)
+    cluster["metadata"]["annotations"] = made["metadata"]["annotations"]
+
+    first = _plan(cluster)
+    cluster["status"]["conditions"] = ready
+
+    assert first.create_head
+    assert not _plan(cluster).creates
+
+
+def test_the_cluster_of_a_job_has_its_labels() -> None:
+    job = ray_job("Initializing")
+    job["metadata"]["labels"] = {"team": "vision", "ray.io/originated-from-crd": "mine"}
+
+    labels = submission.new_cluster(job, "train-abcde", RAY)["metadata"]["labels"]
+
+    assert (labels["team"], labels["ray.io/originated-from-crd"]) == ("vision", "RayJob")
+
+
 def test_a_worker_pod_is_named_labelled_and_started_as_kuberay_does() -> None:
     cluster = ready_cluster()
     ports = nodes.head_ports(cluster)

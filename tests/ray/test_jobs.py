@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.ray import jobs
+from fairway.ray import jobs, validation
 from fairway.ray.jobs import Deployment, JobInfo, RayJobSeen, RayJobStep
 
 from .objects import NOW, deleted, ray_cluster, ray_job, ready_cluster, submitter
@@ -25,6 +25,15 @@ ENDED: dict[str, Any] = {"endTime": "2026-01-02T03:04:05Z"}
 def _plan(job: Manifest, seen: RayJobSeen = RayJobSeen(), seconds: float = 0.0) -> jobs.RayJobPlan:  # noqa: B008 - frozen
     suffixes = (f"{number:05}" for number in itertools.count(1))
     return jobs.decide(job, seen, lambda: next(suffixes), NOW + timedelta(seconds=seconds))
+
+
+def _rules(*rules: tuple[str, int, str]) -> dict[str, Any]:
+    """A spec with rules of deletion: policy, seconds, and the status of the job."""
+    found = [
+        {"policy": policy, "condition": {"jobStatus": status, "ttlSeconds": seconds}}
+        for policy, seconds, status in rules
+    ]
+    return {"shutdownAfterJobFinishes": None, "deletionStrategy": {"deletionRules": found}}
 
 
 def _seen(cluster: Manifest | None = READY, by: Manifest | None = None, **fields: Any) -> RayJobSeen:
@@ -54,7 +63,7 @@ def _seen(cluster: Manifest | None = READY, by: Manifest | None = None, **fields
             ray_job("Waiting", submissionMode="InteractiveMode", jobId="mine"),
             _seen(),
             "Running",
-            id="until it issaid",
+            id="until it is named",
         ),
         pytest.param(
             ray_job("Running"), _seen(by=submitter("Complete"), info=DONE), "Complete", id="succeeded and printed"
@@ -87,7 +96,32 @@ def _seen(cluster: Manifest | None = READY, by: Manifest | None = None, **fields
         ),
         pytest.param(ray_job("Running"), _seen(by=submitter("Failed")), "Failed", id="it could not be submitted"),
         pytest.param(
-            ray_job("Running"), _seen(by=submitter(), silent_seconds=300), "Failed", id="Ray did not answer for long"
+            ray_job("Waiting", submissionMode="InteractiveMode", preRunningDeadlineSeconds=5),
+            _seen(),
+            "Failed",
+            id="nothing was submitted in time",
+        ),
+        pytest.param(
+            ray_job("Initializing", submissionMode="InteractiveMode", jobId="mine"),
+            _seen(),
+            "Waiting",
+            id="InteractiveMode waits also if the submission is named already",
+        ),
+        pytest.param(ray_job("Running"), _seen(None), "Failed", id="its cluster was deleted"),
+        pytest.param(
+            ray_job("Running", submissionMode="SidecarMode"),
+            _seen(),
+            "Failed",
+            id="the head and its submitter are gone",
+        ),
+        pytest.param(
+            ray_job("Running"),
+            _seen(by=submitter("Complete", at="2026-01-02T03:04:04Z"), is_submitted=False),
+            "Failed",
+            id="the submitter ended and submitted nothing",
+        ),
+        pytest.param(
+            ray_job("Initializing", entrypoint="python 'train.py"), _seen(), "Failed", id="it became invalid meanwhile"
         ),
         pytest.param(ray_job(entrypoint=None), _seen(None), "ValidationFailed", id="an invalid job is refused"),
         pytest.param(
@@ -146,6 +180,39 @@ def test_a_state_leads_to(job: Manifest, seen: RayJobSeen, state: str | None) ->
             (RayJobStep.DELETE_SELF,),
             id="the rule of its end",
         ),
+        pytest.param(
+            ray_job(
+                "Complete",
+                status=ENDED | {"jobStatus": "SUCCEEDED"},
+                **_rules(("DeleteWorkers", 0, "SUCCEEDED"), ("DeleteCluster", 0, "SUCCEEDED")),
+            ),
+            _seen(),
+            (RayJobStep.DELETE_CLUSTER,),
+            id="of several rules the one that deletes most",
+        ),
+        pytest.param(
+            ray_job(
+                "Complete",
+                status=ENDED,
+                shutdownAfterJobFinishes=None,
+                deletionStrategy={
+                    "deletionRules": [{"policy": "DeleteSelf", "condition": {"jobDeploymentStatus": "Failed"}}]
+                },
+            ),
+            _seen(),
+            (),
+            id="no rule of another end",
+        ),
+        pytest.param(
+            ray_job(
+                "Complete",
+                status=ENDED | {"jobStatus": "STOPPED"},
+                deletionStrategy={"onSuccess": {"policy": "DeleteSelf"}, "onFailure": {"policy": "DeleteSelf"}},
+            ),
+            _seen(),
+            (),
+            id="a stopped job has neither succeeded nor failed",
+        ),
     ],
 )
 def test_on_the_way_is_done(job: Manifest, seen: RayJobSeen, steps: tuple[RayJobStep, ...]) -> None:
@@ -196,6 +263,50 @@ def test_a_failure_says_what_ray_says() -> None:
     assert said == {"jobStatus": "FAILED", "reason": "AppFailed", "message": "exit code 1", "failed": 1, "endTime": end}
 
 
+def test_a_failed_submitter_of_a_failed_driver_is_a_failure_of_the_driver() -> None:
+    plan = _plan(
+        ray_job("Running", status={"jobStatus": "FAILED", "message": "exit code 1"}), _seen(by=submitter("Failed"))
+    )
+
+    assert plan.warning == ("AppFailed", "exit code 1")
+
+
+def test_a_driver_that_did_not_end_with_its_submitter_has_failed() -> None:
+    plan = _plan(ray_job("Running"), _seen(by=submitter("Complete"), info=JobInfo("RUNNING")), 30)
+
+    assert plan.status is not None
+    assert (plan.status["jobStatus"], plan.status["jobDeploymentStatus"]) == ("FAILED", "Failed")
+
+
+def test_a_job_in_interactive_mode_is_looked_at_again_at_its_deadline() -> None:
+    job = ray_job("Waiting", submissionMode="InteractiveMode", preRunningDeadlineSeconds=60, activeDeadlineSeconds=1)
+
+    assert _plan(job, _seen()) == jobs.RayJobPlan(again_seconds=55.0)
+
+
+def test_a_selected_cluster_that_is_not_there_is_named_once() -> None:
+    job = ray_job("Initializing", clusterSelector={"ray.io/cluster": "shared"}, rayClusterSpec=None)
+    said = "RayCluster default/shared set in the clusterSelector is not found. It must be created manually"
+
+    plan = _plan(job, _seen(None))
+    assert plan == jobs.RayJobPlan(status={"message": said}, warning=("RayClusterNotFound", said))
+    job["status"]["message"] = said
+    assert _plan(job, _seen(None)) == jobs.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("job", "stops"),
+    [
+        pytest.param(ray_job("Running", status={"jobStatus": "RUNNING"}), True, id="while it runs"),
+        pytest.param(ray_job("Failed", status={"jobStatus": "RUNNING"}), True, id="after its deadline"),
+        pytest.param(ray_job("Complete", status={"jobStatus": "SUCCEEDED"}), False, id="not after its end"),
+        pytest.param(ray_job(), False, id="not before anything was submitted"),
+    ],
+)
+def test_a_driver_is_stopped_with_its_job(job: Manifest, *, stops: bool) -> None:
+    assert jobs.may_have_driver(job) is stops
+
+
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
@@ -204,10 +315,27 @@ def test_a_failure_says_what_ray_says() -> None:
         ({"backoffLimit": 1, "clusterSelector": {"ray.io/cluster": "x"}}, "incompatible with ClusterSelector"),
         ({"submissionMode": "SidecarMode", "submitterConfig": {"backoffLimit": 1}}, "SubmitterConfig"),
         ({"runtimeEnvYAML": "- a"}, "runtimeEnvYAML must be a mapping, not list"),
+        ({"entrypoint": "python 'train.py"}, "entrypoint is not a command line: No closing quotation"),
+        ({"entrypointResources": "{a}"}, "entrypointResources is not JSON"),
+        ({"entrypointResources": "[1]"}, "entrypointResources must be a JSON object"),
+        ({"submissionMode": "HttpMode"}, "submissionMode HttpMode is none of K8sJobMode, HTTPMode,"),
+        ({"ttlSecondsAfterFinished": -1}, "TTLSecondsAfterFinished must be a non-negative integer"),
+        ({"activeDeadlineSeconds": 0}, "activeDeadlineSeconds must be a positive integer"),
+        ({"backoffLimit": -1}, "backoffLimit must be a positive integer"),
+        ({"clusterSelector": {"a": "b"}}, "cluster name in ClusterSelector should not be empty"),
+        (
+            {"deletionStrategy": {"onSuccess": {"policy": "DeleteNone"}, "onFailure": {"policy": "DeleteSelf"}}},
+            "while deletion policy is 'DeleteNone'",
+        ),
+        (
+            _rules(("DeleteWorkers", 5, "SUCCEEDED"), ("DeleteCluster", 4, "SUCCEEDED")),
+            "for jobStatus 'SUCCEEDED': DeleteCluster TTL (4) must be >= DeleteWorkers TTL (5)",
+        ),
+        (_rules(("DeleteSelf", 5, "FAILED"), ("DeleteSelf", 6, "FAILED")), "deletionRules[1]: duplicate rule"),
     ],
 )
 def test_an_invalid_job_is_refused_with_the_reason(spec: dict[str, Any], said: str) -> None:
-    assert said in jobs.wrong(ray_job(**spec))
+    assert said in validation.wrong_job(ray_job(**spec))
 
 
 _INFOS = st.sampled_from([None, PENDING, DONE, BROKEN, JobInfo("STOPPED"), JobInfo("RUNNING")])

@@ -10,7 +10,7 @@ from fairway.apis.machinery import conditions
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import ZERO, Quantity
 from fairway.apis.machinery.timestamps import stamp
-from fairway.ray import nodes
+from fairway.ray import nodes, validation
 from fairway.ray.commands import ADDRESS
 from fairway.ray.nodes import RayInstallation
 
@@ -18,6 +18,7 @@ KUBERAY: Final = "ray.io/kuberay-operator"
 READY: Final = "ready"
 SUSPENDED: Final = "suspended"
 NOT_INSTALLED: Final = "RayNotInstalled"
+INVALID: Final = "InvalidRayClusterSpec"
 VERSION_MISMATCH: Final = "RayVersionMismatch"
 NO_AUTOSCALING: Final = "AutoscalingNotSupported"
 NOT_INSTALLED_MESSAGE: Final = (
@@ -64,7 +65,9 @@ def decide(cluster: Manifest, pods: Sequence[Manifest], ray: RayInstallation | N
     if cluster["spec"].get("suspend"):
         return ClusterPlan(status=_suspension(cluster, pods, now), delete=tuple(_active(pods)))
     if ray is None:
-        return ClusterPlan(status=_not_installed(cluster, now), warnings=((NOT_INSTALLED, NOT_INSTALLED_MESSAGE),))
+        return _refusal(cluster, NOT_INSTALLED, NOT_INSTALLED_MESSAGE, now)
+    if message := validation.wrong_cluster(cluster["spec"]):
+        return _refusal(cluster, INVALID, message, now)
     delete, forget_ports = _to_delete(cluster, pods)
     status = _status(cluster, pods, ray, now)
     if forget_ports:
@@ -77,6 +80,8 @@ def decide(cluster: Manifest, pods: Sequence[Manifest], ray: RayInstallation | N
     if nodes.head_ports(cluster) is None:
         return ClusterPlan(status=plan.status, needs_ports=True)
     create_head = not any(nodes.is_head(pod) for pod in kept)
+    if create_head and _is_provisioned(cluster) and not nodes.restarts_head(cluster):
+        return plan
     return ClusterPlan(
         status=plan.status,
         create_head=create_head,
@@ -143,6 +148,11 @@ def desired_pods(group: Mapping[str, Any]) -> int:
     return desired_replicas(group) * (group.get("numOfHosts") or 1)
 
 
+def _is_provisioned(cluster: Manifest) -> bool:
+    """Whether all pods were ready once."""
+    return conditions.is_true(cluster, "RayClusterProvisioned")
+
+
 def _groups(cluster: Manifest) -> list[Manifest]:
     found: list[Manifest] = cluster["spec"].get("workerGroupSpecs") or []
     return found
@@ -182,7 +192,7 @@ def _status(cluster: Manifest, pods: Sequence[Manifest], ray: RayInstallation, n
     if all_ready:
         said = "AllPodRunningAndReadyFirstTime", "All Ray Pods are ready for the first time"
         found = conditions.with_condition(found, "RayClusterProvisioned", "True", *said, text)
-    elif not conditions.is_true_in(before, "RayClusterProvisioned"):
+    elif not _is_provisioned(cluster):
         said = "RayClusterPodsProvisioning", "RayCluster Pods are being provisioned for the first time"
         found = conditions.with_condition(found, "RayClusterProvisioned", "False", *said, text)
     if message := version_mismatch(cluster["spec"], ray):
@@ -280,13 +290,15 @@ def _suspension(cluster: Manifest, pods: Sequence[Manifest], now: datetime) -> M
     return changes(cluster.get("status") or {}, status)
 
 
-def _not_installed(cluster: Manifest, now: datetime) -> Manifest | None:
+def _refusal(cluster: Manifest, reason: str, message: str, now: datetime) -> ClusterPlan:
+    """Nothing is started, and a condition and an event say why."""
     found = conditions.with_condition(
-        conditions.of(cluster), "RayClusterProvisioned", "False", NOT_INSTALLED, NOT_INSTALLED_MESSAGE, stamp(now)
+        conditions.of(cluster), "RayClusterProvisioned", "False", reason, message, stamp(now)
     )
     generation = cluster["metadata"].get("generation", 1)
-    status = {"conditions": found, "reason": NOT_INSTALLED, "observedGeneration": generation}
-    return changes(cluster.get("status") or {}, {**_desired(cluster), **status})
+    wanted = {**_desired(cluster), "conditions": found, "reason": reason, "observedGeneration": generation}
+    status = changes(cluster.get("status") or {}, wanted)
+    return ClusterPlan(status=status, warnings=((reason, message),) if status else ())
 
 
 def changes(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> Manifest | None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from fairway.apis.machinery import conditions
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
-from fairway.ray import clusters, nodes, submission
+from fairway.ray import clusters, nodes, submission, validation
 
 FINALIZER: Final = "ray.io/rayjob-finalizer"
 POLL_SECONDS: Final = 3.0
@@ -18,9 +18,7 @@ POLL_SECONDS: Final = 3.0
 
 TRANSITION_GRACE_SECONDS: Final = 300.0
 SUBMITTER_GRACE_SECONDS: Final = 30.0
-CHECK_TIMEOUT_SECONDS: Final = 300.0
 _TERMINAL: Final = frozenset({"STOPPED", "SUCCEEDED", "FAILED"})
-_NOT_RETRIED: Final = frozenset({"DeadlineExceeded", "JobStatusCheckTimeoutExceeded"})
 
 
 class Deployment(StrEnum):
@@ -60,9 +58,6 @@ class RayJobSeen(Struct, frozen=True, kw_only=True):
 
     is_submitted: bool = True
     """False if Ray answered that it knows no such submission."""
-
-    silent_seconds: float = 0.0
-    """For how long Ray has not answered."""
 
 
 class RayJobStep(StrEnum):
@@ -104,6 +99,12 @@ def is_over(job: Manifest) -> bool:
     return deployment(job) in {Deployment.COMPLETE, Deployment.FAILED}
 
 
+def may_have_driver(job: Manifest) -> bool:
+    """Whether a submission may still run on its cluster."""
+    status = job.get("status") or {}
+    return bool(status.get("jobId")) and status.get("jobStatus") not in _TERMINAL
+
+
 def wants_info(job: Manifest) -> bool:
     """Whether Ray is to be asked about the job."""
     return deployment(job) is Deployment.RUNNING and not job["spec"].get("suspend")
@@ -131,7 +132,7 @@ def not_installed(job: Manifest, now: datetime) -> RayJobPlan:
 
 def _begin(job: Manifest, fresh: Callable[[], str], now: datetime) -> RayJobPlan:
     spec = job["spec"]
-    if problem := wrong(job):
+    if problem := validation.wrong_job(job):
         refusal = {"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed", "message": problem}
         return RayJobPlan(status=_changes(job, refusal), warning=("InvalidRayJobSpec", problem))
     if FINALIZER not in (job["metadata"].get("finalizers") or ()):
@@ -142,8 +143,8 @@ def _begin(job: Manifest, fresh: Callable[[], str], now: datetime) -> RayJobPlan
     interactive = submission.mode_of(job) == submission.BY_USER
     status: dict[str, Any] = {
         "jobDeploymentStatus": Deployment.INITIALIZING,
-        "jobId": spec.get("jobId") or (None if interactive else f"{name}-{fresh()}"),
-        "rayClusterName": selected_cluster(job) or f"{name}-{fresh()}",
+        "jobId": None if interactive else spec.get("jobId") or f"{name}-{fresh()}",
+        "rayClusterName": submission.selected_cluster(job) or f"{name}-{fresh()}",
         "startTime": stamp(now),
         "endTime": None,
         "reason": None,
@@ -153,61 +154,33 @@ def _begin(job: Manifest, fresh: Callable[[], str], now: datetime) -> RayJobPlan
     return RayJobPlan(status=_changes(job, status))
 
 
-def selected_cluster(job: Manifest) -> str:
-    """The existing cluster that a job is to run on."""
-    return str((job["spec"].get("clusterSelector") or {}).get(nodes.CLUSTER_LABEL) or "")
-
-
-def wrong(job: Manifest) -> str:
-    """What KubeRay's operator refuses beyond its definitions; empty if nothing."""
-    spec, mode = job["spec"], submission.mode_of(job)
-    shutdown, selected = spec.get("shutdownAfterJobFinishes"), bool(spec.get("clusterSelector"))
-    suspended, ttl, retries = spec.get("suspend"), spec.get("ttlSecondsAfterFinished"), spec.get("backoffLimit")
-    has_rules = bool((spec.get("deletionStrategy") or {}).get("deletionRules"))
-    by_user, in_head = mode == submission.BY_USER, mode == submission.IN_HEAD
-    no_shutdown = "a RayJob with shutdownAfterJobFinishes set to false"
-    refusals = (
-        (suspended and not shutdown, f"{no_shutdown} is not allowed to be suspended"),
-        (suspended and selected, "the ClusterSelector mode doesn't support the suspend operation"),
-        (not selected and not spec.get("rayClusterSpec"), "one of RayClusterSpec or ClusterSelector must be set"),
-        (selected and not selected_cluster(job), f"clusterSelector needs the label {nodes.CLUSTER_LABEL}"),
-        (ttl and not shutdown, f"{no_shutdown} cannot have TTLSecondsAfterFinished"),
-        (has_rules and (shutdown or ttl), "deletionRules exclude shutdownAfterJobFinishes and ttlSecondsAfterFinished"),
-        (by_user and retries, "BackoffLimit is incompatible with InteractiveMode"),
-        (selected and retries, "BackoffLimit is incompatible with ClusterSelector"),
-        (in_head and selected, "ClusterSelector is not supported in SidecarMode"),
-        (in_head and spec.get("submitterPodTemplate"), "SidecarMode doesn't support SubmitterPodTemplate"),
-        (in_head and spec.get("submitterConfig"), "SidecarMode doesn't support SubmitterConfig"),
-        (not by_user and not spec.get("entrypoint"), "entrypoint must be set"),
-    )
-    for holds, message in refusals:
-        if holds:
-            return f"the RayJob spec is invalid: {message}"
-    try:
-        submission.runtime_environment(spec)
-    except ValueError as error:
-        return f"the RayJob spec is invalid: {error}"
-    return ""
-
-
 def _initializing(job: Manifest, seen: RayJobSeen, now: datetime) -> RayJobPlan:
     if plan := _suspending(job) or _overdue(job, now):
         return plan
+    if problem := validation.wrong_job(job):  # it was changed meanwhile
+        return _failed(job, {}, "ValidationFailed", problem, now)
     cluster = seen.cluster
     if cluster is None:
-        if selected_cluster(job):
-            message = f"RayCluster {selected_cluster(job)} not found"
-            return RayJobPlan(status=_changes(job, {"message": message}), again_seconds=_until_deadline(job, now))
+        if submission.selected_cluster(job):
+            return _not_found(job, now)
         return RayJobPlan(steps=(RayJobStep.CREATE_CLUSTER,))
     mirrored = _mirrored(cluster)
     if (cluster.get("status") or {}).get("state") != clusters.READY:
         return RayJobPlan(status=_changes(job, mirrored), again_seconds=_until_deadline(job, now))
     mode = submission.mode_of(job)
-    if mode == submission.BY_USER and not job["status"].get("jobId"):
+    if mode == submission.BY_USER:
         return RayJobPlan(status=_changes(job, {**mirrored, "jobDeploymentStatus": Deployment.WAITING}))
     if mode == submission.BY_JOB and seen.submitter is None:
         return RayJobPlan(status=_changes(job, mirrored), steps=(RayJobStep.CREATE_SUBMITTER,))
     return RayJobPlan(status=_changes(job, {**mirrored, "jobDeploymentStatus": Deployment.RUNNING}))
+
+
+def _not_found(job: Manifest, now: datetime) -> RayJobPlan:
+    name = f"{job['metadata']['namespace']}/{submission.selected_cluster(job)}"
+    message = f"RayCluster {name} set in the clusterSelector is not found. It must be created manually"
+    status = _changes(job, {"message": message})
+    warning = ("RayClusterNotFound", message) if status else None
+    return RayJobPlan(status=status, warning=warning, again_seconds=_until_deadline(job, now))
 
 
 def _mirrored(cluster: Manifest) -> dict[str, Any]:
@@ -219,42 +192,59 @@ def _mirrored(cluster: Manifest) -> dict[str, Any]:
     return found
 
 
-def _waiting(job: Manifest, _seen: RayJobSeen, _now: datetime) -> RayJobPlan:
+def _waiting(job: Manifest, _seen: RayJobSeen, now: datetime) -> RayJobPlan:
+    if plan := _overdue(job, now):
+        return plan
     identifier = job["spec"].get("jobId")
     if not identifier:
-        return NOTHING
+        return RayJobPlan(again_seconds=_until_deadline(job, now))
     return RayJobPlan(status=_changes(job, {"jobId": identifier, "jobDeploymentStatus": Deployment.RUNNING}))
 
 
 def _running(job: Manifest, seen: RayJobSeen, now: datetime) -> RayJobPlan:
     if plan := _suspending(job) or _overdue(job, now):
         return plan
-    info = seen.info
-    said: dict[str, Any] = {} if seen.cluster is None else {"rayClusterStatus": seen.cluster.get("status") or {}}
+    if seen.cluster is None:
+        if submission.selected_cluster(job):
+            return _not_found(job, now)
+        return _failed(job, {}, "AppFailed", f"RayCluster {job['status'].get('rayClusterName')} not found.", now)
+    info, said = seen.info, {"rayClusterStatus": seen.cluster.get("status") or {}}
     if info is not None:
         said |= {"jobStatus": info.status, "message": info.message or None, "rayJobInfo": _times(info)}
+        if info.status in _TERMINAL:
+            return _ended(job, seen, info, said, now)
+    if submission.mode_of(job) == submission.IN_HEAD and seen.submitter is None:
+        return _failed(job, said, "AppFailed", "Ray head pod not found.", now)
     finished = _submitter_end(seen.submitter)
-    if info is not None and info.status in _TERMINAL:
-        return _ended(job, seen, info, said, now)
-    if finished is not None:
-        failed, at = finished
-        if failed:
-            return _failed(job, said, "SubmissionFailed", f"Job submission has failed. {failed}", now)
-        if (now - at).total_seconds() >= SUBMITTER_GRACE_SECONDS:
-            text = (
-                f"The RayJob submitter finished at {stamp(at)} but the ray job did not reach terminal state within "
-                f"{SUBMITTER_GRACE_SECONDS:.0f}s"
-            )
-            return _failed(job, said, "JobDeploymentStatusTransitionGracePeriodExceeded", text, now)
+    if finished is not None and (plan := _without_submitter(job, seen, finished, said, now)):
+        return plan
     if not seen.is_submitted and submission.mode_of(job) == submission.BY_REQUEST:
         return RayJobPlan(status=_changes(job, said), steps=(RayJobStep.SUBMIT,), again_seconds=POLL_SECONDS)
-    if seen.silent_seconds >= CHECK_TIMEOUT_SECONDS:
-        text = f"The status of the Ray job could not be read for {CHECK_TIMEOUT_SECONDS:.0f}s"
-        return _failed(job, said, "JobStatusCheckTimeoutExceeded", text, now)
     left = _until_deadline(job, now)
     return RayJobPlan(
         status=_changes(job, said), again_seconds=POLL_SECONDS if left is None else min(left, POLL_SECONDS)
     )
+
+
+def _without_submitter(
+    job: Manifest, seen: RayJobSeen, finished: tuple[str, datetime], said: dict[str, Any], now: datetime
+) -> RayJobPlan | None:
+    """The submitter has ended, and the driver has not, as far as is known."""
+    failure, at = finished
+    if failure and job["status"].get("jobStatus") == "FAILED":
+        return _failed(job, said, "AppFailed", job["status"].get("message") or "", now)
+    if failure:
+        return _failed(job, said, "SubmissionFailed", failure, now)
+    if not seen.is_submitted:
+        return _failed(job, said, "AppFailed", "Submitter completed but Ray job not found in RayCluster.", now)
+    if (now - at).total_seconds() < SUBMITTER_GRACE_SECONDS:
+        return None
+    text = (
+        f"The RayJob submitter finished at {stamp(at)} but the ray job did not reach terminal state within "
+        f"{SUBMITTER_GRACE_SECONDS:.0f}s"
+    )
+    reason = "JobDeploymentStatusTransitionGracePeriodExceeded"
+    return _failed(job, {**said, "jobStatus": "FAILED"}, reason, text, now)
 
 
 def _ended(job: Manifest, seen: RayJobSeen, info: JobInfo, said: dict[str, Any], now: datetime) -> RayJobPlan:
@@ -277,7 +267,7 @@ def _ended(job: Manifest, seen: RayJobSeen, info: JobInfo, said: dict[str, Any],
 def _failed(job: Manifest, said: Mapping[str, Any], reason: str, message: str, now: datetime) -> RayJobPlan:
     """One more failure: the next attempt, or the end."""
     failures = (job["status"].get("failed") or 0) + 1
-    again = reason not in _NOT_RETRIED and failures <= (job["spec"].get("backoffLimit") or 0)
+    again = reason != "DeadlineExceeded" and failures <= (job["spec"].get("backoffLimit") or 0)
     state = Deployment.RETRYING if again else Deployment.FAILED
     status = {**said, "jobDeploymentStatus": state, "reason": reason, "message": message or None, "failed": failures}
     if not again:
@@ -322,44 +312,44 @@ def _suspended(job: Manifest, _seen: RayJobSeen, _now: datetime) -> RayJobPlan:
 
 
 def _over(job: Manifest, seen: RayJobSeen, now: datetime) -> RayJobPlan:
-    """After the end: delete what is to be deleted, when it is due."""
-    due: list[RayJobStep] = []
+    """After the end: of what is due to be deleted, that which contains the rest."""
+    due: list[str] = []
     waits: list[float] = []
-    for seconds, step in _deletions(job):
-        ended = _moment(job["status"].get("endTime")) or now
+    ended = _moment(job["status"].get("endTime")) or now
+    for seconds, policy in _deletions(job):
         left = (ended + timedelta(seconds=seconds) - now).total_seconds()
         if left > 0:
             waits.append(left)
-        elif _is_needed(step, seen):
-            due.append(step)
-    return RayJobPlan(steps=tuple(due), again_seconds=min(waits, default=None))
+        elif policy in _POLICIES and _is_needed(_POLICIES[policy], seen):
+            due.append(policy)
+    steps = (_POLICIES[max(due, key=validation.impact)],) if due else ()
+    return RayJobPlan(steps=steps, again_seconds=min(waits, default=None))
 
 
-def _deletions(job: Manifest) -> list[tuple[float, RayJobStep]]:
+def _deletions(job: Manifest) -> list[tuple[float, str]]:
+    """After how many seconds which policy applies."""
     spec, status = job["spec"], job["status"]
-    strategy = spec.get("deletionStrategy") or {}
-    found: list[tuple[float, RayJobStep]] = []
-    if selected_cluster(job):
-        return found
-    for rule in strategy.get("deletionRules") or ():
-        condition = rule.get("condition") or {}
-        wanted = condition.get("jobStatus"), condition.get("jobDeploymentStatus")
-        if wanted[0] == status.get("jobStatus") or (wanted[1] and wanted[1] == status.get("jobDeploymentStatus")):
-            found += [(condition.get("ttlSeconds") or 0, step) for step in _POLICIES.get(rule.get("policy"), ())]
-    side = "onSuccess" if status.get("jobStatus") == "SUCCEEDED" else "onFailure"
-    if policy := (strategy.get(side) or {}).get("policy"):
-        ttl = spec.get("ttlSecondsAfterFinished") or 0
-        found += [(ttl, step) for step in _POLICIES.get(policy, ())]
-    elif spec.get("shutdownAfterJobFinishes"):
-        found.append((spec.get("ttlSecondsAfterFinished") or 0, RayJobStep.DELETE_CLUSTER))
-    return found
+    strategy, ttl = spec.get("deletionStrategy"), spec.get("ttlSecondsAfterFinished") or 0
+    if submission.selected_cluster(job):
+        return []
+    if not strategy:
+        return [(ttl, "DeleteCluster")] if spec.get("shutdownAfterJobFinishes") else []
+    if rules := strategy.get("deletionRules"):
+        return [(rule["condition"].get("ttlSeconds") or 0, rule["policy"]) for rule in rules if _matches(rule, status)]
+    side = {"SUCCEEDED": "onSuccess", "FAILED": "onFailure"}.get(status.get("jobStatus") or "", "")
+    policy = (strategy.get(side) or {}).get("policy")
+    return [(ttl, policy)] if policy else []
 
 
-_POLICIES: Final[Mapping[Any, tuple[RayJobStep, ...]]] = {
-    "DeleteCluster": (RayJobStep.DELETE_CLUSTER,),
-    "DeleteWorkers": (RayJobStep.DELETE_WORKERS,),
-    "DeleteSelf": (RayJobStep.DELETE_SELF,),
-    "DeleteNone": (),
+def _matches(rule: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    return all(status.get(field) == rule["condition"].get(field, status.get(field)) for field in _OF_RULES)
+
+
+_OF_RULES: Final = ("jobStatus", "jobDeploymentStatus")
+_POLICIES: Final = {
+    "DeleteCluster": RayJobStep.DELETE_CLUSTER,
+    "DeleteWorkers": RayJobStep.DELETE_WORKERS,
+    "DeleteSelf": RayJobStep.DELETE_SELF,
 }
 
 
@@ -389,12 +379,17 @@ _DEADLINES: Final = (
     ("preRunningDeadlineSeconds", "PreRunningDeadlineExceeded"),
 )
 
+_NOT_DURING: Final = {
+    "activeDeadlineSeconds": Deployment.WAITING,
+    "preRunningDeadlineSeconds": Deployment.RUNNING,
+}
+
 
 def _deadline(job: Manifest, name: str) -> datetime | None:
     seconds, start = job["spec"].get(name), _moment(job["status"].get("startTime"))
     if seconds is None or start is None:
         return None
-    if name == "preRunningDeadlineSeconds" and deployment(job) is Deployment.RUNNING:
+    if deployment(job) is _NOT_DURING[name]:
         return None
     return start + timedelta(seconds=seconds)
 
@@ -413,10 +408,9 @@ def _submitter_end(submitter: Manifest | None) -> tuple[str, datetime] | None:
     for kind in ("Failed", "Complete"):
         condition = conditions.find(submitter, kind)
         if condition is not None and condition["status"] == "True":
-            reason = (
-                f"Reason: {condition.get('reason')}. Message: {condition.get('message')}" if kind == "Failed" else ""
-            )
-            return reason, _moment(condition.get("lastTransitionTime")) or datetime.now(UTC)
+            said = f"Reason: {condition.get('reason')}. Message: {condition.get('message')}"
+            failure = f"Job submission has failed. {said}" if kind == "Failed" else ""
+            return failure, datetime.fromisoformat(condition["lastTransitionTime"])
     return None
 
 
@@ -425,7 +419,8 @@ def _container_end(pod: Manifest) -> tuple[str, datetime] | None:
         ended = (one.get("state") or {}).get("terminated")
         if one["name"] == nodes.SUBMITTER_CONTAINER and ended:
             code = ended.get("exitCode")
-            text = f"Ray head pod container {one['name']} terminated with exit code {code}" if code else ""
+            said = f"Ray head pod container {one['name']} terminated with exit code {code}: {ended.get('reason')}"
+            text = said if code else ""
             moment = _moment(ended.get("finishedAt"))
             return None if moment is None else (text, moment)
     return None

@@ -19,6 +19,10 @@ NODE_LABEL: Final = "ray.io/is-ray-node"
 CREATED_BY: Final = {"app.kubernetes.io/name": "kuberay", "app.kubernetes.io/created-by": "kuberay-operator"}
 SUBMITTER_CONTAINER: Final = "ray-job-submitter"
 TOKEN_KEY: Final = "auth_token"  # noqa: S105 - the key in a Secret
+NO_HEAD_RESTART: Final = "ray.io/disable-provisioned-head-restart"
+"""The annotation of a cluster whose head is not replaced once all of its pods were ready: with SidecarMode, the job has
+ended with it."""
+
 _OWN_COMMAND: Final = "ray.io/overwrite-container-cmd"
 _LONGEST_PREFIX: Final = 50
 _ENDPOINTS: Final = {
@@ -65,6 +69,10 @@ def dashboard_of(cluster: Manifest) -> str | None:
 def ports_of(pod: Manifest) -> set[int]:
     """The ports that a Ray node was given."""
     return {port["containerPort"] for container in pod["spec"]["containers"] for port in container.get("ports") or ()}
+
+
+def restarts_head(cluster: Manifest) -> bool:
+    return (cluster["metadata"].get("annotations") or {}).get(NO_HEAD_RESTART) != "true"
 
 
 def is_head(pod: Manifest) -> bool:

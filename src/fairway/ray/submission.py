@@ -17,6 +17,7 @@ BY_JOB: Final = "K8sJobMode"
 BY_REQUEST: Final = "HTTPMode"
 BY_USER: Final = "InteractiveMode"
 IN_HEAD: Final = "SidecarMode"
+MODES: Final = (BY_JOB, BY_REQUEST, BY_USER, IN_HEAD)
 DEFAULT_BACKOFF: Final = 2
 _CREATED_BY: Final = {"app.kubernetes.io/created-by": "kuberay-operator"}
 _RESOURCES: Final = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "200Mi"}}
@@ -24,6 +25,11 @@ _RESOURCES: Final = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu"
 
 def mode_of(job: Manifest) -> str:
     return str(job["spec"].get("submissionMode") or BY_JOB)
+
+
+def selected_cluster(job: Manifest) -> str:
+    """The existing cluster that a job is to run on."""
+    return str((job["spec"].get("clusterSelector") or {}).get(nodes.CLUSTER_LABEL) or "")
 
 
 def origin_labels(job: Manifest) -> dict[str, str]:
@@ -34,19 +40,25 @@ def origin_labels(job: Manifest) -> dict[str, str]:
 def new_cluster(job: Manifest, name: str, ray: RayInstallation | None) -> Manifest:
     """The RayCluster of one attempt; in SidecarMode its head has the submitter's container."""
     spec = copied(job["spec"]["rayClusterSpec"])
-    cluster = {
+    cluster: Manifest = {
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
         "metadata": {
             "name": name,
             "namespace": job["metadata"]["namespace"],
-            "labels": {**origin_labels(job), "ray.io/job-submission-mode": mode_of(job), **_CREATED_BY},
+            "labels": {
+                **(job["metadata"].get("labels") or {}),
+                **origin_labels(job),
+                "ray.io/job-submission-mode": mode_of(job),
+                **_CREATED_BY,
+            },
             "annotations": _kept_annotations(job),
             "ownerReferences": [owner_reference(job)],
         },
         "spec": spec,
     }
     if mode_of(job) == IN_HEAD and ray is not None:
+        cluster["metadata"]["annotations"][nodes.NO_HEAD_RESTART] = "true"
         template = spec["headGroupSpec"]["template"]
         template["spec"]["containers"] = [*template["spec"]["containers"], _sidecar(job, ray)]
     return cluster

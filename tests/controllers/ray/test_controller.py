@@ -121,3 +121,30 @@ def test_a_job_makes_its_cluster_and_suspending_removes_it() -> None:
                 assert _status(world, RAYJOBS)["jobDeploymentStatus"] == "Suspending"
 
     asyncio.run(story())
+
+
+def test_a_job_of_another_with_the_name_of_the_submitter_is_named_in_an_event() -> None:
+    async def story() -> None:
+        async with local_cluster() as world:
+            recorder = Recorder(world.cluster, "fairway")
+            async with world.running(RayController(world.cluster, recorder, RAY)):
+                template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}
+                await _create(world, "jobs.batch", "train", {"template": template, "suspend": True})
+                await _create(world, RAYJOBS, "train", JOB)
+                await world.cluster_says(lambda: len(_pods(world)) == 3)
+                cluster = world.seen(RAYCLUSTERS, name=_status(world, RAYJOBS)["rayClusterName"], namespace="default")
+                for pod in _pods(world):
+                    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+                    await world.cluster.writer("kubelet").patch("pods", pod, {"status": ready}, subresource="status")
+                await world.cluster_says(
+                    lambda: _status(world, RAYCLUSTERS, cluster["metadata"]["name"]).get("state") == "ready"
+                )
+                async with asyncio.timeout(60):
+                    while not world.events(reason="FailedToCreateRayJobSubmitter"):
+                        await recorder.flush()
+                        await asyncio.sleep(0.01)
+                (event,) = world.events(reason="FailedToCreateRayJobSubmitter")
+                assert 'jobs.batch "train" already exists' in event["message"]
+                assert _status(world, RAYJOBS)["jobDeploymentStatus"] == "Initializing"
+
+    asyncio.run(story())

@@ -16,11 +16,13 @@ from fairway.errors import AlreadyExists, FairwayError
 from fairway.ray import clusters, commands, nodes, submission
 from fairway.ray.clusters import ClusterPlan
 from fairway.ray.commands import HeadPorts, WorkerPorts
-from fairway.ray.jobs import RayJobPlan, RayJobStep
+from fairway.ray.jobs import FINALIZER, RayJobPlan, RayJobStep
 from fairway.ray.nodes import RayInstallation
 
 CLUSTERS = "rayclusters.ray.io"
 JOBS = "rayjobs.ray.io"
+_HEAD = "HeadPod", "head Pod"
+_WORKER = "WorkerPod", "worker Pod"
 
 
 class NoPorts(FairwayError):
@@ -59,17 +61,20 @@ class RayActions:
             for position, group in enumerate(wanted):
                 own = WorkerPorts(*ports[each * position : each * (position + 1)])
                 new.append(nodes.worker_pod(cluster, group, own, head, ray))
-            await all_done(self._create_pod(cluster, pod) for pod in new)
+            await all_done(
+                self._create(cluster, "pods", pod, *(_HEAD if nodes.is_head(pod) else _WORKER)) for pod in new
+            )
 
-    async def _create_pod(self, cluster: Manifest, pod: Manifest) -> None:
-        kind = "Head" if nodes.is_head(pod) else "Worker"
+    async def _create(self, owner: Manifest, resource: str, manifest: Manifest, reason: str, what: str) -> Manifest:
+        """Create an object; an event of its owner says so, or why it failed."""
         try:
-            made = await self._writer.create("pods", pod)
+            made = await self._writer.create(resource, manifest)
         except FairwayError as error:
-            self._recorder.warning(cluster, f"FailedToCreate{kind}Pod", f"Failed to create {kind.lower()} Pod: {error}")
+            self._recorder.warning(owner, f"FailedToCreate{reason}", f"Failed to create {what}: {error}")
             raise
         name = f"{made['metadata']['namespace']}/{made['metadata']['name']}"
-        self._recorder.normal(cluster, f"Created{kind}Pod", f"Created {kind.lower()} Pod {name}")
+        self._recorder.normal(owner, f"Created{reason}", f"Created {what} {name}")
+        return made
 
     async def _give_ports(self, cluster: Manifest) -> None:
         """Choose the ports and the token of a cluster, for as long as it runs."""
@@ -110,13 +115,12 @@ class RayActions:
     async def _step(self, job: Manifest, step: RayJobStep) -> None:
         cluster = self._observer.cluster_of(job)
         if step is RayJobStep.ADD_FINALIZER:
-            await add_finalizer(self._writer, JOBS, job, "ray.io/rayjob-finalizer")
+            await add_finalizer(self._writer, JOBS, job, FINALIZER)
         elif step is RayJobStep.CREATE_CLUSTER:
             await self._create_cluster(job)
         elif step is RayJobStep.CREATE_SUBMITTER and cluster is not None and self._ray is not None:
-            made = await self._writer.create("jobs.batch", submission.submitter(job, cluster, self._ray))
-            name = f"{made['metadata']['namespace']}/{made['metadata']['name']}"
-            self._recorder.normal(job, "CreatedRayJobSubmitter", f"Created Kubernetes Job {name}")
+            submitter = submission.submitter(job, cluster, self._ray)
+            await self._create(job, "jobs.batch", submitter, "RayJobSubmitter", "Kubernetes Job")
         elif step is RayJobStep.SUBMIT:
             await self._submit(job)
         elif step is RayJobStep.DELETE_CLUSTER and cluster is not None:
@@ -128,17 +132,15 @@ class RayActions:
             groups = [{**group, "suspend": True} for group in cluster["spec"].get("workerGroupSpecs") or ()]
             await self._writer.patch(CLUSTERS, cluster, {"spec": {"workerGroupSpecs": copied(groups)}})
         elif step is RayJobStep.DELETE_SUBMITTER:
-            submitter = (await self._observer.seen(job)).submitter
-            if submitter is not None and submitter["kind"] == "Job":
-                await self._writer.delete("jobs.batch", submitter, propagation="Foreground")
+            found = self._observer.submitter_of(job, cluster)
+            if found is not None and found["kind"] == "Job":
+                await self._writer.delete("jobs.batch", found, propagation="Foreground")
         elif step is RayJobStep.DELETE_SELF:
             await self._writer.delete(JOBS, job, propagation="Background")
 
     async def _create_cluster(self, job: Manifest) -> None:
         manifest = submission.new_cluster(job, job["status"]["rayClusterName"], self._ray)
-        made = await self._writer.create(CLUSTERS, manifest)
-        name = f"{made['metadata']['namespace']}/{made['metadata']['name']}"
-        self._recorder.normal(job, "CreatedRayCluster", f"Created RayCluster {name}")
+        made = await self._create(job, CLUSTERS, manifest, "RayCluster", "RayCluster")
         if self._ray is not None and (message := clusters.version_mismatch(made["spec"], self._ray)):
             self._recorder.warning(job, clusters.VERSION_MISMATCH, message)
 

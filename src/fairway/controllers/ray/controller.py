@@ -15,7 +15,7 @@ from fairway.controllers.ray.act import JOBS, RayActions
 from fairway.controllers.ray.observe import RayObserver
 from fairway.errors import FairwayError
 from fairway.integrations.workloads import controller_of
-from fairway.ray import clusters, jobs, nodes
+from fairway.ray import clusters, jobs, nodes, submission
 from fairway.ray.nodes import RayInstallation
 from fairway.runtime.worker import Worker
 
@@ -57,14 +57,11 @@ class RayController:
         self._clusters.add(key_of(found))
         self._add_owner(found, "RayJob")
         for job in self._observer.jobs.items():
-            if jobs.selected_cluster(job) == found["metadata"]["name"]:
+            if submission.selected_cluster(job) == found["metadata"]["name"]:
                 self._jobs.add(key_of(job))
 
     def _on_job_change(self, old: Manifest | None, new: Manifest | None) -> None:
-        if new is None:
-            if old is not None:
-                self._observer.forget(old)
-        elif old is None or differs(old, new):
+        if new is not None and (old is None or differs(old, new)):
             self._jobs.add(key_of(new))
 
     def _on_pod_change(self, old: Manifest | None, new: Manifest | None) -> None:
@@ -121,12 +118,11 @@ class RayController:
 
     async def _release(self, job: Manifest) -> None:
         """Let a deleted RayJob go; on a cluster that is not its own, its driver is stopped first."""
-        status = job.get("status") or {}
         if jobs.FINALIZER not in (job["metadata"].get("finalizers") or ()):
             return
-        if jobs.selected_cluster(job) and status.get("jobId") and not jobs.is_over(job):
+        if submission.selected_cluster(job) and jobs.may_have_driver(job):
             try:
-                await (await self._observer.dashboard(job)).stop(status["jobId"])
+                await (await self._observer.dashboard(job)).stop(job["status"]["jobId"])
             except (FairwayError, OSError) as error:
                 self._recorder.warning(job, "FailedToStop", f"Ray could not be asked to stop the job: {error}")
         await remove_finalizer(self._writer, JOBS, job, jobs.FINALIZER)

@@ -17,34 +17,24 @@ class RayObserver:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._clock = cluster.clock
         self.clusters = cluster.cache("rayclusters.ray.io")
         self.jobs = cluster.cache("rayjobs.ray.io")
         self._submitters = cluster.cache("jobs.batch")
         self.pods: OwnerIndex[str] = OwnerIndex(controller_uid, cluster.cache("pods"))
-        self._silent_since: dict[str, float] = {}
-        """RayJobs whose Ray does not answer, by UID, and since when."""
 
     async def seen(self, job: Manifest) -> RayJobSeen:
         """Asks Ray only while the job runs."""
         cluster = self.cluster_of(job)
-        submitter = self._submitter(job, cluster)
-        uid = job["metadata"]["uid"]
+        submitter = self.submitter_of(job, cluster)
         identifier = (job.get("status") or {}).get("jobId")
         if not jobs.wants_info(job) or not identifier:
-            self._silent_since.pop(uid, None)
             return RayJobSeen(cluster=cluster, submitter=submitter)
         try:
             found = await (await self._dashboard(cluster)).job(identifier)
         except (FairwayError, OSError):
-            silent = self._clock.monotonic() - self._silent_since.setdefault(uid, self._clock.monotonic())
-            return RayJobSeen(cluster=cluster, submitter=submitter, silent_seconds=silent)
-        self._silent_since.pop(uid, None)
+            return RayJobSeen(cluster=cluster, submitter=submitter)
         info = None if found is None else _info(found)
         return RayJobSeen(cluster=cluster, submitter=submitter, info=info, is_submitted=found is not None)
-
-    def forget(self, job: Manifest) -> None:
-        self._silent_since.pop(job["metadata"]["uid"], None)
 
     def cluster_of(self, job: Manifest) -> Manifest | None:
         name = (job.get("status") or {}).get("rayClusterName")
@@ -62,7 +52,8 @@ class RayObserver:
         secret = await self._cluster.get("secrets", metadata["namespace"], metadata["name"])
         return RayDashboard(address, b64decode(secret["data"][nodes.TOKEN_KEY]).decode())
 
-    def _submitter(self, job: Manifest, cluster: Manifest | None) -> Manifest | None:
+    def submitter_of(self, job: Manifest, cluster: Manifest | None) -> Manifest | None:
+        """The Job that submits, or the head pod where a container of it does."""
         if submission.mode_of(job) == submission.IN_HEAD:
             pods = [] if cluster is None else self.pods.of(cluster["metadata"]["uid"])
             return next((pod for pod in pods if nodes.is_head(pod)), None)
