@@ -1,6 +1,7 @@
 """`fairway quota` on a real server, with kubectl beside it."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,12 @@ def test_a_job_is_launched_by_organization_and_type(fairway: CommandLine, server
         *launch, "--org", "data", "--type", "ray", "--", "true"
     )
     fairway(*launch, "--namespace", "vision", "--type", "ray", "--", "true")
+
+    fairway(*launch, "--namespace", "vision", "--type", "ray", "-n", "large", "--cpus", "99", "--", "true")
+    ends = time.monotonic() + 60
+    while "(ClusterQueue vision" not in (said := fairway("jobs", "why", "--namespace", "vision", "large")):
+        assert time.monotonic() < ends, said
+    assert "in queue ray (ClusterQueue vision, team vision of organization ml)" in said
 
     found = json.loads(fairway("queues", "--org", "ml", "-o", "json"))
     assert [one["name"] for one in found["clusterQueues"]] == ["speech", "vision"]

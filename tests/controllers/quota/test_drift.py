@@ -65,6 +65,8 @@ def test_drift_is_reported_while_it_lasts() -> None:
                 lines = exposition([controller]).decode()
                 assert 'fairway_quota_drift_objects{definition="company",kind="ClusterQueue"} 1.0' in lines
                 assert 'fairway_quota_objects{definition="company"} 15.0' in lines
+                labels = 'cluster_queue="vision",definition="company",organization="ml",team="vision"'
+                assert f"fairway_quota_cluster_queue_info{{{labels}}} 1.0" in lines
 
                 await world.api.patch(QUEUES, "vision", {"spec": {"stopPolicy": "None"}})
                 await eventually(world, lambda: synced(world) == ("True", "InSync", 0))

@@ -251,6 +251,10 @@ class WaitingInDetail(PendingRow, rename="camel"):
     ahead: list[Ahead] = field(default_factory=list)
     obstacles: list[Obstacle] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    organization: str = ""
+    """Of its LocalQueue, where a QuotaDefinition gives it one; as are `team`s."""
+
+    team: str = ""
 
 
 class WaitingList(Struct):

@@ -53,13 +53,31 @@ def _waiting(session: "Session", job: "JobWithAttempts") -> "WaitingInDetail | N
     """What the queue says about it; nothing if it is not in one, or not any more."""
     import msgspec  # noqa: PLC0415
 
+    from fairway.apis.fairway.teams import LABEL, ORGANIZATION_LABEL  # noqa: PLC0415
     from fairway.cli.jobs.records import WaitingInDetail  # noqa: PLC0415
     from fairway.cli.waiting import waiting_job  # noqa: PLC0415
 
     if not job.waits or not job.status.workload:
         return None
     found = waiting_job(session, job.metadata.namespace, job.status.workload)
-    return None if found is None else msgspec.convert(found, WaitingInDetail)
+    if found is None:
+        return None
+    waiting = msgspec.convert(found, WaitingInDetail)
+    labels = _queue_labels(session, job.metadata.namespace, waiting.local_queue)
+    waiting.organization, waiting.team = labels.get(ORGANIZATION_LABEL, ""), labels.get(LABEL, "")
+    return waiting
+
+
+def _queue_labels(session: "Session", namespace: str, queue: str) -> dict[str, str]:
+    from fairway.apis.fairway.teams import KUEUE  # noqa: PLC0415 - help must not wait for it
+    from fairway.client.rest import paths  # noqa: PLC0415
+    from fairway.errors import Forbidden, NotFound  # noqa: PLC0415
+
+    try:
+        metadata = session.rest.get(paths.resource(KUEUE, "localqueues", namespace, queue))["metadata"]
+    except (Forbidden, NotFound):
+        return {}
+    return metadata.get("labels") or {}
 
 
 def _names(session: "Session", uids: set[str]) -> dict[str, str]:

@@ -211,10 +211,10 @@ def _its_priority(job: JobRow, begin: str = ", with") -> str:
     )
 
 
-def _queue(waiting: PendingRow) -> str:
-    return f"queue {waiting.local_queue or '?'}" + (
-        f" (ClusterQueue {waiting.cluster_queue})" if waiting.cluster_queue else ""
-    )
+def _queue(waiting: WaitingInDetail) -> str:
+    team = f", team {waiting.team} of organization {waiting.organization}" if waiting.organization else ""
+    where = f" (ClusterQueue {waiting.cluster_queue}{team})" if waiting.cluster_queue else ""
+    return f"queue {waiting.local_queue or '?'}{where}"
 
 
 def _position(waiting: PendingRow) -> str:

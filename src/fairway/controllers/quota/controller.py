@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
+from fairway.apis.fairway.teams import LABEL as TEAM_LABEL
+from fairway.apis.fairway.teams import ORGANIZATION_LABEL
 from fairway.apis.machinery.conditions import find
 from fairway.apis.machinery.documents import from_yaml
 from fairway.apis.machinery.kind import Manifest
@@ -59,7 +61,7 @@ class QuotaDrift:
         await self._worker.run()
 
     def collect(self) -> Iterator[object]:
-        """How many objects each definition has, and how many differ, by kind."""
+        """How many objects each definition has, how many differ, by kind, and whose its ClusterQueues are."""
         from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
 
         objects = GaugeMetricFamily("fairway_quota_objects", "Objects of a QuotaDefinition.", labels=["definition"])
@@ -68,13 +70,23 @@ class QuotaDrift:
             "Objects that differ from their QuotaDefinition.",
             labels=["definition", "kind"],
         )
+        queues = GaugeMetricFamily(
+            "fairway_quota_cluster_queue_info",
+            "Organization and team of a ClusterQueue; always 1, to be joined with series by cluster_queue.",
+            labels=["definition", "cluster_queue", "organization", "team"],
+        )
         for name, defined in sorted(self._defined.items()):
             objects.add_metric([name], defined.count)
+            for key, manifest in defined.objects.items():
+                if key.kind == "ClusterQueue":
+                    labels = manifest["metadata"]["labels"]
+                    queues.add_metric([name, key.name, labels[ORGANIZATION_LABEL], labels[TEAM_LABEL]], 1)
             counts = Counter(key.kind for key in defined.drift)
             for kind in (*_RESOURCES, *(_CONFIGURED if defined.config is not None else ())):
                 drift.add_metric([name, kind], counts[kind])
         yield objects
         yield drift
+        yield queues
 
     def _definition_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is None and old is not None:
