@@ -329,6 +329,44 @@ def test_nobody_submits_in_the_name_of_others() -> None:
     assert scheduled(job) == [], "an administrator may"
 
 
+MEMBER = USER1._replace(may_impersonate=False, groups=("web",))
+
+
+def with_user(text: str) -> Manifest:
+    job = samples.job()
+    job["spec"]["template"]["metadata"] = {"annotations": {f"{Y}user.info": text}}
+    return job
+
+
+def user_of(job: Manifest) -> Any:
+    (pods,) = pods_of(job).values()
+    return json.loads(pods["annotations"].get(f"{Y}user.info", "null"))
+
+
+def test_nobody_claims_groups_that_the_server_does_not_know_of() -> None:
+    job = with_user('{"user":"user1","groups":["ml-leads"]}')
+    scheduled(job, author=MEMBER)
+    assert user_of(job) == {"user": "user1", "groups": ["organization1", "web"]}
+
+
+@pytest.mark.parametrize("scheduler", ["kueue", None])
+def test_the_user_is_checked_whatever_scheduler_is_configured(scheduler: str | None) -> None:
+    job = with_user('{"user":"boss","groups":[]}')
+    job["spec"]["template"]["spec"]["schedulerName"] = "yunikorn"
+    with pytest.raises(SchedulingError, match="boss"):
+        scheduled(job, config=configured(scheduler=scheduler), author=MEMBER)
+
+
+@pytest.mark.parametrize("text", ['{"user":"boss","groups":[]}', '{"user":"user1","groups":["ml-leads"]}'])
+def test_a_later_write_does_not_change_the_user(text: str) -> None:
+    old, new = samples.job(), with_user(text)
+    scheduled(old, author=MEMBER)
+    scheduling.keep(old, new, may_impersonate=False)
+    assert user_of(new) == {"user": "user1", "groups": ["organization1", "web"]}
+    scheduling.keep(samples.job(), new := with_user(text), may_impersonate=False)
+    assert user_of(new) is None
+
+
 def test_a_job_of_another_scheduler_is_left_as_it_is() -> None:
     job = with_pod(schedulerName="volcano")
     before = json.dumps(job)

@@ -95,8 +95,11 @@ def complete_attempt(job: Manifest, pods: Sequence[Manifest], attempt: str, plug
     _complete(plugin, group, context)
 
 
-def keep(old: Manifest, new: Manifest) -> None:
-    """Put back what was written when an object was created and a later write leaves out, in place."""
+def keep(old: Manifest, new: Manifest, *, may_impersonate: bool = True) -> None:
+    """Put back what was written when an object was created and a later write leaves out, in place.
+
+    Without `may_impersonate` its user stays the one it was created by, whatever the write says.
+    """
     before, after = schedulable(old), schedulable(new)
     if before is None or after is None:
         return
@@ -107,6 +110,11 @@ def keep(old: Manifest, new: Manifest) -> None:
         was = former.get(role.name)
         if was is not None and role.parent is None:
             _keep_role(was, role)
+    if not may_impersonate:
+        everyone = next((text for role in before.roles if (text := _user_text(role))), None)
+        for role in after.roles:
+            was = former.get(role.name)
+            _set_user_text(role, everyone if was is None else _user_text(was))
 
 
 def _keep_role(was: PodRole, role: PodRole) -> None:
@@ -135,6 +143,7 @@ def _missing(held: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
 def _schedule(
     job: SchedulableJob, config: QueueConfig, plugins: Plugins, author: Author, new_id: Callable[[], str]
 ) -> list[str]:
+    _check_user(job, author)
     labels = job.manifest["metadata"].get("labels") or {}
     namespace = job.manifest["metadata"].get("namespace") or author.namespace
     organization = (
@@ -153,7 +162,6 @@ def _schedule(
     others = sorted({role.scheduler_name for role in job.roles} - {"", plugin.name})
     if others:
         return [f"the {job.kind.kind} asks for the scheduler {others[0]} itself and is left as it is"]
-    _check_user(job, author)
     alone = len(job.roles) == 1 and _group(job.manifest)
     context = SchedulingContext(
         organization=organization,
@@ -185,11 +193,11 @@ def _complete(plugin: SchedulerPlugin, job: SchedulableJob, context: SchedulingC
 
 
 def _check_user(job: SchedulableJob, author: Author) -> None:
-    """Refuse a `user.info` of another user."""
+    """Refuse a `user.info` of another user; one of the author is written anew, with the groups that are known here."""
     if author.may_impersonate:
         return
     for role in job.roles:
-        text = role.read("annotations").get(USER_INFO)
+        text = _user_text(role)
         if text is None:
             continue
         try:
@@ -200,6 +208,20 @@ def _check_user(job: SchedulableJob, author: Author) -> None:
             raise SchedulingError(
                 f"the annotation {USER_INFO} names the user {user!r}; remove it to submit as {author.user!r}"
             )
+        _set_user_text(role, None)
+
+
+def _user_text(role: PodRole) -> str | None:
+    return role.read("annotations").get(USER_INFO)
+
+
+def _set_user_text(role: PodRole, text: str | None) -> None:
+    if text == _user_text(role):
+        return
+    if text is None:
+        del role.annotations()[USER_INFO]
+    else:
+        role.annotations()[USER_INFO] = text
 
 
 def _is_owned(manifest: Manifest) -> bool:

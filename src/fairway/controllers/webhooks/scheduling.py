@@ -58,10 +58,10 @@ class SchedulingAdmission:
         config = self._config
         if config is None:
             return ALLOWED
-        if request.old is not None:
-            keep(request.old, request.object)
-            return ALLOWED
         user = request.user
+        if request.old is not None:
+            keep(request.old, request.object, may_impersonate=user.can_impersonate)
+            return ALLOWED
         groups = tuple(one for one in user.groups if not one.startswith("system:"))
         author = Author(user.name, groups, user.can_impersonate, self._labels(request.object))
         try:
