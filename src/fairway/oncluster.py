@@ -27,7 +27,6 @@ from fairway.integrations.frameworks import FRAMEWORKS
 from fairway.managedjobs.clusterfiles import ANCHOR_LABEL
 from fairway.managedjobs.pods import JOB
 from fairway.quota.yunikorn import CONFIG_MAP as YUNIKORN_CONFIG_MAP
-from fairway.quota.yunikorn import NAMESPACE as YUNIKORN_NAMESPACE
 from fairway.settings import SYSTEM_NAMESPACE
 
 _log = logging.getLogger(__name__)
@@ -207,7 +206,8 @@ def scopes_of(way: AdmittedBy, registry: Registry, served: set[str]) -> dict[str
         *(Scope(labels=f"{NAME_LABEL}!={NAME}", fields=f"metadata.name={name}") for name in awaited),
     )
     anchors = Scope(labels=ANCHOR_LABEL)
-    yunikorn = Scope(YUNIKORN_NAMESPACE, fields=f"metadata.name={YUNIKORN_CONFIG_MAP}")
+    elsewhere = f"metadata.name={YUNIKORN_CONFIG_MAP},metadata.namespace!={NAMESPACE}"
+    yunikorn = Scope(labels=f"!{ANCHOR_LABEL}", fields=elsewhere)  # a definition names the namespace
     if way is AdmittedBy.FAIRWAY:
         scopes["configmaps"] = (anchors, Scope(NAMESPACE, labels=f"!{ANCHOR_LABEL}"), yunikorn)
         return scopes

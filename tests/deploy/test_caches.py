@@ -48,3 +48,23 @@ def test_list_and_watch_are_granted_for_exactly_what_is_cached(way: Way, monkeyp
         if "watch" in row.verbs
     }
     assert granted == asyncio.run(followed(AdmittedBy(way), monkeypatch))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_configuration_of_yunikorn_is_cached_once_in_any_namespace(way: Way) -> None:
+    """A definition names the namespace. Of the other ConfigMaps, none but ours and Kueue's are read."""
+
+    async def story() -> list[tuple[str, str]]:
+        registry = default_registry()
+        scopes = scopes_of(AdmittedBy(way), registry, {kind.resource for kind in registry.kinds})["configmaps"]
+        async with local_api() as api:
+            client = LocalClient(api.objects, "test")
+            for namespace in ("yunikorn", "batch"):
+                await api.create("namespaces", {"metadata": {"name": namespace}})
+                for name in ("yunikorn-configs", "other"):
+                    await api.create("configmaps", {"metadata": {"name": name}}, namespace=namespace)
+            listed = [await client.list(registry.named("configmaps"), scope) for scope in scopes]
+        found = [one["metadata"] for part in listed for one in part.items]
+        return sorted((one["namespace"], one["name"]) for one in found)
+
+    assert asyncio.run(story()) == [("batch", "yunikorn-configs"), ("yunikorn", "yunikorn-configs")]

@@ -19,5 +19,5 @@ SCHEDULER: Final = "fairway.dev/scheduler"
 GANG: Final = "fairway.dev/gang-scheduling"
 """Annotation of a ManagedJob: `false` if its pods are scheduled one by one."""
 
-DEFAULT_TYPE: Final = "default"
+DEFAULT_TYPE: Final = teams.LOCAL_QUEUE
 """The type of jobs whose kind is not configured."""

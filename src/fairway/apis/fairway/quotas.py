@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
+from fairway.apis.fairway.teams import LOCAL_QUEUE
 from fairway.apis.machinery import problems
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import ZERO, Quantity
@@ -18,7 +19,6 @@ QUOTA_LABEL: Final = "fairway.dev/quota"
 """On every object that was made from a definition; the value is the definition's name."""
 
 TARGETS: Final = ("kueue", "yunikorn")
-DEFAULT_TYPE: Final = "default"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _ACCOUNT: Final = re.compile(r"\*|[A-Za-z0-9_.@:-]{1,253}")
 T = TypeVar("T")
@@ -242,7 +242,7 @@ class _Reader:
         borrow = fields.get("borrow", True)
         if not isinstance(borrow, bool):
             self.errors.append(problems.wrong_type(f"{path}.borrow", borrow, "must be true or false"))
-        types = fields.get("types", types if types is not None else [DEFAULT_TYPE])
+        types = fields.get("types", types if types is not None else [LOCAL_QUEUE])
         return TeamQuota(
             path=path,
             name=name,
