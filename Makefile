@@ -13,7 +13,7 @@ SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py te
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test test-ray split operators pages fresh explore lint format bench bench-quick bench-cluster conformance conformance-cluster cluster cluster-down test-cluster clean packages
+.PHONY: help setup dev demo kubectl test test-ray split operators pages fresh explore lint format bench bench-quick bench-cluster bench-ray conformance conformance-cluster cluster cluster-down test-cluster clean packages
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -100,6 +100,9 @@ bench-quick: $(DEV_READY) ## the same table at a tenth of the size, without goal
 
 bench-cluster: $(DEV_READY) ## the controller on a real kube-apiserver: CPU, memory, writes, recovery times
 	$(BIN)/python -m bench.kubecontroller
+
+bench-ray: $(RAY_READY) ## from a RayJob to its driver's first line, beside Ray started by hand (about three minutes)
+	.venv-ray/bin/python -m bench.ray
 
 conformance: $(DEV_READY) ## replay the recorded decisions of Kueue
 	$(BIN)/python -m fairway.testing.conformance tests/conformance/data/*.jsonl.gz
