@@ -60,12 +60,13 @@ def test_a_definition_is_planned_applied_and_found_as_it_is(
 
 
 def test_a_change_by_hand_is_drift_until_the_file_is_applied_again(fairway: CommandLine, server: Server) -> None:
+    assert json.loads(fairway("quota", "diff", "-o", "json")) == [], "nothing was applied"
     fairway("quota", "apply", str(EXAMPLE))
     server.call("PATCH", f"{KUEUE}/clusterqueues/vision", {"spec": {"stopPolicy": "Hold"}}, content_type=MERGE)
     server.call("DELETE", f"{KUEUE}/namespaces/data/localqueues/spark")
     found = fairway.run("quota", "diff", "-o", "json")
     assert found.returncode == 2
-    assert [(one["action"], one["kind"], one["name"]) for one in json.loads(found.stdout)["changes"]] == [
+    assert [(one["action"], one["kind"], one["name"]) for one in json.loads(found.stdout)[0]["changes"]] == [
         ("update", "ClusterQueue", "vision"),
         ("create", "LocalQueue", "spark"),
     ]

@@ -89,3 +89,12 @@ def test_what_a_cluster_refuses_leaves_everything_as_it_was(fairway: Commands, s
     assert "queueingStrategy" in refused.stderr
     plan = json.loads(fairway.run("quota", "plan", "-o", "json", str(file)).stdout)
     assert {one["action"] for one in plan["changes"]} == {"create"}
+
+
+def test_a_wrong_definition_is_refused_by_the_webhook(
+    served: ApiServer, unique: str, kubectl: Callable[[Path], Kubectl]
+) -> None:
+    definition = example(unique)
+    definition["spec"]["organizations"][0]["teams"][0]["guarantee"] = {"cpu": 1}
+    with pytest.raises(AssertionError, match="did you mean guaranteed"):
+        kubectl(served.kubeconfig)("apply", "-f", "-", given=json.dumps(definition))

@@ -11,6 +11,7 @@ from fairway.cli.session import confirmed, open_session, output_option, print_no
 if TYPE_CHECKING:
     from fairway.cli.quotawork import QuotaFile, QuotaState
     from fairway.quota.compare import ObjectDifference
+    from fairway.quota.kueue import Shortfall
 
 F = TypeVar("F", bound=Callable[..., Any])
 DIFFERENT: Final = 2
@@ -63,14 +64,21 @@ def plan(*, file: str, target: str | None, output: str, **where: Any) -> None:
     + is created, ~ changed, - deleted; ! cannot be done, with the reason. Warnings name what the target cannot express,
     and the nearest thing that it can.
     """
-    from fairway.cli.quotawork import QuotaState, read_definition  # noqa: PLC0415 - help must be quick
+    from fairway.cli import tables  # noqa: PLC0415 - help must be quick
+    from fairway.cli.quotawork import QuotaState, read_definition, shortfalls  # noqa: PLC0415
 
     definition = read_definition(file)
     with open_session(**where) as session:
         state = QuotaState(session)
         targets = _targets(definition, target)
         found = state.differences(definition, targets)
-        _print_differences(state, definition, targets, found, output, "is as defined")
+        warnings = shortfalls(definition.quota, targets, cluster=session.is_cluster)
+        if output == "json":
+            click.echo(tables.as_json(_report(definition, targets, found, warnings)))
+        else:
+            for _, warning in warnings:
+                print_note(f"Warning: {warning}")
+            _print_differences(definition, found, "is as defined")
     if any(one.is_drift for one in found):
         raise click.exceptions.Exit(DIFFERENT)
 
@@ -184,9 +192,10 @@ def diff(*, names: tuple[str, ...], output: str, **where: Any) -> None:
     The same is watched by the controller, in the condition `Synced` of a QuotaDefinition and the metric
     `fairway_quota_drift_objects`. Apply the file again to undo the changes, or edit the file.
     """
-    from fairway.cli.quotawork import QuotaError, QuotaState, parsed  # noqa: PLC0415 - help must be quick
+    from fairway.cli import tables  # noqa: PLC0415 - help must be quick
+    from fairway.cli.quotawork import QuotaError, QuotaState, parsed  # noqa: PLC0415
 
-    drifted = False
+    drifted, reports = False, []
     with open_session(**where) as session:
         state = QuotaState(session)
         unknown = [name for name in names if name not in state.definitions]
@@ -201,8 +210,13 @@ def diff(*, names: tuple[str, ...], output: str, **where: Any) -> None:
             definition = parsed(manifest)
             targets = definition.quota.targets
             found = state.differences(definition, targets)
-            _print_differences(state, definition, targets, found, output, "is in sync", warn=False)
+            if output == "json":
+                reports.append(_report(definition, targets, found, ()))
+            else:
+                _print_differences(definition, found, "is in sync")
             drifted = drifted or any(one.is_drift for one in found)
+    if output == "json":
+        click.echo(tables.as_json(reports))
     if drifted:
         raise click.exceptions.Exit(DIFFERENT)
 
@@ -266,32 +280,25 @@ def _targets(definition: "QuotaFile", target: str | None) -> tuple[str, ...]:
     return (target,) if target else definition.quota.targets
 
 
-def _print_differences(
-    state: "QuotaState",
+def _report(
     definition: "QuotaFile",
     targets: Sequence[str],
     found: "Sequence[ObjectDifference]",
-    output: str,
-    same: str,
-    *,
-    warn: bool = True,
-) -> None:
-    from fairway.cli import tables  # noqa: PLC0415
-    from fairway.cli.quotawork import shortfalls  # noqa: PLC0415
+    warnings: "Sequence[tuple[str, Shortfall]]",
+) -> dict[str, Any]:
+    """What differs, for `-o json`."""
+    return {
+        "definition": definition.name,
+        "targets": list(targets),
+        "changes": [_record(one) for one in found if one.is_drift],
+        "adopts": [str(one.key) for one in found if not one.is_drift],
+        "warnings": [{"target": target, **one._asdict()} for target, one in warnings],
+    }
 
-    warnings = shortfalls(definition.quota, targets, cluster=state.session.is_cluster) if warn else []
-    if output == "json":
-        record = {
-            "definition": definition.name,
-            "targets": list(targets),
-            "changes": [_record(one) for one in found if one.is_drift],
-            "adopts": [str(one.key) for one in found if not one.is_drift],
-            "warnings": [{"target": target, **one._asdict()} for target, one in warnings],
-        }
-        click.echo(tables.as_json(record))
-        return
-    for _, one in warnings:
-        print_note(f"Warning: {one}")
+
+def _print_differences(definition: "QuotaFile", found: "Sequence[ObjectDifference]", same: str) -> None:
+    from fairway.cli import tables  # noqa: PLC0415
+
     screen = tables.screen()
     drift = [one for one in found if one.is_drift]
     for each in drift:
