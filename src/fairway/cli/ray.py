@@ -66,7 +66,10 @@ def _cluster(session: "Session", name: str) -> Manifest:
     except NotFound:
         job = None
     if job is None:
-        return _get(session, "rayclusters", name)
+        try:
+            return _get(session, "rayclusters", name)
+        except NotFound:
+            raise NoDashboard(f"there is no RayJob or RayCluster {name} in namespace {session.namespace}") from None
     cluster = (job.get("status") or {}).get("rayClusterName")
     if not cluster:
         state = (job.get("status") or {}).get("jobDeploymentStatus") or "new"

@@ -1,6 +1,7 @@
 """Ray's job API (`/api/jobs/`), as far as a controller needs it."""
 
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -22,7 +23,7 @@ class RayDashboard:
 
     async def job(self, submission_id: str) -> dict[str, Any] | None:
         """What Ray says about a submission; `None` if it knows none of this id."""
-        status, body = await self._request("GET", f"/api/jobs/{submission_id}")
+        status, body = await self._request("GET", _path(submission_id))
         if status == 404:
             return None
         if status != 200:
@@ -40,7 +41,7 @@ class RayDashboard:
 
     async def stop(self, submission_id: str) -> None:
         """Ask Ray to stop a job; whether it did is not waited for."""
-        await self._request("POST", f"/api/jobs/{submission_id}/stop")
+        await self._request("POST", f"{_path(submission_id)}/stop")
 
     async def _request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         connection = await Connection.open(self._address)
@@ -50,3 +51,7 @@ class RayDashboard:
             return response.status, await response.read(_SECONDS, _MOST_BYTES)
         finally:
             connection.close()
+
+
+def _path(submission_id: str) -> str:
+    return f"/api/jobs/{quote(submission_id, safe='')}"

@@ -11,9 +11,9 @@ from fairway.integrations import injection, ray_cluster, topology, webhooks
 from fairway.integrations.framework import StopProgress, StopStep
 
 SUBMITTER: Final = "submitter"
-_BY_JOB: Final = "K8sJobMode"
-_IN_HEAD: Final = "SidecarMode"
-_CONTAINER: Final = "ray-job-submitter"
+BY_JOB: Final = "K8sJobMode"
+IN_HEAD: Final = "SidecarMode"
+SUBMITTER_CONTAINER: Final = "ray-job-submitter"
 _RESOURCES: Final = {
     "limits": {"cpu": "1", "memory": "1Gi"},
     "requests": {"cpu": "500m", "memory": "200Mi"},
@@ -39,14 +39,14 @@ class RayJob:
     def pod_sets(self, job: Manifest) -> list[Manifest]:
         spec = job["spec"]
         found = ray_cluster.pod_sets_of(spec["rayClusterSpec"], webhooks.annotations_of(job))
-        mode = _submission_mode(job)
-        if mode == _BY_JOB:
+        mode = submission_mode(job)
+        if mode == BY_JOB:
             template = _submitter_template(job)
             submitter: Manifest = {"name": SUBMITTER, "template": template, "count": 1}
             request = topology.topology_request(template)
             found.append(submitter if request is None else {**submitter, "topologyRequest": request})
-        elif mode == _IN_HEAD:
-            template = ray_cluster.with_container(found[0]["template"], _CONTAINER, _RESOURCES)
+        elif mode == IN_HEAD:
+            template = ray_cluster.with_container(found[0]["template"], SUBMITTER_CONTAINER, _RESOURCES)
             found[0] = {**found[0], "template": template}
         return found
 
@@ -67,7 +67,7 @@ class RayJob:
 
     def start(self, job: Manifest, infos: Sequence[injection.PodSetInfo]) -> Manifest:
         spec = job["spec"]
-        by_job = _submission_mode(job) == _BY_JOB
+        by_job = submission_mode(job) == BY_JOB
         ray_cluster.check_count(1 + len(ray_cluster.groups_of(spec["rayClusterSpec"])) + by_job, infos)
         patch: Manifest = {"suspend": False}
         if changes := ray_cluster.injected(spec["rayClusterSpec"], infos):
@@ -112,8 +112,13 @@ class RayJob:
         return self.wrong_on_create(new)
 
 
-def _submission_mode(job: Manifest) -> str:
-    return str(job["spec"].get("submissionMode") or _BY_JOB)
+def submitter_container(image: str) -> Manifest:
+    """The container that submits, as KubeRay makes it where there is no template."""
+    return {"name": SUBMITTER_CONTAINER, "image": image, "resources": _RESOURCES}
+
+
+def submission_mode(job: Manifest) -> str:
+    return str(job["spec"].get("submissionMode") or BY_JOB)
 
 
 def _deployment_status(job: Manifest) -> str:
@@ -128,14 +133,13 @@ def _submitter_template(job: Manifest) -> Manifest:
         return given
     head = spec["rayClusterSpec"]["headGroupSpec"]["template"].get("spec") or {}
     image = next((container.get("image") for container in head.get("containers") or ()), None)
-    container = {"name": _CONTAINER, "image": image or "", "resources": _RESOURCES}
-    return {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    return {"spec": {"containers": [submitter_container(image or "")], "restartPolicy": "Never"}}
 
 
 def _restored(job: Manifest, before: Sequence[Manifest] | None) -> Manifest:
     """What of the spec has to change for the job to be as it was before it was admitted."""
     cluster = job["spec"]["rayClusterSpec"]
-    by_job = _submission_mode(job) == _BY_JOB
+    by_job = submission_mode(job) == BY_JOB
     groups = 1 + len(ray_cluster.groups_of(cluster))
     if before is not None and len(before) != groups + by_job:
         return {}

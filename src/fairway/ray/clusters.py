@@ -56,8 +56,9 @@ class ClusterPlan(Struct, frozen=True, kw_only=True):
         return self.create_head or bool(self.create_workers)
 
 
-def is_ours(cluster: Manifest) -> bool:
-    return (cluster["spec"].get("managedBy") or KUBERAY) == KUBERAY
+def is_ours(manifest: Manifest) -> bool:
+    """Whether a RayCluster or RayJob is left to KubeRay's operator, which is played here."""
+    return (manifest["spec"].get("managedBy") or KUBERAY) == KUBERAY
 
 
 def decide(cluster: Manifest, pods: Sequence[Manifest], ray: RayInstallation | None, now: datetime) -> ClusterPlan:

@@ -10,7 +10,8 @@ from msgspec import Struct
 from fairway.apis.machinery import conditions
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
-from fairway.ray import clusters, nodes, submission, validation
+from fairway.integrations.ray_job import BY_JOB, IN_HEAD, SUBMITTER_CONTAINER, submission_mode
+from fairway.ray import clusters, deletion, nodes, submission, validation
 
 FINALIZER: Final = "ray.io/rayjob-finalizer"
 POLL_SECONDS: Final = 3.0
@@ -91,10 +92,6 @@ def deployment(job: Manifest) -> Deployment:
     return Deployment((job.get("status") or {}).get("jobDeploymentStatus") or "")
 
 
-def is_ours(job: Manifest) -> bool:
-    return (job["spec"].get("managedBy") or clusters.KUBERAY) == clusters.KUBERAY
-
-
 def is_over(job: Manifest) -> bool:
     return deployment(job) in {Deployment.COMPLETE, Deployment.FAILED}
 
@@ -140,7 +137,7 @@ def _begin(job: Manifest, fresh: Callable[[], str], now: datetime) -> RayJobPlan
     if spec.get("suspend"):
         return RayJobPlan(status=_changes(job, {"jobDeploymentStatus": Deployment.SUSPENDED}))
     name = job["metadata"]["name"]
-    interactive = submission.mode_of(job) == submission.BY_USER
+    interactive = submission_mode(job) == submission.BY_USER
     status: dict[str, Any] = {
         "jobDeploymentStatus": Deployment.INITIALIZING,
         "jobId": None if interactive else spec.get("jobId") or f"{name}-{fresh()}",
@@ -167,10 +164,10 @@ def _initializing(job: Manifest, seen: RayJobSeen, now: datetime) -> RayJobPlan:
     mirrored = _mirrored(cluster)
     if (cluster.get("status") or {}).get("state") != clusters.READY:
         return RayJobPlan(status=_changes(job, mirrored), again_seconds=_until_deadline(job, now))
-    mode = submission.mode_of(job)
+    mode = submission_mode(job)
     if mode == submission.BY_USER:
         return RayJobPlan(status=_changes(job, {**mirrored, "jobDeploymentStatus": Deployment.WAITING}))
-    if mode == submission.BY_JOB and seen.submitter is None:
+    if mode == BY_JOB and seen.submitter is None:
         return RayJobPlan(status=_changes(job, mirrored), steps=(RayJobStep.CREATE_SUBMITTER,))
     return RayJobPlan(status=_changes(job, {**mirrored, "jobDeploymentStatus": Deployment.RUNNING}))
 
@@ -213,12 +210,12 @@ def _running(job: Manifest, seen: RayJobSeen, now: datetime) -> RayJobPlan:
         said |= {"jobStatus": info.status, "message": info.message or None, "rayJobInfo": _times(info)}
         if info.status in _TERMINAL:
             return _ended(job, seen, info, said, now)
-    if submission.mode_of(job) == submission.IN_HEAD and seen.submitter is None:
+    if submission_mode(job) == IN_HEAD and seen.submitter is None:
         return _failed(job, said, "AppFailed", "Ray head pod not found.", now)
     finished = _submitter_end(seen.submitter)
     if finished is not None and (plan := _without_submitter(job, seen, finished, said, now)):
         return plan
-    if not seen.is_submitted and submission.mode_of(job) == submission.BY_REQUEST:
+    if not seen.is_submitted and submission_mode(job) == submission.BY_REQUEST:
         return RayJobPlan(status=_changes(job, said), steps=(RayJobStep.SUBMIT,), again_seconds=POLL_SECONDS)
     left = _until_deadline(job, now)
     return RayJobPlan(
@@ -250,7 +247,7 @@ def _without_submitter(
 def _ended(job: Manifest, seen: RayJobSeen, info: JobInfo, said: dict[str, Any], now: datetime) -> RayJobPlan:
     """The driver has ended; the submitter is given time to print the rest of its output."""
     reason = None
-    if submission.mode_of(job) in {submission.BY_JOB, submission.IN_HEAD} and _submitter_end(seen.submitter) is None:
+    if submission_mode(job) in {BY_JOB, IN_HEAD} and _submitter_end(seen.submitter) is None:
         ended = now if info.end_time is None else datetime.fromtimestamp(info.end_time / 1000, UTC)
         left = TRANSITION_GRACE_SECONDS - (now - ended).total_seconds()
         if left > 0 and seen.submitter is not None:
@@ -312,54 +309,16 @@ def _suspended(job: Manifest, _seen: RayJobSeen, _now: datetime) -> RayJobPlan:
 
 
 def _over(job: Manifest, seen: RayJobSeen, now: datetime) -> RayJobPlan:
-    """After the end: of what is due to be deleted, that which contains the rest."""
-    due: list[str] = []
-    waits: list[float] = []
-    ended = _moment(job["status"].get("endTime")) or now
-    for seconds, policy in _deletions(job):
-        left = (ended + timedelta(seconds=seconds) - now).total_seconds()
-        if left > 0:
-            waits.append(left)
-        elif policy in _POLICIES and _is_needed(_POLICIES[policy], seen):
-            due.append(policy)
-    steps = (_POLICIES[max(due, key=validation.impact)],) if due else ()
-    return RayJobPlan(steps=steps, again_seconds=min(waits, default=None))
+    policy, again = deletion.due(job, seen.cluster, now)
+    return RayJobPlan(steps=_POLICIES[policy], again_seconds=again)
 
 
-def _deletions(job: Manifest) -> list[tuple[float, str]]:
-    """After how many seconds which policy applies."""
-    spec, status = job["spec"], job["status"]
-    strategy, ttl = spec.get("deletionStrategy"), spec.get("ttlSecondsAfterFinished") or 0
-    if submission.selected_cluster(job):
-        return []
-    if not strategy:
-        return [(ttl, "DeleteCluster")] if spec.get("shutdownAfterJobFinishes") else []
-    if rules := strategy.get("deletionRules"):
-        return [(rule["condition"].get("ttlSeconds") or 0, rule["policy"]) for rule in rules if _matches(rule, status)]
-    side = {"SUCCEEDED": "onSuccess", "FAILED": "onFailure"}.get(status.get("jobStatus") or "", "")
-    policy = (strategy.get(side) or {}).get("policy")
-    return [(ttl, policy)] if policy else []
-
-
-def _matches(rule: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    return all(status.get(field) == rule["condition"].get(field, status.get(field)) for field in _OF_RULES)
-
-
-_OF_RULES: Final = ("jobStatus", "jobDeploymentStatus")
-_POLICIES: Final = {
-    "DeleteCluster": RayJobStep.DELETE_CLUSTER,
-    "DeleteWorkers": RayJobStep.DELETE_WORKERS,
-    "DeleteSelf": RayJobStep.DELETE_SELF,
+_POLICIES: Final[Mapping[str, tuple[RayJobStep, ...]]] = {
+    deletion.NONE: (),
+    deletion.WORKERS: (RayJobStep.DELETE_WORKERS,),
+    deletion.CLUSTER: (RayJobStep.DELETE_CLUSTER,),
+    deletion.SELF: (RayJobStep.DELETE_SELF,),
 }
-
-
-def _is_needed(step: RayJobStep, seen: RayJobSeen) -> bool:
-    if step is RayJobStep.DELETE_SELF:
-        return True
-    if seen.cluster is None or _is_deleted(seen.cluster):
-        return False
-    groups = seen.cluster["spec"].get("workerGroupSpecs") or ()
-    return step is RayJobStep.DELETE_CLUSTER or any(not group.get("suspend") for group in groups)
 
 
 def _overdue(job: Manifest, now: datetime) -> RayJobPlan | None:
@@ -417,7 +376,7 @@ def _submitter_end(submitter: Manifest | None) -> tuple[str, datetime] | None:
 def _container_end(pod: Manifest) -> tuple[str, datetime] | None:
     for one in (pod.get("status") or {}).get("containerStatuses") or ():
         ended = (one.get("state") or {}).get("terminated")
-        if one["name"] == nodes.SUBMITTER_CONTAINER and ended:
+        if one["name"] == SUBMITTER_CONTAINER and ended:
             code = ended.get("exitCode")
             said = f"Ray head pod container {one['name']} terminated with exit code {code}: {ended.get('reason')}"
             text = said if code else ""

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
+from fairway.integrations.ray_job import SUBMITTER_CONTAINER
 from fairway.integrations.workloads import owner_reference
 from fairway.ray import commands
 from fairway.ray.commands import HeadPorts, WorkerPorts
@@ -16,8 +17,7 @@ CLUSTER_LABEL: Final = "ray.io/cluster"
 GROUP_LABEL: Final = "ray.io/group"
 TYPE_LABEL: Final = "ray.io/node-type"
 NODE_LABEL: Final = "ray.io/is-ray-node"
-CREATED_BY: Final = {"app.kubernetes.io/name": "kuberay", "app.kubernetes.io/created-by": "kuberay-operator"}
-SUBMITTER_CONTAINER: Final = "ray-job-submitter"
+_KUBERAY: Final = {"app.kubernetes.io/name": "kuberay", "app.kubernetes.io/created-by": "kuberay-operator"}
 TOKEN_KEY: Final = "auth_token"  # noqa: S105 - the key in a Secret
 NO_HEAD_RESTART: Final = "ray.io/disable-provisioned-head-restart"
 """The annotation of a cluster whose head is not replaced once all of its pods were ready: with SidecarMode, the job has
@@ -204,7 +204,7 @@ def token_secret(cluster: Manifest, token: str) -> Manifest:
         "metadata": {
             "name": cluster["metadata"]["name"],
             "namespace": cluster["metadata"]["namespace"],
-            "labels": {CLUSTER_LABEL: cluster["metadata"]["name"], **CREATED_BY},
+            "labels": {CLUSTER_LABEL: cluster["metadata"]["name"], **_KUBERAY},
             "ownerReferences": [owner_reference(cluster)],
         },
         "stringData": {TOKEN_KEY: token},
@@ -228,5 +228,5 @@ def _labels(cluster: Manifest, node_type: str, group: str) -> dict[str, str]:
         TYPE_LABEL: node_type,
         GROUP_LABEL: group,
         "ray.io/identifier": f"{name}-{node_type}"[:63],
-        **CREATED_BY,
+        **_KUBERAY,
     }

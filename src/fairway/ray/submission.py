@@ -9,22 +9,16 @@ import yaml
 
 from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
+from fairway.integrations.ray_job import BY_JOB, IN_HEAD, submission_mode, submitter_container
 from fairway.integrations.workloads import owner_reference
 from fairway.ray import commands, nodes
 from fairway.ray.nodes import RayInstallation
 
-BY_JOB: Final = "K8sJobMode"
 BY_REQUEST: Final = "HTTPMode"
 BY_USER: Final = "InteractiveMode"
-IN_HEAD: Final = "SidecarMode"
 MODES: Final = (BY_JOB, BY_REQUEST, BY_USER, IN_HEAD)
 DEFAULT_BACKOFF: Final = 2
 _CREATED_BY: Final = {"app.kubernetes.io/created-by": "kuberay-operator"}
-_RESOURCES: Final = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "200Mi"}}
-
-
-def mode_of(job: Manifest) -> str:
-    return str(job["spec"].get("submissionMode") or BY_JOB)
 
 
 def selected_cluster(job: Manifest) -> str:
@@ -49,7 +43,7 @@ def new_cluster(job: Manifest, name: str, ray: RayInstallation | None) -> Manife
             "labels": {
                 **(job["metadata"].get("labels") or {}),
                 **origin_labels(job),
-                "ray.io/job-submission-mode": mode_of(job),
+                "ray.io/job-submission-mode": submission_mode(job),
                 **_CREATED_BY,
             },
             "annotations": _kept_annotations(job),
@@ -57,7 +51,7 @@ def new_cluster(job: Manifest, name: str, ray: RayInstallation | None) -> Manife
         },
         "spec": spec,
     }
-    if mode_of(job) == IN_HEAD and ray is not None:
+    if submission_mode(job) == IN_HEAD and ray is not None:
         cluster["metadata"]["annotations"][nodes.NO_HEAD_RESTART] = "true"
         template = spec["headGroupSpec"]["template"]
         template["spec"]["containers"] = [*template["spec"]["containers"], _sidecar(job, ray)]
@@ -123,9 +117,7 @@ def submitter(job: Manifest, cluster: Manifest, ray: RayInstallation) -> Manifes
 
 
 def _default_container(cluster_spec: Mapping[str, Any]) -> Manifest:
-    image = cluster_spec["headGroupSpec"]["template"]["spec"]["containers"][0].get("image")
-    container: Manifest = {"name": nodes.SUBMITTER_CONTAINER, "resources": _RESOURCES}
-    return container | ({"image": image} if image else {})
+    return submitter_container(cluster_spec["headGroupSpec"]["template"]["spec"]["containers"][0].get("image") or "")
 
 
 _ASK: Final = r"""

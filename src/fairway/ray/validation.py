@@ -7,16 +7,10 @@ from itertools import pairwise
 from typing import Any, Final
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.ray import submission
+from fairway.integrations.ray_job import IN_HEAD, submission_mode
+from fairway.ray import deletion, submission
 
 _OF_RESOURCES: Final = ("num-cpus", "num-gpus", "memory", "resources")
-_IMPACT: Final = ("DeleteNone", "DeleteWorkers", "DeleteCluster", "DeleteSelf")
-"""From the least to the most."""
-
-
-def impact(policy: str) -> int:
-    """How much a deletion policy deletes; that of each policy contains those before it."""
-    return _IMPACT.index(policy)
 
 
 def wrong_job(job: Manifest) -> str:
@@ -80,9 +74,9 @@ def _wrong_fields(job: Manifest) -> str:
 
 
 def _wrong_mode(job: Manifest) -> str:
-    spec, mode = job["spec"], submission.mode_of(job)
+    spec, mode = job["spec"], submission_mode(job)
     selected, retries = bool(spec.get("clusterSelector")), spec.get("backoffLimit")
-    by_user, in_head = mode == submission.BY_USER, mode == submission.IN_HEAD
+    by_user, in_head = mode == submission.BY_USER, mode == IN_HEAD
     cluster = spec.get("rayClusterSpec")
     restart = None if cluster is None else cluster["headGroupSpec"]["template"]["spec"].get("restartPolicy")
     for holds, message in (
@@ -130,13 +124,13 @@ def _wrong_deletion(spec: Mapping[str, Any]) -> str:
     for side, policy in old:
         if policy is None:
             return f"the policy of deletionStrategy.{side} must be set"
-        if shutdown and policy == "DeleteNone":
+        if shutdown and policy == deletion.NONE:
             return "shutdownAfterJobFinshes is set to 'true' while deletion policy is 'DeleteNone'"
     autoscaled = (spec.get("rayClusterSpec") or {}).get("enableInTreeAutoscaling")
     for where, policy in (*old, *((f"deletionRules[{number}]", rule["policy"]) for number, rule in enumerate(rules))):
-        if spec.get("clusterSelector") and policy in {"DeleteCluster", "DeleteWorkers"}:
+        if spec.get("clusterSelector") and policy in {deletion.CLUSTER, deletion.WORKERS}:
             return f"{where}: {policy} is not supported when ClusterSelector is set"
-        if autoscaled and policy == "DeleteWorkers":
+        if autoscaled and policy == deletion.WORKERS:
             return f"{where}: DeleteWorkers is not supported with autoscaling enabled"
     return _wrong_rules(rules)
 
@@ -151,8 +145,8 @@ def _wrong_rules(rules: Any) -> str:
             return f"deletionRules[{number}]: duplicate rule for {policy} and {kind} '{condition[kind]}'"
         of_state[policy] = condition.get("ttlSeconds") or 0
     for (kind, state), of_state in seconds.items():
-        ordered = sorted(of_state, key=impact)
+        ordered = sorted(of_state, key=deletion.impact)
         for less, more in pairwise(ordered):
-            if less != "DeleteNone" and of_state[more] < of_state[less]:
+            if less != deletion.NONE and of_state[more] < of_state[less]:
                 return f"for {kind} '{state}': {more} TTL ({of_state[more]}) must be >= {less} TTL ({of_state[less]})"
     return ""

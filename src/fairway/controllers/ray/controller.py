@@ -100,7 +100,7 @@ class RayController:
     async def _reconcile_job(self, key: Key) -> float | None:
         while True:
             job = self._observer.jobs.get(*key)
-            if job is None or not jobs.is_ours(job):
+            if job is None or not clusters.is_ours(job):
                 return None
             if "deletionTimestamp" in job["metadata"]:
                 await self._release(job)

@@ -8,7 +8,8 @@ from fairway.client.cluster import Cluster
 from fairway.client.raydashboard import RayDashboard
 from fairway.controllers.kit.owners import OwnerIndex, controller_uid
 from fairway.errors import FairwayError, NotFound
-from fairway.ray import jobs, nodes, submission
+from fairway.integrations.ray_job import IN_HEAD, submission_mode
+from fairway.ray import jobs, nodes
 from fairway.ray.jobs import JobInfo, RayJobSeen
 
 
@@ -54,7 +55,7 @@ class RayObserver:
 
     def submitter_of(self, job: Manifest, cluster: Manifest | None) -> Manifest | None:
         """The Job that submits, or the head pod where a container of it does."""
-        if submission.mode_of(job) == submission.IN_HEAD:
+        if submission_mode(job) == IN_HEAD:
             pods = [] if cluster is None else self.pods.of(cluster["metadata"]["uid"])
             return next((pod for pod in pods if nodes.is_head(pod)), None)
         metadata = job["metadata"]
