@@ -383,7 +383,8 @@ def _inconsistencies(quota: QuotaSpec, path: str) -> Iterator[FieldError]:
     yield from _duplicates((one.name, f"{path}.flavors[{i}].name") for i, one in enumerate(quota.flavors))
     yield from _duplicates((one.name, f"{one.path}.name") for one in quota.organizations)
     yield from _duplicates((team.name, f"{team.path}.name") for _, team in quota.teams)
-    yield from _duplicates((f"{one.namespace}/{one.name}", one.path) for _, team in quota.teams for one in team.types)
+    queues = ({f"{one.namespace}/{one.name}": one.path for one in team.types} for _, team in quota.teams)
+    yield from _duplicates(item for found in queues for item in found.items())
     cohorts = {one.name: one for one in quota.organizations if not one.is_team}
     for organization in quota.organizations:
         yield from _wrong_parent(organization, cohorts)
@@ -411,6 +412,7 @@ def _wrong_parent(organization: Organization, cohorts: Mapping[str, Organization
 
 
 def _wrong_team(team: TeamQuota) -> Iterator[FieldError]:
+    yield from _duplicates((one.name, one.path) for one in team.types)
     yield from _wrong_order(team.path, team.guaranteed, team.maximum)
     for pool, amount in team.lend.items():
         if amount > team.guaranteed.get(pool, ZERO):
