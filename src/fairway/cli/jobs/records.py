@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from fairway.apis.machinery.amounts import gi
 from fairway.cli import amounts
+from fairway.managedjobs.status import Attempt
 from fairway.managedjobs.tasks.task import node_count
 
 PENDING, STARTING, RUNNING, RECOVERING, CANCELLING = "PENDING", "STARTING", "RUNNING", "RECOVERING", "CANCELLING"
@@ -63,26 +64,6 @@ class Spec(Struct, rename="camel"):
     tasks: list[TaskRow] = field(default_factory=list)
 
 
-class Pod(Struct):
-    name: str = ""
-    rank: int = 0
-
-
-class AttemptRow(Struct, rename="camel"):
-    task: int = 0
-    attempt: int = 0
-    cause: str = ""
-    infra: str = ""
-    priority: int | None = None
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    stopping: str = ""
-    outcome: str = ""
-    exit_code: int | None = None
-    message: str = ""
-    pods: list[Pod] = field(default_factory=list)
-
-
 class Status(Struct, rename="camel"):
     phase: str = ""
     reason: str = ""
@@ -104,7 +85,7 @@ class Status(Struct, rename="camel"):
 
 
 class StatusWithAttempts(Status, rename="camel"):
-    attempts: list[AttemptRow] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
 
 
 class JobRow(Struct):

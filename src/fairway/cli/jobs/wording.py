@@ -16,7 +16,6 @@ from fairway.cli.jobs.records import (
     RUNNING,
     STARTING,
     Ahead,
-    AttemptRow,
     HolderRow,
     JobRow,
     JobWithAttempts,
@@ -28,6 +27,7 @@ from fairway.cli.jobs.records import (
     requested,
 )
 from fairway.cli.tables import duration, plain
+from fairway.managedjobs.status import Attempt
 
 _MOST_NAMES: Final = 8
 """Jobs ahead and holders to list by name; the others are counted."""
@@ -325,7 +325,7 @@ def _after_the_end(job: JobRow) -> Iterator[str]:
     yield f"- `fairway jobs retry {number}` runs it again."
 
 
-def _attempt(job: JobRow, attempt: AttemptRow, now: datetime, names: Mapping[str, str]) -> str:
+def _attempt(job: JobRow, attempt: Attempt, now: datetime, names: Mapping[str, str]) -> str:
     task = f"task {attempt.task + 1}, " if len(job.spec.tasks) > 1 else ""
     parts = [f"{task}{attempt.attempt}:"]
     cause = _CAUSES.get(attempt.cause, attempt.cause)
@@ -349,7 +349,7 @@ def _length(begin: datetime, end: datetime) -> str:
     return f"for {duration((end - begin).total_seconds())}"
 
 
-def _ending(attempt: AttemptRow, names: Mapping[str, str]) -> str:
+def _ending(attempt: Attempt, names: Mapping[str, str]) -> str:
     outcome = _in_words(attempt.outcome or attempt.stopping)
     code = f" (exit code {attempt.exit_code})" if attempt.exit_code is not None else ""
     message = said(attempt.message, names)
