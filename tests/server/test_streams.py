@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from apis.extensions import samples
+from fairway.apis.extensions import definitions
+from fairway.apis.machinery.kind import Manifest
 from fairway.runtime.clock import SystemClock
 from fairway.server.access.roles import Binding, Role
 from fairway.server.limits import Limits
@@ -84,6 +87,22 @@ def test_a_stream_ends_when_its_user_may_no_longer_have_it(
     assert stream.complete == (path == WATCH), "a watch ends regularly"
     assert stream.cut_off == (path == LOG), "the end of a log would mean that its container has ended"
     world.check_calm()
+
+
+@pytest.mark.parametrize("after", [None, samples.crontabs(samples.version("v2"))], ids=["the kind", "the version"])
+def test_a_watch_ends_when_what_it_watches_is_no_longer_served(world: World, after: Manifest | None) -> None:
+    registry = world.objects.registry
+
+    async def story() -> tuple[Exchange, Exchange]:
+        registry.put(definitions.kind_of(samples.crontabs()))
+        path = "/apis/stable.example.com/v1/namespaces/default/crontabs?watch=1"
+        watch, other = await follow(world, path, world.token), await follow(world, WATCH, world.token)
+        registry.remove(samples.CRONTABS) if after is None else registry.put(definitions.kind_of(after))
+        await watch.until_ended()
+        return watch, other
+
+    watch, other = world.run(story())
+    assert (watch.code, watch.complete, other.complete) == (200, True, False)
 
 
 @pytest.mark.parametrize("path", [WATCH, LOG])

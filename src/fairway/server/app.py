@@ -18,6 +18,7 @@ from fairway.errors import (
     FairwayError,
     Forbidden,
     MethodNotAllowed,
+    NotFound,
     OperationRefused,
     TooManyRequests,
     ValidationError,
@@ -138,14 +139,15 @@ class Api:
         self._resources: frozenset[str] = frozenset()
         """The label of metrics: bounded, not chosen by clients."""
 
-        objects.registry.observe(self._on_kinds_changed)
-        self._on_kinds_changed("")
         self._tasks: set[asyncio.Task[None]] = set()
         self._streams = Streams(self._authentication, objects.now, self.limits.watches)
+        objects.registry.observe(self._on_kinds_changed)
+        self._on_kinds_changed("")
 
     def _on_kinds_changed(self, _group: str) -> None:
         plurals = {kind.plural for kind in self.objects.registry.kinds}
         self._resources = frozenset(plurals | {resource for _, _, resource in self._virtual})
+        self._streams.authorize_soon()
 
     def handle(self, exchange: Exchange) -> None:
         """Answer a request. What needs no task has none: writes wait for their body and the disk by callbacks."""
@@ -362,6 +364,9 @@ class Api:
 
     def _authorize_stream(self, request: Request, asked: Route) -> datetime | None:
         """Whether a stream is allowed to its user as they are now, and until when."""
+        kind = asked.kind
+        if self.objects.registry.by_resource(kind.group, asked.version, kind.plural) is None:
+            raise NotFound(f"{kind.resource} of version {asked.version} is no longer served")
         header = request.headers.get(b"authorization", b"")
         authorize(
             self._authentication.user(header),

@@ -1,10 +1,10 @@
 """Open streams (watches and followed logs): how many there may be, and who may keep one.
 
 A request is authorized once, when it arrives; a stream may outlive the token it was opened with. So open streams are
-authorized again whenever the users change or a token expires, and end within a second where that is refused. None
-lasts for ever (`Limits.watch_seconds`, `Limits.log_seconds`). A watch then ends as after its timeout: the client
-watches again, and is refused if it no longer may. A followed log is cut off instead, because its regular end would mean
-that the container has ended.
+authorized again whenever the users or the served kinds change or a token expires, and end within a second where that
+is refused. None lasts for ever (`Limits.watch_seconds`, `Limits.log_seconds`). A watch then ends as after its timeout:
+the client watches again, and is refused if it no longer may. A followed log is cut off instead, because its regular end
+would mean that the container has ended.
 """
 
 import asyncio
@@ -52,7 +52,9 @@ class Streams:
         self._now = now
         self._most = most
         self._streams: set[Stream] = set()
-        self._generation = 0
+        self._generation: int | None = 0
+        """The users that all streams were authorized for; `None` if they are to be authorized again."""
+
         self._timer: asyncio.TimerHandle | None = None
         self.ending = False
         """Whether the server is going down."""
@@ -76,6 +78,10 @@ class Streams:
         finally:
             longest.cancel()
             self._streams.discard(stream)
+
+    def authorize_soon(self) -> None:
+        """Authorize every stream again at the next check."""
+        self._generation = None
 
     def end_all(self) -> None:
         """End every stream: the server is going down, and clients will find the next one."""
