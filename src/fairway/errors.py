@@ -40,6 +40,9 @@ class FairwayError(Exception):
     """The root: whatever Fairway raises on purpose is one of these."""
 
 
+SCHEMA = "schema"
+
+
 @dataclass(frozen=True, slots=True)
 class FieldError:
     """One field that breaks one rule."""
@@ -55,6 +58,10 @@ class FieldError:
 
     message: str
     """What is expected instead; empty where the rule alone says it all."""
+
+    by: str = ""
+    """The webhook that refuses it on a cluster, `vworkload.kb.io`; `SCHEMA` where the definition of the kind does;
+    empty for a rule of the API server."""
 
     def __str__(self) -> str:
         parts = [self.path] if self.path else []
@@ -77,12 +84,23 @@ class ValidationError(FairwayError):
             raise ValueError("a ValidationError needs at least one FieldError")
         super().__init__(kind, name, self.errors)
 
+    @property
+    def webhook(self) -> str:
+        """The webhook that refuses it on a cluster, where an API server asks it last; empty if something else does."""
+        return "" if any(error.by in ("", SCHEMA) for error in self.errors) else self.errors[0].by
+
+    @property
+    def reasons(self) -> str:
+        """All rules that it breaks, in one text."""
+        found = list(dict.fromkeys(str(error) for error in self.errors))
+        return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+
     def __str__(self) -> str:
         import json  # noqa: PLC0415 - commands without an error need not wait for it
 
-        found = list(dict.fromkeys(str(error) for error in self.errors))
-        reasons = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
-        return f"{self.kind} {json.dumps(self.name, ensure_ascii=False)} is invalid: {reasons}"
+        if self.webhook:
+            return f"admission webhook {json.dumps(self.webhook)} denied the request: {self.reasons}"
+        return f"{self.kind} {json.dumps(self.name, ensure_ascii=False)} is invalid: {self.reasons}"
 
 
 class ApiError(FairwayError):

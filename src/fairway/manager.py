@@ -42,6 +42,7 @@ from fairway.controllers.ray.controller import RayController
 from fairway.controllers.ray.machine import installed as installed_ray
 from fairway.controllers.scheduler.scheduler import Scheduler
 from fairway.controllers.webhooks.commitment import CommitmentWarnings
+from fairway.controllers.webhooks.finalizers import FinalizerAdmission
 from fairway.controllers.webhooks.kindrules import KindRules
 from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
@@ -111,6 +112,7 @@ def server_plugins(
         PriorityAdmission(cluster),
         QueueAdmission(cluster, configuration, frameworks),
         CommitmentWarnings(cluster),
+        FinalizerAdmission(),
         ManagedJobAdmission(ids),
         *more,
     )
@@ -130,7 +132,8 @@ def webhook_plugins(
     if way is not AdmittedBy.FAIRWAY:
         return AdmissionChain(*jobs, KindRules(FAIRWAY_KINDS))
     rules = KindRules((*FAIRWAY_KINDS, *KUEUE_KINDS))
-    return AdmissionChain(*jobs, QueueAdmission(cluster, configuration, pod_priorities=False), rules)
+    queueing = QueueAdmission(cluster, configuration, pod_priorities=False)
+    return AdmissionChain(*jobs, queueing, FinalizerAdmission(), rules)
 
 
 def pod_platform(settings: Settings, kubelets: Kubelets | None) -> Platform:

@@ -17,6 +17,7 @@ from fairway.apis.machinery.quantities import format_amount
 from fairway.client.cluster import Cluster
 from fairway.client.explainer import NAMESPACE, SECRET, RemoteExplainer
 from fairway.client.local import LocalClient
+from fairway.client.recorder import Recorder
 from fairway.contexts import configuration_of, runner_configuration
 from fairway.controllers.defaults import Defaults
 from fairway.controllers.managedjob.plugin import Ids
@@ -31,7 +32,7 @@ from fairway.runner.results import Retention
 from fairway.runner.runner import Runner
 from fairway.runner.supervision import LocalSupervision
 from fairway.runtime.clock import Clock
-from fairway.runtime.parts import running, unless
+from fairway.runtime.parts import Part, running, unless
 from fairway.settings import Settings
 from fairway.store.verbs import Objects
 from fairway.store.verbs.reading import readable
@@ -43,7 +44,6 @@ class Plane:
     """Everything that watches and acts, besides the API itself."""
 
     def __init__(self, objects: Objects, settings: Settings, clock: Clock) -> None:
-        machine = Machine.detect(settings.cpus, settings.memory, settings.gpus, settings.state)
         cluster = Cluster(lambda manager: LocalClient(objects, manager, trusted=True), objects.registry, clock)
         self.manager = ControllerManager(cluster, settings, settings.controller_names)
         self._objects = objects
@@ -55,13 +55,10 @@ class Plane:
         if "admission" not in settings.controller_names:
             self.explainer = RemoteExplainer(self._secret, self._namespaces, self.manager.explainer, clock)
         ids = Ids(cluster)
-        own = runner_configuration(settings)
-        self._supervision = LocalSupervision(settings.state, clock)
-        self._defaults = Defaults(cluster, _capacity(machine), Counter(machine.gpu_models))
-        self._runner = Runner(
-            cluster, self._supervision, machine, settings.state, self.manager.recorder, enforcement=_enforcement(own)
-        )
-        self._parts = [*self.manager.parts, ids, self._runner, JobFiles(cluster, settings.state, _retention(own))]
+        self._parts: list[Part] = [*self.manager.parts, ids]
+        self._node = None if settings.no_node else OwnNode(cluster, settings, clock, self.manager.recorder)
+        if self._node is not None:
+            self._parts += self._node.parts
         install = InstallManifest()
         scheduling = SchedulingAdmission(
             cluster, self.manager.recorder, CONFIGURED_IN, configuration_of(settings).queueconfig, own_nodes=True
@@ -78,15 +75,13 @@ class Plane:
                 async with running(*self._parts, broken=broken):
                     yield broken
         finally:
-            await self._supervision.close()
+            if self._node is not None:
+                await self._node.supervision.close()
 
     async def _begin(self) -> None:
         await self._cluster.synced()
-        await self._supervision.connect()
-        if self._supervision.limits_note:
-            _log.warning("limits of pods are not enforced: %s", self._supervision.limits_note)
-        await self._defaults.ensure()
-        await self._runner.register()  # before any decision, so that the node is up to date
+        if self._node is not None:
+            await self._node.begin()
         await self._publish_controllers()
 
     async def _publish_controllers(self) -> None:
@@ -103,6 +98,28 @@ class Plane:
 
     def _namespaces(self) -> list[str]:
         return [name for _, name in self._objects.store.collection("namespaces").entries]
+
+
+class OwnNode:
+    """This machine as a node: the runner with its supervisor, the files of jobs, and the queues of a first start."""
+
+    def __init__(self, cluster: Cluster, settings: Settings, clock: Clock, recorder: Recorder) -> None:
+        machine = Machine.detect(settings.cpus, settings.memory, settings.gpus, settings.state)
+        own = runner_configuration(settings)
+        self.supervision = LocalSupervision(settings.state, clock)
+        self._defaults = Defaults(cluster, _capacity(machine), Counter(machine.gpu_models))
+        self._runner = Runner(
+            cluster, self.supervision, machine, settings.state, recorder, enforcement=_enforcement(own)
+        )
+        self.parts: list[Part] = [self._runner, JobFiles(cluster, settings.state, _retention(own))]
+
+    async def begin(self) -> None:
+        """Before any decision, so that the node is up to date."""
+        await self.supervision.connect()
+        if self.supervision.limits_note:
+            _log.warning("limits of pods are not enforced: %s", self.supervision.limits_note)
+        await self._defaults.ensure()
+        await self._runner.register()
 
 
 def _enforcement(own: RunnerConfig) -> Enforcement:

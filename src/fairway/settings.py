@@ -87,6 +87,9 @@ class Settings:
     api_only: bool = False
     """Serve the API and nothing else: no queueing, no jobs."""
 
+    no_node: bool = False
+    """This machine is no node, and there are no first queues with its capacity."""
+
     @property
     def controller_names(self) -> frozenset[str]:
         return selected_controllers(self.controllers)

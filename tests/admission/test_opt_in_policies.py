@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairway.admission.config import Config
+from fairway.admission.reasons import Explanation, Outcome
 from fairway.testing.builders import START, Bench, cluster_queue, moment, workload
 
 # The place in the queue of a resubmitted workload
@@ -93,3 +94,18 @@ def test_other_evictions_ask_for_no_minimum_run_time() -> None:
     bench.request_eviction("w", "NodeFailures")
 
     assert bench.evicting() == ["w"]
+
+
+# Admission on hold
+
+
+def test_on_hold_nothing_is_admitted_or_preempted_and_everybody_is_told_why() -> None:
+    queue = cluster_queue(cpu=1, within="LowerPriority")
+    bench = Bench(queue, config=Config(hold_admission=True))
+    bench.submit(workload("w", cpu=1), workload("urgent", cpu=1, priority=1))
+    bench.rest()
+
+    why = bench.why("w")
+    assert (bench.admitted(), bench.evictions()) == ([], [])
+    assert why is not None
+    assert why.explanation == Explanation(Outcome.ON_HOLD)

@@ -10,7 +10,9 @@ from fairway.admission.config import Config
 from fairway.admission.usage import UsageLedger
 from fairway.apis.kueue.configuration import AdmissionFairSharingPolicy
 from fairway.apis.kueue.objects import AdmissionMode, AdmissionScope, ClusterQueue
-from fairway.testing.builders import Bench, cluster_queue, local_queue, workload
+from fairway.apis.kueue.queues import AdmissionFairSharingStatus, LocalQueueFairSharingStatus, LocalQueueStatus
+from fairway.apis.machinery.quantities import Quantity
+from fairway.testing.builders import START, Bench, cluster_queue, local_queue, moment, workload
 
 HOUR = 3600.0
 SHARING = AdmissionFairSharingPolicy(half_life_seconds=HOUR, sampling_seconds=300.0)
@@ -130,3 +132,35 @@ def test_usage_is_sampled_every_interval() -> None:
     assert [record.name for record in bench.engine.pending("cq")] == ["other", "again"]
     assert bench.engine.next_wakeup is not None
     assert bench.engine.handle(events.TimePassed(at=bench.now + 300.0)) == []
+
+
+def test_an_engine_begins_with_the_usage_that_the_status_of_a_local_queue_shows() -> None:
+    status = LocalQueueStatus(
+        fair_sharing=LocalQueueFairSharingStatus(
+            weighted_share=0,
+            admission_fair_sharing_status=AdmissionFairSharingStatus(
+                consumed_resources={"cpu": Quantity.parse("3500m")}, last_update=moment(START - HOUR)
+            ),
+        )
+    )
+    heavy = msgspec.structs.replace(local_queue("heavy", "cq"), status=status)
+    bench = Bench(
+        _by_usage(cluster_queue("cq", cpu=4)),
+        heavy,
+        local_queue("light", "cq"),
+        config=Config(admission_fair_sharing=SHARING),
+        local_queues=False,
+    )
+    assert bench.engine.figures.recent_usage("ns/heavy") == 3.5  # as of now: nobody used or faded it meanwhile
+
+    bench.submit_together(workload("again", queue="heavy", cpu=4), workload("other", queue="light", cpu=4))
+    assert bench.admitted() == ["other"]
+
+
+def test_a_sample_shows_all_resources_of_the_cluster_queue_used_or_not() -> None:
+    bench = _bench()
+    bench.advance(301)
+
+    figures = bench.engine.figures.local_queue("ns/light")
+    assert figures is not None
+    assert figures.consumed == {"cpu": 0.0}

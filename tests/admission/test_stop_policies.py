@@ -182,3 +182,17 @@ def test_order_is_kept_over_a_stop() -> None:
         bench.finish(name)
 
     assert bench.admissions() == ["third", "first", "second"]
+
+
+def test_a_cluster_queue_that_is_being_deleted_takes_back_what_is_only_reserved() -> None:
+    bench = Bench(admission_check("check"), cluster_queue(cpu=4, checks=["check"]))
+    bench.submit(workload("admitted", cpu=1), workload("reserved", cpu=1))
+    bench.report_check("admitted", "check", "Ready")
+    queue = cluster_queue(cpu=4, checks=["check"])
+    leaving = msgspec.structs.replace(queue.metadata, deletion_timestamp=moment(START))
+
+    said = bench.apply(msgspec.structs.replace(queue, metadata=leaving))
+
+    assert [one.key for one in said if isinstance(one, Unreserve)] == ["ns/reserved"]
+    assert (bench.state("admitted"), bench.state("reserved")) == ("admitted", "pending")
+    assert bench.message("reserved") == "ClusterQueue cq is inactive"

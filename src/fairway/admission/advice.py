@@ -40,9 +40,11 @@ _MESSAGES: Final = {
     Outcome.DEACTIVATED: "it is deactivated",
     Outcome.GATED: "its admission is gated by {}",
     Outcome.SCHEDULER_MISSING: "its pods name the scheduler {}, which does not run here",
+    Outcome.ON_HOLD: "admission is on hold for all queues",
 }
 
 _CURES: Final = {
+    Outcome.ON_HOLD: "an administrator ends it: holdAdmission in the ConfigMap kueue-system/fairway-config",
     Outcome.WAITING_FOR_PODS_READY: "it is tried once the pods of all admitted jobs are ready",
     Outcome.FAILED_CHECKS: "see the admission checks in the status of the Workload",
     Outcome.NAMESPACE_MISMATCH: "label the namespace so that the namespaceSelector of ClusterQueue {queue} selects it, "

@@ -66,3 +66,6 @@ class Config(Struct, frozen=True, kw_only=True):
     """Let a resubmitted workload queue by the time in its annotation ``fairway.dev/first-submitted-at``."""
     minimum_run_seconds: float = 0.0
     """How long a workload has held its quota before it may be chosen as a victim."""
+
+    hold_admission: bool = False
+    """Give nothing away: no workload is tried, so none gets quota and none is preempted."""

@@ -61,6 +61,8 @@ def run(world: World, tree: CohortTree) -> None:
     before.
     """
     seen: set[object] = set()
+    if world.config.hold_admission:
+        return
     while True:
         heads = _heads(tree)
         if not heads or tree.looping:

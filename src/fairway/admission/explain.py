@@ -130,6 +130,8 @@ class Explainer:
         blocked = lifecycle.blocker(self._world, record)
         if blocked is not None:
             return blocked
+        if self._world.config.hold_admission:
+            return Explanation(Outcome.ON_HOLD)
         if record.backing_off(self._world.now):
             return Explanation(Outcome.BACKING_OFF, record.requeue_held_by)
         lane = record.lane

@@ -239,9 +239,11 @@ def settle_usage(world: World, record: Record) -> None:
 
 
 def admitted_usage(world: World, local_queue: str) -> dict[str, int]:
-    """What the admitted workloads of a LocalQueue use now, by resource."""
-    total: dict[str, int] = {}
-    for record in world.local_queue(local_queue).records.values():
+    """What the admitted workloads of a LocalQueue use now, by resource; nothing of all others of its ClusterQueue."""
+    local = world.local_queue(local_queue)
+    queue = world.queues.get(local.cluster_queue)
+    total = dict.fromkeys(sorted(queue.group_of), 0) if queue is not None else {}
+    for record in local.records.values():
         if record.stage is Stage.ADMITTED:
             for fr, amount in record.usage:
                 total[fr.resource] = total.get(fr.resource, 0) + amount

@@ -22,6 +22,7 @@ from fairway.apis.kueue.objects import (
     StopPolicy,
     has_condition,
 )
+from fairway.apis.machinery.quantities import amount_of
 
 # ClusterQueues and cohorts
 
@@ -153,10 +154,10 @@ def _refresh_activity(world: World, queue: QueueState) -> None:
 
 
 def _apply_stop(world: World, queue: QueueState) -> None:
-    """A stopped queue takes back reservations; a drained one stops what runs; one that runs again lets its own come
-    back.
+    """A stopped queue, and one that is being deleted, takes back reservations; a drained one stops what runs; one that
+    runs again lets its own come back.
     """
-    if queue.stop_policy is StopPolicy.NONE:
+    if queue.stop_policy is StopPolicy.NONE and not queue.terminating:
         for record in _pending_of_queue(world, queue.name):
             lifecycle.restart_if_running(world, record)
         return
@@ -186,6 +187,7 @@ def set_local_queue(world: World, manifest: LocalQueue) -> None:
     for record in local.records.values():
         lifecycle.dequeue(world, record)
     if key not in world.known_local_queues:
+        _restore_usage(world, key, manifest)
         world.sample_later(key)
     world.known_local_queues.add(key)
     local.cluster_queue = manifest.spec.cluster_queue
@@ -197,6 +199,14 @@ def set_local_queue(world: World, manifest: LocalQueue) -> None:
         elif record.stage is Stage.PENDING:
             lifecycle.enqueue(world, record)
             lifecycle.restart_if_running(world, record)
+
+
+def _restore_usage(world: World, key: str, manifest: LocalQueue) -> None:
+    sharing = manifest.status.fair_sharing
+    shown = sharing.admission_fair_sharing_status if sharing is not None else None
+    if shown is not None:
+        consumed = {name: amount_of(name, quantity) for name, quantity in shown.consumed_resources.items()}
+        world.usage.restore(key, consumed, world.now)
 
 
 def sample_usage(world: World, key: str) -> None:
@@ -222,6 +232,7 @@ def delete_local_queue(world: World, key: str) -> None:
     for record in local.records.values():
         lifecycle.dequeue(world, record)
     world.known_local_queues.discard(key)
+    world.usage.forget(key)
     local.cluster_queue = ""
     for record in tuple(local.records.values()):
         if record.stage is Stage.RESERVED:

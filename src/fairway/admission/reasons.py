@@ -62,6 +62,7 @@ class Outcome(StrEnum):
     GATED = "AdmissionGated"
     SCHEDULER_MISSING = "SchedulerMissing"
     NOT_TRIED = "NotTried"
+    ON_HOLD = "AdmissionOnHold"
 
 
 class PodSetReasons(Struct, frozen=True, gc=False):

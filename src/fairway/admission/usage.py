@@ -80,6 +80,17 @@ class UsageLedger:
             for resource in sorted(old.keys() | current.keys())
         }
 
+    def restore(self, local_queue: str, consumed: Mapping[str, int], now: float) -> None:
+        """Begin with what the LocalQueue's status shows, as of now: the engine that worked it out is gone."""
+        if self._config is not None and local_queue not in self._sampled:
+            self._consumed[local_queue] = {resource: float(amount) for resource, amount in consumed.items()}
+            self._sampled[local_queue] = now
+
+    def forget(self, local_queue: str) -> None:
+        """The LocalQueue is gone."""
+        for known in (self._consumed, self._sampled, self._penalties):
+            known.pop(local_queue, None)
+
     def consumed(self, local_queue: str) -> dict[str, float]:
         """What a LocalQueue's status shows."""
         return dict(self._consumed.get(local_queue, {}))

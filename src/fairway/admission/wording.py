@@ -48,6 +48,7 @@ _PLAIN = {
     Outcome.NAMESPACE_MISMATCH: "workload namespace doesn't match ClusterQueue selector",
     Outcome.DEACTIVATED: _DEACTIVATED,
     Outcome.NOT_TRIED: "Workload is pending evaluation in the scheduling queue",
+    Outcome.ON_HOLD: "admission is on hold",
 }
 
 _ABOUT = {

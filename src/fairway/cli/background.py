@@ -144,9 +144,8 @@ def serving_arguments(settings: Settings) -> list[str]:
     ):
         if value is not None:
             arguments += [option, str(value)]
-    for option, wanted in (("--insecure", settings.insecure), ("--api-only", settings.api_only)):
-        if wanted:
-            arguments.append(option)
+    flags = {"--insecure": settings.insecure, "--api-only": settings.api_only, "--no-node": settings.no_node}
+    arguments += [option for option, wanted in flags.items() if wanted]
     return arguments
 
 

@@ -79,5 +79,10 @@ def serving_options(command: Command) -> Command:
         ),
         controllers_option,
         click.option("--api-only", is_flag=True, help="Serve only the API: run no scheduler and no jobs."),
+        click.option(
+            "--no-node",
+            is_flag=True,
+            help="Run no pods on this machine and create no first queues: others are its nodes.",
+        ),
     ]
     return with_options(command, options)

@@ -16,6 +16,7 @@ from fairway.errors import FairwayError
 from fairway.settings import DEFAULT_PORT, Settings
 
 _MODULE: Final = "fairway.cli.main"
+_NO_JOBS: Final = frozenset({"--api-only", "--no-node"})
 
 
 class OthersServerError(FairwayError):
@@ -44,7 +45,7 @@ def servers_of_others(proc: Path = Path("/proc")) -> Iterator[OtherServer]:
         except OSError:  # it has ended meanwhile
             continue
         options = _options(words)
-        if uid != os.geteuid() and options is not None and "--api-only" not in options:
+        if uid != os.geteuid() and options is not None and not _NO_JOBS.intersection(options):
             yield OtherServer(int(folder.name), _name(uid), _url(options))
 
 
@@ -53,7 +54,7 @@ def refuse_second_server(settings: Settings, found: Sequence[OtherServer] | None
 
     A user who declares CPUs and no GPUs knows about the other server.
     """
-    if settings.api_only or (settings.cpus is not None and settings.gpus == "0"):
+    if settings.api_only or settings.no_node or (settings.cpus is not None and settings.gpus == "0"):
         return
     found = list(servers_of_others()) if found is None else found
     if found:

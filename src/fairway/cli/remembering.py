@@ -33,6 +33,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     gpus: str | None = None
     controllers: str = "all"
     api_only: bool = False
+    no_node: bool = False
 
     @property
     def words(self) -> str:
@@ -63,6 +64,7 @@ def remember(settings: Settings) -> None:
         gpus=settings.gpus,
         controllers=settings.controllers,
         api_only=settings.api_only,
+        no_node=settings.no_node,
     )
     handle, name = tempfile.mkstemp(dir=settings.state, prefix=f"{FILE}.")  # made with mode 0600
     try:

@@ -101,7 +101,10 @@ class AdmissionReviews:
             answer["warnings"] = list(response.warnings)
         if response.errors:
             name = given["metadata"].get("name") or request.get("name") or ""
-            answer["status"] = status_of(ValidationError(kind.kind, name, response.errors), self._registry)
+            refused = ValidationError(kind.kind, name, response.errors)
+            answer["status"] = status_of(refused, self._registry)
+            if refused.webhook:  # the API server says which one it asked
+                answer["status"]["message"] = refused.reasons
         elif mutating and completed != given:
             answer["patchType"] = "JSONPatch"
             answer["patch"] = base64.b64encode(msgspec.json.encode(json_patch_between(given, completed))).decode()

@@ -42,6 +42,8 @@ def status_of(error: ApiError | ValidationError | OperationRefused, registry: Re
             "kind": error.kind,
             "causes": [{"reason": e.rule, "message": _cause(str(e), e.path), "field": e.path} for e in error.errors],
         }
+        if error.webhook:
+            return failure(403, "Forbidden", str(error), details)
         subject = f"{error.kind}.{kind.group}" if kind and kind.group else error.kind
         message = str(error).replace(error.kind, subject, 1)
         return failure(422, "Invalid", message, details)

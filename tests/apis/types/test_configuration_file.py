@@ -39,6 +39,12 @@ OUTSIDE_SYSTEM = LabelSelector(
             NEW, Configuration(frameworks=("batch/job",)), id="without integrations only batch jobs are queued"
         ),
         pytest.param(
+            f"{NEW}integrations: {{frameworks: null, labelKeysToCopy: null}}\nwaitForPodsReady: null\n"
+            "resources: {excludeResourcePrefixes: null, transformations: null}\nmetrics: null\n",
+            Configuration(frameworks=("batch/job",)),
+            id="a null is a field that is left out",
+        ),
+        pytest.param(
             GUIDE_000,
             Configuration(frameworks=("batch/job", "pod"), pod_namespace_selector=OUTSIDE_SYSTEM),
             id="the configuration of guide 000",

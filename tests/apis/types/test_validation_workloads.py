@@ -319,6 +319,10 @@ def test_creating(sample: Manifest, want: str) -> None:
     "sample",
     [
         pytest.param(admitted(), id="an admitted workload"),
+        pytest.param(
+            workload(pod_set(template={"spec": {"containers": [{"name": "", "resources": {}}]}})),
+            id="a container whose name is empty, which the definition lets pass",
+        ),
         pytest.param(workload(pod_set(count=0)), id="no pods at all"),
         pytest.param(workload(pod_set(count=3, minCount=3)), id="a minimum at the count"),
         pytest.param(prioritised("scheduling.k8s.io", "PriorityClass", priority=1), id="a priority class of pods"),

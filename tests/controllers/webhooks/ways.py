@@ -82,7 +82,7 @@ def _errors(answer: dict[str, Any]) -> Sequence[FieldError]:
         assert "status" not in answer
         return []
     status = answer["status"]
-    assert (status["code"], status["reason"]) == (422, "Invalid")
+    assert (status["code"], status["reason"]) in {(422, "Invalid"), (403, "Forbidden")}
     return [
         RemoteFieldError(cause["field"], None, cause["reason"], cause["message"])
         for cause in status["details"]["causes"]

@@ -119,3 +119,6 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
     jobs_outside_queues: str = ALLOW
     """Fairway's `jobsOutsideQueues`: whether jobs and pods that name no queue may run."""
+
+    hold_admission: bool = False
+    """Fairway's `holdAdmission`: nothing is admitted or preempted."""

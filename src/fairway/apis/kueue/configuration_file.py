@@ -167,13 +167,14 @@ class _Own(_Written):
 
     node_timeout: str | None = None
     jobs_outside_queues: str = ALLOW
+    hold_admission: bool = False
 
 
 def read_own(text: str) -> dict[str, Any]:
     """What Fairway's own text says, as fields of `Configuration`; errors as those of `read`."""
     data = from_yaml(text.encode())
     try:
-        written = msgspec.convert(data if data is not None else {}, _Own)
+        written = msgspec.convert(_without_nulls(data) if data is not None else {}, _Own)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         raise _refusal([problems.invalid(path.strip("`.") or "(root)", None, message)]) from None
@@ -186,14 +187,18 @@ def read_own(text: str) -> dict[str, Any]:
         seconds = _read_seconds("nodeTimeout", written.node_timeout, errors) or None
     if errors:
         raise _refusal(errors)
-    return {"node_timeout_seconds": seconds, "jobs_outside_queues": written.jobs_outside_queues}
+    return {
+        "node_timeout_seconds": seconds,
+        "jobs_outside_queues": written.jobs_outside_queues,
+        "hold_admission": written.hold_admission,
+    }
 
 
 def read(text: str) -> Configuration:
     """What the text says; `ValidationError` with all that is wrong with it, `BadRequest` if it is no YAML."""
     data = from_yaml(text.encode())
     try:
-        written = msgspec.convert(data if data is not None else {}, _Text)
+        written = msgspec.convert(_without_nulls(data) if data is not None else {}, _Text)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         raise _refusal([problems.invalid(path.strip("`.") or "(root)", None, message)]) from None
@@ -206,6 +211,13 @@ def read(text: str) -> Configuration:
     if errors:
         raise _refusal(errors)
     return configuration
+
+
+def _without_nulls(value: Any) -> Any:
+    """A field that is null is one that is left out, as Go's decoder of Kueue reads it."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 def _refusal(errors: list[FieldError]) -> ValidationError:

@@ -2,8 +2,8 @@
 
 The schema has been applied before, so a manifest here is plain JSON of the right shape and within its limits.
 
-Kueue's webhook also adds a finalizer to queues and flavors. Here the controllers that remove it add it, so that an API
-without them deletes objects at once.
+Kueue's webhook also adds a finalizer to queues and flavors: here an admission plugin does, so that an API without
+controllers, which would remove it, deletes objects at once.
 """
 
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from fairway.apis.kueue.validation.flavors import wrong_flavor, wrong_topology
 from fairway.apis.kueue.validation.queues import wrong_cluster_queue, wrong_cohort, wrong_local_queue
 from fairway.apis.kueue.validation.workload_updates import wrong_workload_update
 from fairway.apis.kueue.validation.workloads import wrong_annotations, wrong_workload
+from fairway.apis.machinery import problems
 from fairway.apis.machinery.immutability import changed
 from fairway.apis.machinery.kind import Manifest, Rules
 from fairway.apis.machinery.metadata import GROUP
@@ -34,7 +35,7 @@ def _wrong_check(check: Manifest, before: Manifest | None) -> list[FieldError]:
     if before is None:
         return []
     old, new = (one["spec"].get("controllerName") for one in (before, check))
-    return changed(old, new, "spec.controllerName")
+    return problems.of_schema(*changed(old, new, "spec.controllerName"))
 
 
 def _wrong_workload(workload: Manifest, before: Manifest | None) -> list[FieldError]:
@@ -58,14 +59,17 @@ _RULES: Final[dict[str, _Rule]] = {
 
 def rules_of(kind: str, *, status: bool) -> Rules:
     """The rules of one of Kueue's kinds, which has a status subresource or not."""
-    wrong, is_workload = _RULES.get(kind, _no_rule), kind == "Workload"
+    broken, is_workload, webhook = _RULES.get(kind, _no_rule), kind == "Workload", problems.webhook_of(kind)
+
+    def wrong(manifest: Manifest, before: Manifest | None) -> list[FieldError]:
+        return problems.denied(webhook, broken(manifest, before))
 
     def validate(manifest: Manifest) -> list[FieldError]:
         return [*wrong_metadata(manifest, builtin=False), *wrong(manifest, None)]
 
     def validate_metadata(manifest: Manifest) -> list[FieldError]:
         errors = wrong_metadata(manifest, builtin=False)
-        return errors + wrong_annotations(_with_spec(manifest)) if is_workload else errors
+        return errors + problems.denied(webhook, wrong_annotations(_with_spec(manifest))) if is_workload else errors
 
     def validate_update(old: Manifest, new: Manifest) -> list[FieldError]:
         errors = []
@@ -85,7 +89,8 @@ def rules_of(kind: str, *, status: bool) -> Rules:
 
 def _validate_workload_status(old: Manifest, new: Manifest) -> list[FieldError]:
     old = _with_spec(old)
-    return wrong_workload_update(old, {**new, "spec": old.get("spec")})
+    errors = wrong_workload_update(old, {**new, "spec": old.get("spec")})
+    return problems.denied(problems.webhook_of("Workload"), errors)
 
 
 def _any_status(_old: Manifest, _new: Manifest) -> list[FieldError]:

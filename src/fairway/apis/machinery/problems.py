@@ -4,8 +4,9 @@ Paths are written here too, so that they look the same everywhere: `spec.podSets
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from fairway.errors import FieldError
+from fairway.errors import SCHEMA, FieldError
 
 
 def child(path: str, *names: str) -> str:
@@ -63,3 +64,18 @@ def too_many(path: str, count: int, most: int) -> FieldError:
 
 def unknown(path: str, value: object, message: str) -> FieldError:
     return FieldError(path, value, "FieldUnknown", message)
+
+
+def of_schema(*errors: FieldError) -> list[FieldError]:
+    """Errors that the definition of a kind finds (`x-kubernetes-validations`), before any webhook is asked."""
+    return [replace(error, by=SCHEMA) for error in errors]
+
+
+def denied(webhook: str, errors: Iterable[FieldError]) -> list[FieldError]:
+    """The errors with the webhook that finds them on a cluster, where nothing else does."""
+    return [error if error.by else replace(error, by=webhook) for error in errors]
+
+
+def webhook_of(kind: str) -> str:
+    """The name of Kueue's validating webhook of a kind."""
+    return f"v{kind.lower()}.kb.io"

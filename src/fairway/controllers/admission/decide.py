@@ -47,7 +47,9 @@ _REASONS: Final = {
 }
 """Why a workload has no quota; all that a try found is `Pending`."""
 
-_NOT_SHOWN: Final = frozenset({Outcome.BACKING_OFF, Outcome.DEACTIVATED, Outcome.GATED, Outcome.NOT_TRIED})
+_NOT_SHOWN: Final = frozenset(
+    {Outcome.BACKING_OFF, Outcome.DEACTIVATED, Outcome.GATED, Outcome.NOT_TRIED, Outcome.ON_HOLD}
+)
 """Outcomes without a condition of their own."""
 
 _IS_ADMITTED: Final = "The workload is admitted"

@@ -41,22 +41,32 @@ class QueueAdmission:
         self.resources = ("pods", *self._frameworks)
 
     def admit(self, request: AdmissionRequest) -> AdmissionResponse:
-        manifest, old, surroundings = request.object, request.old, self._surroundings
+        manifest, old = request.object, request.old
         if request.kind.resource == "pods":
-            if old is not None:
-                return AdmissionResponse(pod_webhook.on_update(old, manifest, surroundings))
-            wrong = [] if self._priorities is None else self._priorities.complete(manifest)
-            wrong += pod_webhook.on_create(manifest, surroundings)
-            return AdmissionResponse([*wrong, *self._outside(manifest, pods.FRAMEWORK)])
-        framework = self._frameworks[request.kind.resource]
+            wrong, errors = self._wrong_pod(manifest, old)
+        else:
+            wrong, errors = [], self._wrong_job(self._frameworks[request.kind.resource], manifest, old)
+        if not errors and not wrong:
+            return ALLOWED
+        return AdmissionResponse(wrong + problems.denied(problems.webhook_of(request.kind.kind), errors))
+
+    def _wrong_pod(self, pod: Manifest, old: Manifest | None) -> tuple[list[FieldError], list[FieldError]]:
+        """What Kubernetes refuses, and what Kueue does."""
+        if old is not None:
+            return [], pod_webhook.on_update(old, pod, self._surroundings)
+        wrong = [] if self._priorities is None else self._priorities.complete(pod)
+        return wrong, [*pod_webhook.on_create(pod, self._surroundings), *self._outside(pod, pods.FRAMEWORK)]
+
+    def _wrong_job(self, framework: Framework, manifest: Manifest, old: Manifest | None) -> list[FieldError]:
+        surroundings = self._surroundings
         if framework.name not in surroundings.configuration.frameworks or not surroundings.is_selected(
             manifest, framework.name
         ):
-            return ALLOWED
+            return []
         if old is None:
-            return AdmissionResponse(self._wrong_on_create(framework, manifest))
+            return self._wrong_on_create(framework, manifest)
         if not self._is_validated(framework, old, manifest):
-            return ALLOWED
+            return []
         changed = webhooks.wrong_on_update(
             old,
             manifest,
@@ -64,9 +74,7 @@ class QueueAdmission:
             was_suspended=framework.is_suspended(old),
             is_suspended=framework.is_suspended(manifest),
         )
-        return AdmissionResponse(
-            [*webhooks.wrong_on_create(manifest), *changed, *framework.wrong_on_update(old, manifest)]
-        )
+        return [*webhooks.wrong_on_create(manifest), *changed, *framework.wrong_on_update(old, manifest)]
 
     def _is_validated(self, framework: Framework, *jobs: Manifest) -> bool:
         """Whether Kueue validates jobs of this kind; changed ones also where only the old one named a queue."""

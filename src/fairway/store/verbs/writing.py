@@ -6,7 +6,7 @@ the disk, and by then everything that was needed for the decision is let go of.
 
 from asyncio import Future
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -240,10 +240,7 @@ def refuse_invalid(
         return
     errors = errors[:_MOST_PROBLEMS]
     if version != kind.stored:
-        errors = [
-            FieldError(kind.rules.request_path(version, error.path), error.value, error.rule, error.message)
-            for error in errors
-        ]
+        errors = [replace(error, path=kind.rules.request_path(version, error.path)) for error in errors]
     raise ValidationError(kind.kind, name_of(manifest), errors)
 
 

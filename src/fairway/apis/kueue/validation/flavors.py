@@ -23,13 +23,13 @@ def wrong_flavor(flavor: Manifest, before: Manifest | None = None) -> list[Field
     ]
     if spec.get("topologyName") and not spec.get("nodeLabels"):
         rule = "at least one nodeLabel is required when topology is set"
-        errors.append(problems.invalid("spec", spec, rule))
+        errors += problems.of_schema(problems.invalid("spec", spec, rule))
     old: Part = (before or {}).get("spec") or {}
     if old.get("topologyName"):
         for field in ("nodeLabels", "tolerations", "topologyName"):
             verb = "is" if field == "topologyName" else "are"
             rule = f"{field} {verb} immutable when topologyName is set"
-            errors += changed(old.get(field), spec.get(field), f"spec.{field}", rule)
+            errors += problems.of_schema(*changed(old.get(field), spec.get(field), f"spec.{field}", rule))
     return errors
 
 
@@ -44,7 +44,7 @@ def wrong_topology(topology: Manifest, before: Manifest | None = None) -> list[F
         errors.append(problems.invalid(_LEVELS, labels, rule))
     if before is not None:
         errors += changed((before.get("spec") or {}).get("levels"), levels, _LEVELS)
-    return errors
+    return problems.of_schema(*errors)
 
 
 def wrong_tolerations(tolerations: list[Part], path: str) -> list[FieldError]:
@@ -53,7 +53,7 @@ def wrong_tolerations(tolerations: list[Part], path: str) -> list[FieldError]:
         where = problems.index(path, position)
         if toleration.get("key"):
             errors += names.wrong_key(toleration["key"], f"{where}.key")
-        errors += [problems.invalid(where, toleration, rule) for rule in _broken_rules(toleration)]
+        errors += problems.of_schema(*(problems.invalid(where, toleration, rule) for rule in _broken_rules(toleration)))
     return errors
 
 
@@ -79,4 +79,4 @@ def _wrong_taints(taints: list[Part], path: str) -> list[FieldError]:
         for position, taint in enumerate(taints)
         if taint.get("effect") not in EFFECTS
     ]
-    return errors + wrong_taints(taints, path, effects=False)
+    return problems.of_schema(*errors) + wrong_taints(taints, path, effects=False)

@@ -45,7 +45,7 @@ def wrong_cohort(cohort: Manifest, _before: Manifest | None = None) -> list[Fiel
 
 def wrong_local_queue(queue: Manifest, before: Manifest | None = None) -> list[FieldError]:
     old, new = _spec(before or {}).get("clusterQueue"), _spec(queue).get("clusterQueue")
-    return changed(old, new, "spec.clusterQueue") if old and new else []
+    return problems.of_schema(*changed(old, new, "spec.clusterQueue")) if old and new else []
 
 
 def _spec(manifest: Manifest) -> Part:
@@ -58,12 +58,12 @@ def _wrong_policies(spec: Part) -> list[FieldError]:
     borrowing = (preemption.get("borrowWithinCohort") or {}).get("policy") or "Never"
     if (preemption.get("reclaimWithinCohort") or "Never") == "Never" and borrowing != "Never":
         rule = "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never"
-        errors.append(problems.invalid("spec.preemption", preemption, rule))
+        errors += problems.of_schema(problems.invalid("spec.preemption", preemption, rule))
     fungibility: Part = spec.get("flavorFungibility") or {}
     preference = fungibility.get("preference")
     if preference and not (fungibility.get("whenCanBorrow") == fungibility.get("whenCanPreempt") == "TryNextFlavor"):
         rule = "preference can only be set when both whenCanBorrow and whenCanPreempt are TryNextFlavor"
-        errors.append(problems.invalid("spec.flavorFungibility.preference", preference, rule))
+        errors += problems.of_schema(problems.invalid("spec.flavorFungibility.preference", preference, rule))
     return errors
 
 
@@ -86,7 +86,7 @@ def _wrong_groups(groups: list[Part], *, missing_parent: str, lends_within_quota
         covered = group["coveredResources"]
         if any(len(flavor["resources"]) != len(covered) for flavor in group["flavors"]):
             rule = "flavors must have the same number of resources as the coveredResources"
-            errors.append(problems.invalid(path, group, rule))
+            errors += problems.of_schema(problems.invalid(path, group, rule))
         for i, resource in enumerate(covered):
             where = f"{path}.coveredResources[{i}]"
             errors += names.wrong_key(resource, where)
@@ -117,7 +117,9 @@ def _wrong_quota(quota: Part, path: str, *, missing_parent: str, lends_within_qu
             continue
         limit, where = Quantity.parse(quota[field]), f"{path}.{field}"
         if missing_parent:
-            errors.append(problems.invalid(where, str(limit), f"must be nil when {missing_parent} is empty"))
+            wrong = problems.invalid(where, str(limit), f"must be nil when {missing_parent} is empty")
+            by_schema = field == "borrowingLimit" and missing_parent == "cohort"
+            errors += problems.of_schema(wrong) if by_schema else [wrong]
         if limit < ZERO:
             errors.append(problems.invalid(where, str(limit), _NOT_NEGATIVE))
         if field == "lendingLimit" and lends_within_quota and limit > nominal:

@@ -34,15 +34,18 @@ def wrong_workload_update(old: Manifest, new: Manifest) -> list[FieldError]:
     if is_true(old, "QuotaReserved"):
         if is_another_spec:
             errors += _changed_pod_sets(old, new)
-            errors += _changed_priority_class(old_spec.get("priorityClassRef"), spec.get("priorityClassRef"))
+            class_changes = _changed_priority_class(old_spec.get("priorityClassRef"), spec.get("priorityClassRef"))
+            errors += problems.of_schema(*class_changes)
         if (is_another_spec or before.get("reclaimablePods")) and is_true(new, "QuotaReserved"):
             rule = "queueName is immutable while workload quota reserved"
-            errors += changed(old_spec.get("queueName"), spec.get("queueName"), "spec.queueName", rule)
+            errors += problems.of_schema(
+                *changed(old_spec.get("queueName"), spec.get("queueName"), "spec.queueName", rule)
+            )
             errors += _shrunk_reclaimable_pods(old, new)
     if is_another_spec and is_true(old, "Admitted") and is_true(new, "Admitted"):
         field = "maximumExecutionTimeSeconds"
         rule = f"{field} is immutable while workload quota reserved"
-        errors += changed(old_spec.get(field), spec.get(field), f"spec.{field}", rule)
+        errors += problems.of_schema(*changed(old_spec.get(field), spec.get(field), f"spec.{field}", rule))
     errors += _changed_admission(before.get("admission"), after.get("admission"))
     if before.get("admissionChecks"):
         errors += _changed_pod_set_updates(before, after)
@@ -139,7 +142,7 @@ def _changed_pod_set_updates(old: Part, new: Part) -> list[FieldError]:
 def _changed_cluster_name(before: Part, new: Manifest) -> list[FieldError]:
     path, name = "status.clusterName", part_of(new, "status")["clusterName"]
     if before.get("clusterName") is not None:
-        return changed(before["clusterName"], name, path, "clusterName is immutable once set")
+        return problems.of_schema(*changed(before["clusterName"], name, path, "clusterName is immutable once set"))
     if name in (before.get("nominatedClusterNames") or ()) or annotation(new, _REPLACEMENT_ANNOTATION):
         return []
     rule = "when setting clusterName it must be one of the nominatedClusterNames"

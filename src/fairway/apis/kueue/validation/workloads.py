@@ -58,19 +58,19 @@ def wrong_workload(workload: Manifest, before: Manifest | None = None) -> list[F
         errors += _wrong_admission(workload, before if reserved else None)
     for position, condition in enumerate(status.get("conditions") or ()):
         if names.key_faults(condition["type"]):
-            errors += names.wrong_key(condition["type"], f"status.conditions[{position}].type")
+            errors += problems.of_schema(*names.wrong_key(condition["type"], f"status.conditions[{position}].type"))
     if not is_same_admission:
         for position, assignment in enumerate(part_of(status, "admission").get("podSetAssignments") or ()):
             if assignment.get("topologyAssignment"):
                 path = f"{_ASSIGNMENTS}[{position}].topologyAssignment"
-                errors += _wrong_topology(assignment["topologyAssignment"], path)
+                errors += problems.of_schema(*_wrong_topology(assignment["topologyAssignment"], path))
     if status.get("reclaimablePods"):
         errors += _wrong_reclaimable_pods(workload, before)
     if status.get("admissionChecks"):
         errors += _wrong_check_updates(workload)
     if status.get("clusterName") is not None and status.get("nominatedClusterNames"):
         rule = "clusterName and nominatedClusterNames are mutually exclusive"
-        errors.append(problems.invalid("status.clusterName", status["clusterName"], rule))
+        errors += problems.of_schema(problems.invalid("status.clusterName", status["clusterName"], rule))
     return errors
 
 
@@ -98,7 +98,7 @@ def _wrong_pod_set(pod_set: Part, path: str) -> list[FieldError]:
     least = pod_set.get("minCount")
     if least is not None and least > pod_set.get("count", 1):
         rule = "minCount should be positive and less or equal to count"
-        errors.append(problems.invalid(f"{path}.minCount", least, rule))
+        errors += problems.of_schema(problems.invalid(f"{path}.minCount", least, rule))
     if pod_set.get("topologyRequest"):
         errors += _wrong_topology_request(pod_set["topologyRequest"], f"{path}.topologyRequest")
     return errors
@@ -157,7 +157,7 @@ def _wrong_priority(workload: Manifest) -> list[FieldError]:
     if spec.get("priority") is None:
         rule = "priority should not be nil when priorityClassRef is set"
         errors.append(problems.invalid("spec.priority", None, rule))
-    return errors
+    return problems.of_schema(*errors)
 
 
 def _wrong_admission(workload: Manifest, reserved_before: Manifest | None) -> list[FieldError]:
@@ -172,7 +172,7 @@ def _wrong_admission(workload: Manifest, reserved_before: Manifest | None) -> li
     known = {pod_set.get("name", "main") for pod_set in pod_sets_of(workload)}
     if len(assignments) != len(pod_sets_of(workload)):
         rule = "podSetAssignments must have the same number of podSets as the spec"
-        errors.append(problems.invalid(_ASSIGNMENTS, len(assignments), rule))
+        errors += problems.of_schema(problems.invalid(_ASSIGNMENTS, len(assignments), rule))
     for position, assignment in enumerate(assignments):
         path, name = problems.index(_ASSIGNMENTS, position), assignment.get("name", "main")
         if name not in known:

@@ -13,6 +13,7 @@ Depth is bounded by the schema. Where a schema says nothing (open parts), it is 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any, Final
 
 from fairway.apis.machinery import problems
@@ -33,14 +34,24 @@ _MOST_PROBLEMS: Final = 100
 _UNKNOWN: Final = "FieldUnknown"
 _IN_BODY: Final = "in body "
 _BUILTIN: Final = ("io.k8s.api.", "io.k8s.apimachinery.", "io.k8s.apiextensions-apiserver.")
+_METADATA: Final = "io.k8s.apimachinery."
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _IMMEDIATE: Final = {"string": str, "boolean": bool}
 
 _OFTEN_THE_SAME: Final = frozenset({"io.k8s.api.core.v1.PodSpec"})
 """What is large and comes again and again in one object after another; what was fine once is not walked again."""
 
-_checks: dict[tuple[Schema, bool], Check] = {}
-_changes: dict[tuple[Schema, bool], Callable[[Any, Any], Outcome]] = {}
+
+class Origin(IntEnum):
+    """Whose type a schema is: a definition's, Kubernetes' own, or the latter as part of a definition."""
+
+    CUSTOM = 0
+    KUBERNETES = 1
+    EMBEDDED = 2
+
+
+_checks: dict[tuple[Schema, Origin], Check] = {}
+_changes: dict[tuple[Schema, Origin], Callable[[Any, Any], Outcome]] = {}
 """The same for objects and lists that were right before: `(value, before)`."""
 
 
@@ -59,7 +70,7 @@ def inspect(schema: Schema, manifest: Any, path: str = "", before: Any = None) -
     Where it was right `before`, fields that are the very same as then are not looked at again, nor are elements of its
     lists.
     """
-    builtin = schema.name.startswith(_BUILTIN)
+    builtin = Origin.KUBERNETES if schema.name.startswith(_BUILTIN) else Origin.CUSTOM
     METER.left = MOST_STEPS
     check = _compiled(schema, builtin=builtin)
     check_change = None if before is None else _changes.get((schema, builtin))
@@ -79,9 +90,12 @@ def inspect(schema: Schema, manifest: Any, path: str = "", before: Any = None) -
     return findings
 
 
-def _compiled(schema: Schema, *, builtin: bool) -> Check:
+def _compiled(schema: Schema, *, builtin: Origin) -> Check:
     if schema.name:
-        builtin = schema.name.startswith(_BUILTIN)
+        if not schema.name.startswith(_BUILTIN):
+            builtin = Origin.CUSTOM
+        elif builtin is not Origin.KUBERNETES:  # metadata is decoded, whatever the kind
+            builtin = Origin.KUBERNETES if schema.name.startswith(_METADATA) else Origin.EMBEDDED
     known = _checks.get((schema, builtin))
     if known is None:
         # A definition that contains itself is open where it does, so that the depth stays bounded.
@@ -113,14 +127,14 @@ def forget(schema: Schema) -> None:
     waiting = [schema]
     while waiting:
         part = waiting.pop()
-        for builtin in (False, True):
+        for builtin in Origin:
             _checks.pop((part, builtin), None)
             _changes.pop((part, builtin), None)
         inner = [*part.properties.values(), *(one for one in (part.values, part.items) if one is not None)]
         waiting += [one for one in inner if not one.name]
 
 
-def _compile(schema: Schema, *, builtin: bool) -> Check:
+def _compile(schema: Schema, *, builtin: Origin) -> Check:
     if schema.type == "array":
         return _array(schema, builtin=builtin)
     if schema.type == "object":
@@ -130,10 +144,10 @@ def _compile(schema: Schema, *, builtin: bool) -> Check:
         return _map(schema, schema.values, builtin=builtin) if schema.values is not None else _any_object
     if not schema.type and not schema.format:
         return _anything
-    return scalar(schema, builtin=builtin)
+    return scalar(schema, builtin=bool(builtin))
 
 
-def _object(schema: Schema, *, builtin: bool) -> Check:
+def _object(schema: Schema, *, builtin: Origin) -> Check:
     checks = {name: _property(part, builtin=builtin) for name, part in schema.properties.items()}
     immediate = {name: _all(part) for name, part in schema.properties.items() if _all(part) is not None}
     settle, complete = _settler(schema, builtin=builtin), _completer(schema, checks, builtin=builtin)
@@ -199,13 +213,14 @@ def _remembering(check: Check) -> Check:
 
 
 def _completer(
-    schema: Schema, checks: dict[str, Check], *, builtin: bool
+    schema: Schema, checks: dict[str, Check], *, builtin: Origin
 ) -> Callable[[dict[Any, Any], list[FieldError] | None], list[FieldError] | None] | None:
     """What happens for the fields that an object does not have; `None` if it need not have any."""
     makers = {name: _maker(part, checks[name]) for name, part in schema.properties.items() if part.default is not None}
     required = [name for name in schema.required if name not in makers]
-    # Go cannot tell an empty string from none.
-    non_empty = tuple(name for name in required if builtin and schema.properties[name].type == "string")
+    # Go cannot tell an empty string from none; the schema of a custom kind can.
+    decoded = builtin is Origin.KUBERNETES
+    non_empty = tuple(name for name in required if decoded and schema.properties[name].type == "string")
     expected = (*makers.items(), *((name, None) for name in required if name not in non_empty))
 
     def complete(value: dict[Any, Any], wrong: list[FieldError] | None) -> list[FieldError] | None:
@@ -223,7 +238,7 @@ def _completer(
     return complete if non_empty or expected else None
 
 
-def _property(part: Schema, *, builtin: bool) -> Check:
+def _property(part: Schema, *, builtin: Origin) -> Check:
     check = _compiled(part, builtin=builtin)
     if not builtin or not part.enum:
         return check
@@ -238,7 +253,7 @@ _ABSENT: Final = Instead(None)
 
 
 def _settler(
-    schema: Schema, *, builtin: bool
+    schema: Schema, *, builtin: Origin
 ) -> Callable[[dict[Any, Any], list[tuple[Any, Outcome]]], list[FieldError] | None]:
     """What happens to the fields of an object that are not simply fine."""
     known = schema.properties
@@ -279,7 +294,7 @@ def _maker(part: Schema, check: Check) -> Callable[[], Any]:
     return (lambda: copied(default)) if isinstance(default, dict | list) else lambda: default
 
 
-def _map(schema: Schema, values: Schema, *, builtin: bool) -> Check:
+def _map(schema: Schema, values: Schema, *, builtin: Origin) -> Check:
     fits = _all(values)
     inner = _compiled(values, builtin=builtin)
     fallback = _for_null(values, builtin=builtin)
@@ -305,7 +320,7 @@ def _map(schema: Schema, values: Schema, *, builtin: bool) -> Check:
     return check
 
 
-def _array(schema: Schema, *, builtin: bool) -> Check:
+def _array(schema: Schema, *, builtin: Origin) -> Check:
     items = schema.items or Schema()
     fits = _all(items)
     inner = _compiled(items, builtin=builtin)
@@ -355,7 +370,7 @@ def _all(part: Schema) -> type | None:
     return None if part.format or part.enum or part.limits or part.also else _IMMEDIATE.get(part.type)
 
 
-def _for_null(part: Schema, *, builtin: bool) -> Outcome:
+def _for_null(part: Schema, *, builtin: Origin) -> Outcome:
     """What becomes of a null among the elements of a list or the values of a map."""
     if part.nullable:
         return None
