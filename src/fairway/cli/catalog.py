@@ -17,6 +17,7 @@ COMMANDS = {
         "quota": ("fairway.cli.quota", "Define quota for organizations and teams in one file; find changes by hand."),
         "queues": ("fairway.cli.queues", "Show quota, usage, borrowing and pending jobs of all queues."),
         "top": ("fairway.cli.top", "Show jobs, queues and this machine, live."),
+        "dashboard": ("fairway.cli.dashboard", "Open the web page: queue, quota, jobs, history, what if."),
     },
     "Objects (with or without kubectl)": {
         "schedule": ("fairway.cli.schedule", "Print manifests with the queue and the gang that a scheduler needs."),

@@ -235,6 +235,7 @@ def _user(account: Account) -> Manifest:
             "id": token.id,
             "created": _timestamp(token.created),
             **({"expires": _timestamp(token.expires)} if token.expires else {}),
+            **({"sessionOf": token.of} if token.of else {}),
         }
         for token in account.tokens
     ]

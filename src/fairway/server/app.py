@@ -34,6 +34,7 @@ from fairway.server.archives import Archives
 from fairway.server.http import Exchange
 from fairway.server.limits import Limits
 from fairway.server.metrics import Metrics
+from fairway.server.page import WebPage
 from fairway.server.plain import Plain
 from fairway.server.podlogs import Logs
 from fairway.server.requests import Request
@@ -114,6 +115,7 @@ class Api:
         self.objects = objects
         self._users = users
         self._authentication = Authentication(users)
+        self._page = WebPage(state, users, self._authentication, objects.now)
         self._audit = audit
         self._logs = Logs(state)
         self.limits = limits or Limits()
@@ -252,6 +254,8 @@ class Api:
         if asked is not None:
             return await self._execute(request, asked, call)
         where = call.route
+        if where is None and self._page.serves(request):
+            return await self._page.answer(request)
         self._identify(request)
         if where is None:
             authorize_path(request.user, verb=request.method.lower(), path=request.path)
@@ -284,7 +288,8 @@ class Api:
 
     def _identify(self, request: Request) -> None:
         headers = request.headers
-        request.user = self._authentication.user(headers.get(b"authorization", b""))
+        headers[b"authorization"] = self._page.authorization(request)
+        request.user = self._authentication.user(headers[b"authorization"])
         if b"impersonate-user" in headers or b"impersonate-group" in headers:
             raise Forbidden("impersonation is not supported; use a token of that user (`fairway users token NAME`)")
 

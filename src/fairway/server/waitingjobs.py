@@ -1,6 +1,7 @@
 """Why Workloads wait, over HTTP: read-only, worked out when it is asked for.
 
     GET …[/namespaces/NS]/waitingjobs              everyone who waits, queue by queue, in their order
+    …?limit=200[&continue=400]                     200 of them, from the 401st on
     GET …/namespaces/NS/waitingjobs/WORKLOAD       all about one: what is missing, who holds it, what would help
 
 The decider answers (`fairway.admission.port`); where there is none (an API alone), the list is empty.
@@ -87,11 +88,13 @@ class WaitingJobs:
             item = await self._one(request, where)
             return rendered(self._view, request, self._kind, [item], item)
         explainer = self._explainer()
-        items = [self._typed(item) for item in await explainer.all(where.namespace)] if explainer is not None else []
+        found = await explainer.all(where.namespace) if explainer is not None else []
+        part, metadata = _page(request, found)
+        items = [self._typed(item) for item in part]
         whole = {
             "kind": "WaitingJobList",
             "apiVersion": f"{self._kind.group}/{VERSION}",
-            "metadata": {"resourceVersion": self._view.revision},
+            "metadata": {"resourceVersion": self._view.revision, **metadata},
             "items": items,
         }
         return rendered(self._view, request, self._kind, items, whole)
@@ -122,3 +125,14 @@ class WaitingJobs:
 
     def _typed(self, item: Manifest) -> Manifest:
         return {"apiVersion": f"{self._kind.group}/{VERSION}", "kind": self._kind.kind, **item}
+
+
+def _page(request: Request, items: list[Manifest]) -> tuple[list[Manifest], Manifest]:
+    """The part of the list that is asked for, from the place that `continue` names, and what follows it."""
+    first, limit = request.number("continue") or 0, request.number("limit") or 0
+    for name, value in (("continue", first), ("limit", limit)):
+        if value < 0:
+            raise BadRequest(f"{name}: Invalid value: {value}: must not be negative")
+    end = first + limit if limit else len(items)
+    left = max(0, len(items) - end)
+    return items[first:end], {"continue": str(end), "remainingItemCount": left} if left else {}

@@ -27,8 +27,12 @@ class Authentication:
         A token that is wrong, revoked or expired is refused even where none is needed: its sender wants to
         know.
         """
+        return self.identify(header)[0]
+
+    def identify(self, header: bytes) -> tuple[User, Token | None]:
+        """The same with what is kept of the token; `None` for the anonymous user."""
         self.generation()
-        return self._found(header.decode("latin-1"))[0]
+        return self._found(header.decode("latin-1"))
 
     def generation(self) -> int:
         """Another number whenever the users have changed."""

@@ -33,6 +33,9 @@ FORMAT = 2
 
 FILE_NAME = "users.json"
 
+MOST_SESSIONS = 20
+"""Of one user on the web page."""
+
 _log = logging.getLogger(__name__)
 
 _TOKEN_BITS = 256
@@ -55,6 +58,8 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     sha256: str
     created: datetime
     expires: datetime | None = None
+    of: str = ""
+    """Of a session of the web page: the id of the token that it was opened with, and ends with."""
 
 
 class Account(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -211,11 +216,34 @@ class Users:
             accounts[name] = msgspec.structs.replace(account, tokens=(*account.tokens, kept))
         return token
 
-    def revoke(self, name: str, token_id: str) -> None:
-        """Revokes one token of a user, by the id that `fairway users list` shows."""
+    def add_session(self, name: str, *, of: str, expires: datetime) -> str:
+        """Creates the token of a session; it ends with the token `of` it was opened with, and is never its own parent.
+
+        A user has at most `MOST_SESSIONS`: the oldest make room.
+        """
+        token, kept = self._new_token(expires)
         with self._changing() as (accounts, _):
             account = _known(accounts, name)
-            remaining = tuple(token for token in account.tokens if token.id != token_id)
+            parent = next((one for one in account.tokens if one.id == of and not one.of), None)
+            if parent is None:
+                raise NotFound(f'user "{name}" has no token "{of}"', details={"name": of, "kind": "tokens"})
+            ends = expires if parent.expires is None else min(expires, parent.expires)
+            kept = msgspec.structs.replace(kept, of=of, expires=ends)
+            accounts[name] = msgspec.structs.replace(account, tokens=(*self._with_room(account.tokens), kept))
+        return token
+
+    def _with_room(self, tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+        """Tokens without the sessions that have expired or must make room for one more."""
+        now = self._clock.now()
+        live = [token for token in tokens if token.of and token.expires is not None and token.expires > now]
+        kept = {token.id for token in live[-(MOST_SESSIONS - 1) :]}
+        return tuple(token for token in tokens if not token.of or token.id in kept)
+
+    def revoke(self, name: str, token_id: str) -> None:
+        """Revokes one token of a user, by the id that `fairway users list` shows, and the sessions opened with it."""
+        with self._changing() as (accounts, _):
+            account = _known(accounts, name)
+            remaining = tuple(token for token in account.tokens if token_id not in (token.id, token.of))
             if len(remaining) == len(account.tokens):
                 raise NotFound(f'user "{name}" has no token "{token_id}"', details={"name": token_id, "kind": "tokens"})
             accounts[name] = msgspec.structs.replace(account, tokens=remaining)
