@@ -143,6 +143,9 @@ def test_yunikorn_gets_its_queues_in_its_config_map(fairway: CommandLine, server
     fairway("quota", "apply", "--target", "yunikorn", str(EXAMPLE))
     found = server.call("GET", "/api/v1/namespaces/yunikorn/configmaps/yunikorn-configs").body
     assert found["data"]["log.level"] == "INFO"
+    labels = server.call("GET", "/api/v1/namespaces/vision").body["metadata"]["labels"]
+    assert (labels["fairway.dev/organization"], labels["fairway.dev/team"]) == ("ml", "vision"), "by them jobs find it"
+    assert server.call("GET", f"{KUEUE}/clusterqueues/vision").code == 404
     assert found["data"]["queues.yaml"] == fairway("quota", "render", "--target", "yunikorn", str(EXAMPLE))
     assert "everything is in sync" in fairway("quota", "diff")
 

@@ -38,7 +38,20 @@ def stored(quota: QuotaSpec, name: str, *, labelled: bool = True) -> Live:
 _amounts = st.dictionaries(
     st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]),
     st.one_of(
-        st.integers(0, 64), st.dictionaries(st.sampled_from(["a", "b"]), st.integers(0, 64), min_size=1, max_size=2)
+        st.one_of(st.integers(0, 64), st.just("500m")),
+        st.dictionaries(st.sampled_from(["a", "b"]), st.integers(0, 64), min_size=1, max_size=2),
+    ),
+    max_size=3,
+)
+
+
+_names = st.lists(st.sampled_from(["ana", "bo", "*", "3d", "x:y"]), unique=True, min_size=1, max_size=3)
+_held = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.sampled_from([0, 3, 9, "1500m"]), min_size=1, max_size=2)
+_jobs = st.integers(1, 9)
+_limits = st.lists(
+    st.one_of(
+        st.fixed_dictionaries({"users": _names, "maximum": _held}, optional={"jobs": _jobs}),
+        st.fixed_dictionaries({"groups": _names, "jobs": _jobs}, optional={"maximum": _held, "users": _names}),
     ),
     max_size=3,
 )
@@ -65,6 +78,11 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
         if draw(st.booleans()):
             found["namespace"] = f"ns-{name}"
         found["types"] = draw(st.lists(st.sampled_from(["default", "ray", "spark"]), unique=True, max_size=3))
+        if found["types"] and draw(st.booleans()):
+            found["types"][0] = {"name": found["types"][0], "limits": draw(_limits)}
+        found["limits"] = draw(_limits)
+        if draw(st.booleans()):
+            found["jobs"] = draw(_jobs)
         if draw(st.booleans()):
             found["kueue"] = {"queueingStrategy": "StrictFIFO", "stopPolicy": "Hold"}
         return found
@@ -73,7 +91,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
     for number in range(draw(st.integers(0, 3))):
         if draw(st.booleans()):
             teams = [team(f"team-{number}-{inner}") for inner in range(draw(st.integers(0, 2)))]
-            organizations.append({"name": f"org-{number}", "teams": teams})
+            organizations.append({"name": f"org-{number}", "teams": teams, "limits": draw(_limits)})
             if number and "teams" in organizations[0] and draw(st.booleans()):
                 organizations[-1]["parent"] = organizations[0]["name"]
         else:

@@ -1,5 +1,7 @@
 """A definition as YuniKorn's queues.yaml; the rules are those of its validator (core pkg/common/configs)."""
 
+import base64
+import gzip
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,9 +11,10 @@ import yaml
 from hypothesis import given
 
 from fairway.apis.machinery.quantities import Quantity
+from fairway.errors import BadRequest
 from fairway.quota.compare import Action
 from fairway.quota.importing import from_yunikorn
-from fairway.quota.yunikorn import compare_configs, flattened, render, shortfalls
+from fairway.quota.yunikorn import compare_configs, config_of, flattened, render, shortfalls
 
 from .definitions import example, read, specs
 
@@ -48,6 +51,47 @@ def check(config: dict[str, Any]) -> None:
         for word in ("guaranteed", "max"):
             for text in (queue.get("resources") or {}).get(word, {}).values():
                 assert QUANTITY.match(text)
+        count = parent.get("maxapplications", 0)
+        assert not count or 0 < queue.get("maxapplications", 0) <= count
+        check_limits(queue)
+    check_limits_below(root, {})
+
+
+def check_limits(queue: dict[str, Any]) -> None:
+    """Those of one queue."""
+    seen: dict[str, list[str]] = {"users": [], "groups": []}
+    for limit in queue.get("limits") or ():
+        assert limit.get("users") or limit.get("groups")
+        for kind, names in seen.items():
+            for name in limit.get(kind) or ():
+                assert re.match(r"^(\*|[_a-zA-Z][a-zA-Z0-9:#/_.@-]*)$", name)
+                assert name not in names
+                assert "*" not in names, "nobody after everybody"
+                names.append(name)
+        most = {name: Quantity.parse(text) for name, text in limit.get("maxresources", {}).items()}
+        assert any(amount > Quantity(0) for amount in most.values()) or not most
+        assert most or limit.get("maxapplications")
+        assert not queue.get("maxapplications") or limit.get("maxapplications", 0) <= queue["maxapplications"]
+        for name, amount in most.items():
+            assert amount <= amounts(queue, "max").get(name, amount)
+    assert seen["groups"] != ["*"]
+
+
+def check_limits_below(queue: dict[str, Any], above: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """A limit is at most that of the same name above it, or of everybody above it."""
+    held = dict(above)
+    for limit in queue.get("limits") or ():
+        for kind in ("users", "groups"):
+            for name in limit.get(kind) or ():
+                bound = above.get((kind, name)) or above.get((kind, "*")) or {}
+                for resource, text in bound.get("maxresources", {}).items():
+                    mine = limit.get("maxresources", {}).get(resource, text)
+                    assert Quantity.parse(mine) <= Quantity.parse(text)
+                count = bound.get("maxapplications")
+                assert not count or 0 < limit.get("maxapplications", 0) <= count
+                held[kind, name] = limit
+    for child in queue.get("queues") or ():
+        check_limits_below(child, held)
 
 
 @given(specs())
@@ -121,3 +165,54 @@ def test_what_yunikorn_cannot_express_is_named() -> None:
         "AccessList", "Flavors", "Fraction", "KueueOnly", "Lending", "Namespaces", "NoSubmitters", "Parent",
         "PathTooLong", "Weight",
     }  # fmt: skip
+
+
+def test_a_limit_that_yunikorn_would_refuse_is_left_out_and_said() -> None:
+    spec = example()
+    ml, data = spec["organizations"]
+    ml["limits"] = [{"users": ["*"], "maximum": {"cpu": 2}, "jobs": 3}]
+    ml["teams"][0]["limits"] = [
+        {"users": ["ana", "*"], "maximum": {"cpu": 8}},
+        {"users": ["ana"], "jobs": 1},
+        {"groups": ["*"], "jobs": 9},
+        {"users": ["3d"], "jobs": 1},
+    ]
+    data["limits"] = [{"users": ["bo"], "maximum": {"cpu": 0}}]
+    queues = flattened(render(read(spec)))
+    at = "organizations[0].teams[0].limits[0]"
+    assert queues["root.ml.vision"]["limits"] == [
+        {"limit": at, "users": ["ana"], "maxresources": {"vcore": "2000m"}, "maxapplications": 3},
+        {"limit": at, "users": ["*"], "maxresources": {"vcore": "2000m"}, "maxapplications": 3},
+    ]
+    assert "limits" not in queues["root.data"]
+    said = [one.message for one in shortfalls(read(spec)) if one.name == "UserLimits"]
+    words = ("named twice", "'3d'", "only beside a named group", "limit of nothing")
+    assert [any(word in one for one in said) for word in words] == [True] * 4
+
+
+def test_parts_of_a_whole_are_rounded_down() -> None:
+    teams = [{"name": name, "guaranteed": {"cpu": "333u", "nvidia.com/gpu": "500m"}} for name in ("a", "b")]
+    spec = {"flavors": ["default-flavor"], "organizations": [{"name": "ml", "teams": teams}]}
+    queues = flattened(render(read(spec)))
+    whole, part = (queues[path]["resources"]["guaranteed"] for path in ("root.ml", "root.ml.a"))
+    assert (whole["nvidia.com/gpu"], part["nvidia.com/gpu"]) == ("1", "0")
+    assert (whole["vcore"], part["vcore"]) == ("0m", "0m")
+
+
+@pytest.mark.parametrize("name", ["3d", "a.b"])
+def test_a_group_that_an_access_list_would_drop_is_said(name: str) -> None:
+    spec = example()
+    spec["organizations"][1]["submit"] = {"groups": [name, "data"]}
+    assert flattened(render(read(spec)))["root.data"]["submitacl"] == " data"
+    assert any(one.name == "AccessList" and name in one.message for one in shortfalls(read(spec)))
+
+
+def test_a_compressed_configuration_counts_before_the_other() -> None:
+    """As YuniKorn reads it: a hand that writes the one key is not hidden behind the other."""
+    config = render(read(example()))
+    packed = base64.b64encode(gzip.compress(yaml.safe_dump(config).encode())).decode()
+    both = {"data": {"queues.yaml": "partitions: []"}, "binaryData": {"queues.yaml.gz": packed}}
+    assert compare_configs(config, config_of(both)) == []
+    assert config_of({"data": {"queues.yaml": "partitions: []"}}) == {"partitions": []}
+    with pytest.raises(BadRequest, match="cannot be unpacked"):
+        config_of({"binaryData": {"queues.yaml.gz": "bm90IGd6aXA="}})

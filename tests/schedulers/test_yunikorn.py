@@ -1,6 +1,7 @@
 """What the YuniKorn plugin writes, and where."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.schemas.walk import inspect
 from fairway.apis.registry import default_registry
 from fairway.entrypoints import OWN, scheduler_plugin
+from fairway.errors import ValidationError
 from fairway.schedulers import scheduling
 from fairway.schedulers.config import QueueConfig, read_queue_config
 from fairway.schedulers.kinds import KINDS, kind_of
@@ -153,6 +155,21 @@ def with_pod(**spec: Any) -> Manifest:
     return job
 
 
+def with_conf(role: dict[str, Any] | None = None, **conf: str) -> Manifest:
+    """A SparkApplication whose executor says little itself."""
+    job = samples.spark()
+    job["spec"]["executor"] = role or {}
+    job["spec"]["sparkConf"] = {f"spark.{key.replace('_', '.')}": value for key, value in conf.items()}
+    return job
+
+
+def mpi_job_of_training_operator() -> Manifest:
+    job = samples.mpi_job()
+    job["apiVersion"] = "kubeflow.org/v1"
+    job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"] = samples.template("50m", "64Mi")
+    return job
+
+
 SIDECAR = {**samples.container("proxy", "250m", "128Mi"), "restartPolicy": "Always"}
 SIZES: dict[str, tuple[Manifest, str, tuple[int, str, str]]] = {
     "the autoscaler runs beside the head": (
@@ -188,6 +205,29 @@ SIZES: dict[str, tuple[Manifest, str, tuple[int, str, str]]] = {
         with_pod(containers=[{"name": "a", "resources": {"limits": {"cpu": "3", "memory": "1Gi"}}}]),
         "main",
         (3, "3", "1Gi"),
+    ),
+    "Spark's configuration counts where an executor says nothing": (
+        with_conf(executor_instances="3", executor_memory="2g", executor_memoryOverhead="1g", executor_cores="2"),
+        "spark-executor",
+        (3, "2", "3Gi"),
+    ),
+    "and what it says itself is before it": (
+        with_conf({"memory": "1g", "cores": 3}, executor_memory="9g", executor_memoryOverheadFactor="0.5"),
+        "spark-executor",
+        (2, "3", "1536Mi"),
+    ),
+    "executors that Spark allocates by its configuration": (
+        with_conf(
+            {"memory": "1g"},
+            dynamicAllocation_enabled="true",
+            dynamicAllocation_minExecutors="4",
+            kubernetes_executor_request_cores="750m",
+        ),
+        "spark-executor",
+        (4, "750m", "1433Mi"),
+    ),
+    "the launcher of the training operator's MPIJob first fetches kubectl": (
+        mpi_job_of_training_operator(), "launcher", (1, "100m", "512Mi")
     ),
     "requests of the pod as a whole": (
         with_pod(resources={"requests": {"cpu": "6", "memory": "5Gi"}}), "main", (3, "6", "5Gi")
@@ -433,3 +473,24 @@ def test_a_managed_job_gets_a_new_application_for_every_attempt() -> None:
 def test_every_kind_of_the_table_is_served() -> None:
     served = {kind.resource for kind in default_registry().kinds}
     assert {kind.resource for kind in KINDS} <= served
+
+
+def test_a_managed_job_knows_the_overhead_of_its_runtime_class_for_every_attempt() -> None:
+    job = samples.managed_job()
+    job["spec"]["podConfig"] = {"spec": {"runtimeClassName": "kata"}}
+    scheduled(job, config=configured(**{"runtime-classes": {"kata": {"cpu": "250m"}}}))
+    assert job["spec"]["podConfig"]["spec"]["overhead"] == {"cpu": "250m"}
+
+
+@pytest.mark.parametrize(
+    ("queue", "found"), [("root.ml.My_Batch", "root.ml.My_Batch"), ("ml.batch", ""), ("root", ""), ("root.a..b", "")]
+)
+def test_a_configured_queue_is_a_whole_path(queue: str, found: str) -> None:
+    """YuniKorn would make root.ml_dot_batch of ml.batch."""
+    job = samples.job()
+    if not found:
+        with pytest.raises((SchedulingError, ValidationError), match=re.escape(queue)):
+            scheduled(job, config=configured(queue=queue))
+        return
+    scheduled(job, config=configured(queue=queue))
+    assert pods_of(job)["main"]["labels"][f"{Y}queue"] == found

@@ -84,8 +84,17 @@ class QuotaState:
 
     @cached_property
     def live(self) -> dict[ObjectKey, Manifest]:
+        return self._listed(_KINDS)
+
+    @cached_property
+    def _homes(self) -> dict[ObjectKey, Manifest]:
+        """Namespaces and roles alone, for a scheduler whose queues are no objects."""
+        return self._listed(("Namespace", "RoleBinding"))
+
+    def _listed(self, kinds: Iterable[str]) -> dict[ObjectKey, Manifest]:
         found: dict[ObjectKey, Manifest] = {}
-        for kind, (api_version, plural) in _KINDS.items():
+        for kind in kinds:
+            api_version, plural = _KINDS[kind]
             query = {}
             if kind == "RoleBinding":
                 if not self.session.is_cluster:
@@ -133,19 +142,24 @@ class QuotaState:
         found: list[ObjectDifference] = []
         if "kueue" in targets:
             found += self._kueue(definition)
+        else:
+            homes = [*kueue.namespaces(definition.quota, definition.name), *self._role_bindings(definition)]
+            found += compare(homes, self._homes, definition.name)
+        if not self.session.is_cluster:
+            found += self._accounts(definition)
         if "yunikorn" in targets:
             found += self._yunikorn(definition)
         return found
 
     def _kueue(self, definition: QuotaFile) -> list[ObjectDifference]:
-        quota, name = definition.quota, definition.name
-        desired = kueue.render(quota, name)
-        if self.session.is_cluster:
-            desired += kueue.role_bindings(quota, name)
-        found = compare(desired, self.live, name)
+        desired = [*kueue.render(definition.quota, definition.name), *self._role_bindings(definition)]
+        found = compare(desired, self.live, definition.name)
         if any(one.action in (Action.DELETE, Action.RELEASE) for one in found):
             found = self._blocked(found)
-        return found if self.session.is_cluster else [*found, *self._accounts(definition)]
+        return found
+
+    def _role_bindings(self, definition: QuotaFile) -> list[Manifest]:
+        return kueue.role_bindings(definition.quota, definition.name) if self.session.is_cluster else []
 
     def _blocked(self, found: list[ObjectDifference]) -> list[ObjectDifference]:
         """What has workloads stays, and with it what it uses: a queue its flavors and cohort, a cohort its parent."""
@@ -344,7 +358,10 @@ class QuotaState:
             return [{"verb": "create", "manifest": {**named, "metadata": metadata, "data": data}}]
         version = config_map["metadata"]["resourceVersion"]
         where = {"name": yunikorn.CONFIG_MAP, "namespace": namespace, "resourceVersion": version}
-        return [{"verb": "patch", **named, **where, "patch": {"metadata": {"labels": labels}, "data": data}}]
+        patch = {"metadata": {"labels": labels}, "data": data}
+        if yunikorn.COMPRESSED_KEY in (config_map.get("binaryData") or {}):
+            patch["binaryData"] = {yunikorn.COMPRESSED_KEY: None}  # YuniKorn would read it instead
+        return [{"verb": "patch", **named, **where, "patch": patch}]
 
     def default_queue(self, definition: QuotaFile, changes: Sequence[ObjectDifference]) -> tuple[list[Manifest], str]:
         """On one machine, what keeps the default queue to what the teams leave; and a sentence about it."""
@@ -395,11 +412,8 @@ def shortfalls(quota: QuotaSpec, targets: Iterable[str], *, cluster: bool) -> li
 
 def config_of(config_map: Manifest | None) -> Any:
     """The queues in a ConfigMap of YuniKorn."""
-    from fairway.apis.machinery.documents import from_yaml  # noqa: PLC0415 - only for YuniKorn
-
-    text = ((config_map or {}).get("data") or {}).get(yunikorn.CONFIG_KEY) or ""
     try:
-        return from_yaml(text.encode())
+        return yunikorn.config_of(config_map)
     except BadRequest as error:
         raise QuotaError(f"{yunikorn.CONFIG_KEY} of the ConfigMap {yunikorn.CONFIG_MAP}: {error}") from None
 

@@ -42,7 +42,7 @@ def render(quota: QuotaSpec, name: str) -> list[Manifest]:
     return [
         *(_flavor(one.name, one.spec, name) for one in quota.flavors if one.spec is not None),
         *(_cohort(one, name) for one in quota.organizations if not one.is_team),
-        *_namespaces(quota, name),
+        *namespaces(quota, name),
         *(_cluster_queue(organization, team, quota, name) for organization, team in quota.teams),
         *(local for organization, team in quota.teams for local in _local_queues(organization, team, name)),
     ]
@@ -169,7 +169,8 @@ def _cohort(organization: Organization, name: str) -> Manifest:
     return {"apiVersion": teams.KUEUE, "kind": "Cohort", "metadata": metadata, "spec": spec}
 
 
-def _namespaces(quota: QuotaSpec, name: str) -> Iterator[Manifest]:
+def namespaces(quota: QuotaSpec, name: str) -> Iterator[Manifest]:
+    """Those of the teams; their labels say to which organization and team the jobs in them belong."""
     seen: set[str] = set()
     for organization, team in quota.teams:
         for namespace in team.namespaces if team.types else ():  # without a LocalQueue it has nothing to submit to

@@ -3,6 +3,9 @@
 An organization that is one team itself has no level for the team: `root.<organization>.<job type>`.
 """
 
+import base64
+import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -18,19 +21,27 @@ from fairway.apis.fairway.quotas import (
 )
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import ZERO, Quantity
+from fairway.errors import BadRequest
 from fairway.quota.compare import Action, FieldDifference, ObjectDifference, ObjectKey
 from fairway.quota.kueue import Shortfall
+from fairway.quota.yunikornlimits import Held, Resources, queue_limits
 
 CONFIG_MAP: Final = "yunikorn-configs"
 CONFIG_KEY: Final = "queues.yaml"
+COMPRESSED_KEY: Final = f"{CONFIG_KEY}.gz"
+"""In `binaryData`, where it has precedence over the other."""
+
 NAMESPACE: Final = "yunikorn"
 """Where YuniKorn's chart installs it."""
 
 NOTHING: Final = QuotaSpec((), (), ("yunikorn",), {})
 PARTITION: Final = ("nodesortpolicy", "preemption", "usergroupresolver", "placementrules")
 _LONGEST_PATH: Final = 63
+_LONGEST_CONFIG: Final = 16 << 20
 _MEBI: Final = 1 << 20
-Resources = dict[str, Quantity]
+_USER: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_.@-]*\$?")
+_GROUP: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_-]*")
+"""Names that YuniKorn keeps in an access list; it drops others without a word."""
 
 
 def queue_path(organization: Organization, team: TeamQuota, job_type: str) -> str:
@@ -46,53 +57,76 @@ def namespace_of(quota: QuotaSpec) -> str:
 
 def render(quota: QuotaSpec) -> Manifest:
     """The content of `queues.yaml`."""
-    known = sorted({pool.resource for _, team in quota.teams for pool in team.pools})
-    queues = [_organization(one, known) for one in quota.organizations if one.teams]
-    extras = quota.yunikorn.get("queues") or []
-    own = {name: quota.yunikorn[name] for name in PARTITION if name in quota.yunikorn}
-    rules = {"placementrules": [{"name": "provided", "create": False}]}
-    root = {"name": "root", "queues": [*queues, *extras]}
-    return {"partitions": [{"name": "default", **rules, **own, "queues": [root]}]}
+    return _Renderer(quota).config()
 
 
-def _organization(organization: Organization, known: Iterable[str]) -> Manifest:
-    guaranteed = _summed(organization.total)
-    alone = organization.teams[0] if organization.is_team else None
-    most = _summed(alone.maximum if alone is not None else organization.maximum)
-    if alone is not None and not alone.borrow:
-        most = guaranteed
-    if not organization.parent:  # nothing to borrow beyond what it is guaranteed
-        most = dict.fromkeys(known, ZERO) | guaranteed | ({} if alone is not None else most)
-    if alone is not None:
-        queue = _queue(alone.name, guaranteed, most, alone.submit, alone.admin, alone.jobs, everybody=True)
-        return queue | _limited(alone.limits, most) | _own(alone) | {"parent": True, "queues": _leaves(alone, most)}
-    queue = _queue(organization.name, guaranteed, most, organization.submit, organization.admin, None)
-    teams = [_team(one, organization, most, known) for one in organization.teams]
-    return queue | _limited(organization.limits, most) | {"parent": True, "queues": teams}
+class _Renderer:
+    """Renders a definition, and collects which limits are not as defined."""
 
+    def __init__(self, quota: QuotaSpec) -> None:
+        self._quota = quota
+        self._known = sorted({pool.resource for _, team in quota.teams for pool in team.pools})
+        self.shortfalls: list[Shortfall] = []
 
-def _team(team: TeamQuota, organization: Organization, bound: Resources, known: Iterable[str]) -> Manifest:
-    guaranteed = _summed(team.guaranteed)
-    covered = {pool.resource for pool in team.pools}
-    most = {resource: ZERO for resource in known if resource not in covered}
-    most |= guaranteed if not team.borrow else _summed(team.maximum)
-    most = {resource: min(amount, bound.get(resource, amount)) for resource, amount in most.items()}
-    named = bool(organization.submit or organization.admin)
-    queue = _queue(team.name, guaranteed, most, team.submit, team.admin, team.jobs, everybody=not named)
-    leaves = _leaves(team, bound | most)
-    return queue | _limited(team.limits, bound | most) | _own(team) | {"parent": True, "queues": leaves}
+    def config(self) -> Manifest:
+        own = self._quota.yunikorn
+        queues = [self._organization(one) for one in self._quota.organizations if one.teams]
+        partition = {name: own[name] for name in PARTITION if name in own}
+        rules = {"placementrules": [{"name": "provided", "create": False}]}
+        root = {"name": "root", "queues": [*queues, *(own.get("queues") or [])]}
+        return {"partitions": [{"name": "default", **rules, **partition, "queues": [root]}]}
 
+    def _organization(self, organization: Organization) -> Manifest:
+        guaranteed = _summed(organization.total)
+        alone = organization.teams[0] if organization.is_team else None
+        most = _summed(alone.maximum if alone is not None else organization.maximum)
+        if alone is not None and not alone.borrow:
+            most = guaranteed
+        if not organization.parent:  # nothing to borrow beyond what it is guaranteed
+            most = dict.fromkeys(self._known, ZERO) | guaranteed | ({} if alone is not None else most)
+        if alone is not None:
+            queue = _queue(alone.name, guaranteed, most, alone.submit, alone.admin, alone.jobs, everybody=True)
+            held = self._limit(queue, alone.limits, most, alone.jobs, {})
+            return queue | _own(alone) | {"parent": True, "queues": self._leaves(alone, most, held)}
+        queue = _queue(organization.name, guaranteed, most, organization.submit, organization.admin, None)
+        held = self._limit(queue, organization.limits, most, None, {})
+        teams = [self._team(one, organization, most, held) for one in organization.teams]
+        return queue | {"parent": True, "queues": teams}
 
-def _leaves(team: TeamQuota, bound: Resources) -> list[Manifest]:
-    found = []
-    for one in team.types:
-        most = {name: min(amount, bound.get(name, amount)) for name, amount in _summed(one.maximum).items()}
-        jobs = min(one.jobs or team.jobs, team.jobs) if team.jobs else one.jobs
-        queue = _queue(one.name, _summed(one.guaranteed), most, Members(), Members(), jobs, everybody=False)
-        # Gangs are refused in a queue that is sorted fairly.
-        queue["properties"] = {"application.sort.policy": "fifo"}
-        found.append(queue | _limited(one.limits, bound | most))
-    return found
+    def _team(self, team: TeamQuota, organization: Organization, bound: Resources, above: Held) -> Manifest:
+        guaranteed = _summed(team.guaranteed)
+        covered = {pool.resource for pool in team.pools}
+        most = {resource: ZERO for resource in self._known if resource not in covered}
+        most |= guaranteed if not team.borrow else _summed(team.maximum)
+        most = {resource: min(amount, bound.get(resource, amount)) for resource, amount in most.items()}
+        named = bool(organization.submit or organization.admin)
+        queue = _queue(team.name, guaranteed, most, team.submit, team.admin, team.jobs, everybody=not named)
+        held = self._limit(queue, team.limits, bound | most, team.jobs, above)
+        return queue | _own(team) | {"parent": True, "queues": self._leaves(team, bound | most, held)}
+
+    def _leaves(self, team: TeamQuota, bound: Resources, above: Held) -> list[Manifest]:
+        found = []
+        for one in team.types:
+            most = {name: min(amount, bound.get(name, amount)) for name, amount in _summed(one.maximum).items()}
+            jobs = min(one.jobs or team.jobs, team.jobs) if team.jobs else one.jobs
+            queue = _queue(one.name, _summed(one.guaranteed), most, Members(), Members(), jobs, everybody=False)
+            # Gangs are refused in a queue that is sorted fairly.
+            queue["properties"] = {"application.sort.policy": "fifo"}
+            self._limit(queue, one.limits, bound | most, jobs, above)
+            found.append(queue)
+        return found
+
+    def _limit(
+        self, queue: Manifest, limits: Iterable[UserLimit], bound: Resources, jobs: int | None, above: Held
+    ) -> Held:
+        found = queue_limits(((one, _summed(one.maximum)) for one in limits), bound, jobs, above)
+        self.shortfalls += found.shortfalls
+        for entry in found.entries:
+            if "maxresources" in entry:
+                entry["maxresources"] = _texts(entry["maxresources"])
+        if found.entries:
+            queue["limits"] = found.entries
+        return found.held
 
 
 def _own(team: TeamQuota) -> Manifest:
@@ -110,11 +144,7 @@ def _queue(
     everybody: bool = False,
 ) -> Manifest:
     queue: Manifest = {"name": name}
-    resources = {
-        word: {_name(resource): amount_text(resource, amount) for resource, amount in amounts.items()}
-        for word, amounts in (("guaranteed", guaranteed), ("max", most))
-        if amounts
-    }
+    resources = {word: _texts(amounts) for word, amounts in (("guaranteed", guaranteed), ("max", most)) if amounts}
     if resources:
         queue["resources"] = resources
     if jobs is not None:
@@ -133,27 +163,13 @@ def acl(members: Members) -> str:
     """An access list of YuniKorn: users, a space, groups."""
     if "*" in members.users + members.groups:
         return "*"
-    users = ",".join(one for one in members.users if ":" not in one)
-    groups = ",".join(one for one in members.groups if _is_group(one))
+    users = ",".join(one for one in members.users if _USER.fullmatch(one))
+    groups = ",".join(one for one in members.groups if _GROUP.fullmatch(one))
     return f"{users} {groups}" if groups else users
 
 
-def _limited(limits: Iterable[UserLimit], bound: Resources) -> Manifest:
-    found: list[Manifest] = []
-    # YuniKorn refuses a named entry after the one for everybody.
-    for limit in sorted(limits, key=lambda one: "*" in one.members.users + one.members.groups):
-        most = _summed(limit.maximum)
-        most = {name: min(amount, bound.get(name, amount)) for name, amount in most.items()}
-        entry: Manifest = {"limit": limit.path.removeprefix("spec.")}
-        for word, names in (("users", limit.members.users), ("groups", limit.members.groups)):
-            if names:
-                entry[word] = list(names)
-        if most:
-            entry["maxresources"] = {_name(name): amount_text(name, amount) for name, amount in most.items()}
-        if limit.jobs is not None:
-            entry["maxapplications"] = limit.jobs
-        found.append(entry)
-    return {"limits": found} if found else {}
+def _texts(amounts: Resources) -> dict[str, str]:
+    return {_name(resource): amount_text(resource, amount) for resource, amount in amounts.items()}
 
 
 def amount_text(resource: str, amount: Quantity) -> str:
@@ -169,13 +185,15 @@ def _name(resource: str) -> str:
 
 
 def _summed(amounts: Amounts) -> Resources:
-    """By resource: YuniKorn has no flavors."""
+    """By resource, because YuniKorn has no flavors; rounded down, because parts that are rounded up could sum to more
+    than the whole.
+    """
     by_resource = total({QuotaPool(pool.resource, ""): amount} for pool, amount in amounts.items())
-    return {pool.resource: amount for pool, amount in by_resource.items()}
+    return {pool.resource: _whole(pool.resource, amount) for pool, amount in by_resource.items()}
 
 
-def _is_group(name: str) -> bool:
-    return not set(name) & set(".@:")
+def _whole(resource: str, amount: Quantity) -> Quantity:
+    return Quantity(amount.nanos - amount.nanos % (10**6 if resource == "cpu" else 10**9), amount.format)
 
 
 def shortfalls(quota: QuotaSpec) -> Iterator[Shortfall]:
@@ -193,6 +211,9 @@ def shortfalls(quota: QuotaSpec) -> Iterator[Shortfall]:
             "spec.organizations",
             "YuniKorn's queues are not tied to namespaces; the nearest are the access lists of `submit` and `admin`",
         )
+    renderer = _Renderer(quota)
+    renderer.config()
+    yield from renderer.shortfalls
     for organization in quota.organizations:
         if organization.parent:
             yield Shortfall(
@@ -229,7 +250,9 @@ def _team_shortfalls(organization: Organization, team: TeamQuota) -> Iterator[Sh
     for pool, amount in (*team.guaranteed.items(), *team.maximum.items()):
         if pool.resource != "cpu" and amount.nanos % 10**9:
             at = f"{team.path}: {pool.resource}"
-            yield Shortfall("Fraction", at, f"YuniKorn has whole numbers; the nearest is {amount.value()}")
+            yield Shortfall(
+                "Fraction", at, f"YuniKorn has whole numbers; the nearest is {_whole(pool.resource, amount)}"
+            )
     if team.name == organization.name and not organization.is_team:
         rule = "a team named like its organization: its jobs look for root.<organization>.<job type>; rename the team"
         yield Shortfall("SameName", f"{team.path}.name", rule)
@@ -253,12 +276,30 @@ def _weight(path: str, weight: Quantity | None) -> Iterator[Shortfall]:
 def _members(path: str, members: Members) -> Iterator[Shortfall]:
     if "*" in members.users + members.groups:
         return
-    for one in (*(user for user in members.users if ":" in user), *(g for g in members.groups if not _is_group(g))):
-        rule = f"{one!r} cannot be in an access list; the nearest is a group without '.', '@' and ':'"
+    refused = [
+        *(user for user in members.users if not _USER.fullmatch(user)),
+        *(group for group in members.groups if not _GROUP.fullmatch(group)),
+    ]
+    for one in refused:
+        rule = f"{one!r} cannot be in an access list; the nearest is a group of letters, digits, '-' and '_'"
         yield Shortfall("AccessList", path, rule)
 
 
 # Comparing
+
+
+def config_of(config_map: Manifest | None) -> Any:
+    """The queues in a ConfigMap of YuniKorn, as it reads them; `BadRequest` if they are not YAML."""
+    from fairway.apis.machinery.documents import from_yaml  # noqa: PLC0415 - loads YAML, which Kueue does not need
+
+    held = config_map or {}
+    packed = (held.get("binaryData") or {}).get(COMPRESSED_KEY)
+    if packed is None:
+        return from_yaml(((held.get("data") or {}).get(CONFIG_KEY) or "").encode())
+    try:
+        return from_yaml(zlib.decompressobj(wbits=31).decompress(base64.b64decode(packed), _LONGEST_CONFIG))
+    except (ValueError, zlib.error) as error:
+        raise BadRequest(f"binaryData[{COMPRESSED_KEY}] cannot be unpacked: {error}") from None
 
 
 def flattened(config: Any) -> dict[str, Manifest]:
@@ -309,14 +350,17 @@ def _differing(live: Any, desired: Any, path: str) -> Iterator[FieldDifference]:
 
 
 def _value(value: Any, path: str) -> Any:
-    """An amount by its value: `64Mi`, or `1000m` of vcore as `1`."""
+    """An amount by its value: `64Mi`, or `1000m` of vcore as `1`. What a limit is called means nothing."""
     if ("resources" in path or "maxresources" in path) and isinstance(value, str | int):
         try:
             return Quantity.parse(value)
         except ValueError:
             return value
     if isinstance(value, list):
-        return [{k: _deep(v, k) for k, v in one.items()} if isinstance(one, Mapping) else one for one in value]
+        return [
+            {k: _deep(v, k) for k, v in one.items() if k != "limit"} if isinstance(one, Mapping) else one
+            for one in value
+        ]
     return value
 
 

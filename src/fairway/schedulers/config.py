@@ -28,6 +28,7 @@ from fairway.schedulers.plugin import Amounts, GangParameters
 
 KEY: Final = "queueconfig"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9_]{0,61}[a-z0-9])?")
+_YUNIKORN_PATH: Final = re.compile(r"root(\.[A-Za-z0-9_-]+)+")
 _NAME_RULE: Final = "must be small letters, digits, `-` and `_`, at most 63, such as ml"
 _SETTINGS: Final = ("scheduler", "gangscheduling", "allow-preemption", "priority-class", "queue")
 _JOB: Final = ("type", *_SETTINGS)
@@ -177,7 +178,7 @@ class _Reader:
             gang_parameters=parameters,
             allow_preemption=preemption,
             priority_class=self._object_name(fields.get("priority-class"), f"{path}.priority-class"),
-            queue=self._object_name(fields.get("queue"), f"{path}.queue"),
+            queue=self._queue(fields.get("queue"), f"{path}.queue"),
         )
 
     def _gang(self, value: object, path: str) -> tuple[bool | None, GangParameters | None]:
@@ -265,6 +266,12 @@ class _Reader:
         if faults:
             self.errors.append(problems.invalid(path, value, "; ".join(faults)))
         return str(value)
+
+    def _queue(self, value: object, path: str) -> str | None:
+        """A LocalQueue, or a path of YuniKorn, whose names may have capitals and `_`."""
+        if isinstance(value, str) and _YUNIKORN_PATH.fullmatch(value):
+            return value
+        return self._object_name(value, path)
 
     def _wrong_type(self, path: str, value: object, rule: str) -> None:
         self.errors.append(problems.wrong_type(path, value, rule))

@@ -174,13 +174,22 @@ def _tf_roles(job: Manifest) -> list[PodRole]:
     ]
 
 
+_KUBECTL_DELIVERY: Final = {
+    "name": "kubectl-delivery",
+    "resources": {"requests": {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}},
+}
+"""What the training operator has the launcher of an MPIJob of its own version, v1, do first."""
+
+
 def _mpi_roles(job: Manifest) -> list[PodRole]:
     waits = job["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady"
+    delivered = job["apiVersion"] == "kubeflow.org/v1"
     return [
         _template(
             template,
             name.lower(),
             count,
+            pod=_with_init_container(template, _KUBECTL_DELIVERY) if delivered and name == "Launcher" else None,
             starts=RoleStart.LATER if waits and name == "Launcher" else RoleStart.AT_ONCE,
         )
         for name, template, count in _replica_specs(job, "mpiReplicaSpecs", ("Launcher", "Worker"))

@@ -1,6 +1,7 @@
 """The driver and the executors of a SparkApplication, sized as Spark makes their pods.
 
-Spark's own rules: memory is the heap and an overhead, in whole MiB; `cores` count where no `coreRequest` is given.
+Spark's own rules: memory is the heap and an overhead, in whole MiB; `cores` count where no `coreRequest` is given. What
+a role does not say may be in `sparkConf`, which its operator passes on.
 """
 
 import re
@@ -16,7 +17,7 @@ _UNITS: Final = {"b": 1, "k": 1 << 10, "m": _MIB, "g": 1 << 30, "t": 1 << 40, "p
 _SIZE: Final = re.compile(r"([0-9]+)([a-z]*)")
 _LEAST_OVERHEAD: Final = 384 * _MIB
 _JVM: Final = ("Java", "Scala")
-_DEFAULT_MEMORY: Final = "1g"
+_DEFAULT_MEMORY: Final = 1 << 30
 _DEFAULT_EXECUTORS: Final = 2
 _POD_FIELDS: Final = ("affinity", "tolerations", "initContainers", "priorityClassName", "hostNetwork")
 
@@ -46,16 +47,30 @@ def _present(spec: Manifest, name: str) -> Manifest:
 
 
 def _executors(spec: Manifest, executor: Manifest) -> int:
-    instances = executor.get("instances")
+    conf: Mapping[str, Any] = spec.get("sparkConf") or {}
+    said = executor.get("instances")
+    instances = _count(conf, "spark.executor.instances") if said is None else int(said)
     dynamic = spec.get("dynamicAllocation") or {}
-    if not dynamic.get("enabled"):
-        return _DEFAULT_EXECUTORS if instances is None else int(instances)
-    return max(instances or 0, dynamic.get("initialExecutors") or 0, dynamic.get("minExecutors") or 0)
+    of_conf = str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true"
+    if not (dynamic.get("enabled") or of_conf):
+        return _DEFAULT_EXECUTORS if instances is None else instances
+    return max(
+        instances or 0,
+        dynamic.get("initialExecutors") or _count(conf, "spark.dynamicAllocation.initialExecutors") or 0,
+        dynamic.get("minExecutors") or _count(conf, "spark.dynamicAllocation.minExecutors") or 0,
+    )
+
+
+def _count(conf: Mapping[str, Any], key: str) -> int | None:
+    text = str(conf.get(key, "")).strip()
+    if text and not (text.isascii() and text.isdigit()):
+        raise SchedulingError(f"spec.sparkConf[{key}]: {text!r} is not a whole number; write for example 2")
+    return int(text) if text else None
 
 
 def _pod(spec: Manifest, role: Manifest, name: str) -> Manifest:
     """The spec of its pods, as far as it says how large they are and where they may run."""
-    requests = {"cpu": _cores(role), "memory": f"{_memory(spec, role, name) // _MIB}Mi"}
+    requests = {"cpu": _cores(spec, role, name), "memory": f"{_memory(spec, role, name) // _MIB}Mi"}
     gpu = role.get("gpu") or {}
     if gpu.get("name"):
         requests[gpu["name"]] = str(gpu.get("quantity") or 0)
@@ -69,27 +84,40 @@ def _pod(spec: Manifest, role: Manifest, name: str) -> Manifest:
     return pod
 
 
-def _cores(role: Manifest) -> str:
-    return str(role.get("coreRequest") or role.get("cores") or 1)
+def _cores(spec: Manifest, role: Manifest, name: str) -> str:
+    conf: Mapping[str, Any] = spec.get("sparkConf") or {}
+    requested = role.get("coreRequest") or conf.get(f"spark.kubernetes.{name}.request.cores")
+    return str(requested or role.get("cores") or conf.get(f"spark.{name}.cores") or 1)
 
 
 def _memory(spec: Manifest, role: Manifest, name: str) -> int:
-    heap = _bytes(role.get("memory") or _DEFAULT_MEMORY, f"spec.{name}.memory")
-    if role.get("memoryOverhead"):
-        total = heap + _bytes(role["memoryOverhead"], f"spec.{name}.memoryOverhead")
-    else:
-        total = heap + max(int(heap * _overhead_factor(spec)), _LEAST_OVERHEAD)
-    return total + (_beside_heap(spec) if name == "executor" else 0)
+    conf: Mapping[str, Any] = spec.get("sparkConf") or {}
+
+    def size(field: str) -> int | None:
+        key = f"spark.{name}.{field}"
+        text, path = role.get(field) or conf.get(key), f"spec.{name}.{field}"
+        return _bytes(text, path if role.get(field) else f"spec.sparkConf[{key}]") if text else None
+
+    heap, overhead = size("memory") or _DEFAULT_MEMORY, size("memoryOverhead")
+    if overhead is None:
+        overhead = max(int(heap * _overhead_factor(spec, name)), size("minMemoryOverhead") or _LEAST_OVERHEAD)
+    return heap + overhead + (_beside_heap(spec) if name == "executor" else 0)
 
 
-def _overhead_factor(spec: Manifest) -> float:
-    given = spec.get("memoryOverheadFactor")
+def _overhead_factor(spec: Manifest, name: str) -> float:
+    conf: Mapping[str, Any] = spec.get("sparkConf") or {}
+    places = {
+        f"spec.sparkConf[spark.{name}.memoryOverheadFactor]": conf.get(f"spark.{name}.memoryOverheadFactor"),
+        "spec.memoryOverheadFactor": spec.get("memoryOverheadFactor"),
+        "spec.sparkConf[spark.kubernetes.memoryOverheadFactor]": conf.get("spark.kubernetes.memoryOverheadFactor"),
+    }
+    path, given = next(((path, text) for path, text in places.items() if text is not None), ("", None))
     if given is None:
         return 0.1 if spec.get("type") in _JVM else 0.4
     try:
         return float(given)
     except ValueError:
-        raise SchedulingError(f"spec.memoryOverheadFactor: {given!r} is not a number; write for example 0.1") from None
+        raise SchedulingError(f"{path}: {given!r} is not a number; write for example 0.1") from None
 
 
 def _beside_heap(spec: Manifest) -> int:

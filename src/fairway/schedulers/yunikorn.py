@@ -44,7 +44,7 @@ class YuniKornScheduler:
 
     def create_labels(self, job: SchedulableJob, context: SchedulingContext) -> None:
         """One application for all pods of the job, in the queue of its organization and type."""
-        labels = {QUEUE: job.find_label(QUEUE) or context.queue or queue_path(context)}
+        labels = {QUEUE: job.find_label(QUEUE) or _configured(context.queue) or queue_path(context)}
         if not job.kind.deferred:
             labels[APPLICATION_ID] = job.find_label(APPLICATION_ID) or context.application_id
         for role in job.roles:
@@ -56,6 +56,7 @@ class YuniKornScheduler:
         if job.kind.passes_labels:
             _fill(job.labels(), labels)
         if job.kind.deferred:
+            _say_overhead(job, context)
             _fill(job.annotations(), {SCHEDULER: self.name, **({} if context.gang else {GANG: "false"})})
 
     def create_group_labels(self, job: SchedulableJob, context: SchedulingContext) -> None:
@@ -87,7 +88,22 @@ def queue_path(context: SchedulingContext) -> str:
             raise SchedulingError(
                 f"the {what} {name!r} cannot be a queue of YuniKorn: use letters, digits, `-` and `_`, no dots"
             )
-    path = ".".join(("root", *names))
+    return _short_enough(".".join(("root", *names)))
+
+
+def _configured(queue: str) -> str:
+    """The queue of a configuration. YuniKorn takes a path without `root.` for one name, with its dots replaced."""
+    if not queue:
+        return ""
+    names = queue.split(".")
+    if names[0] != "root" or len(names) < 2 or not all(_QUEUE_NAME.fullmatch(name) for name in names):
+        raise SchedulingError(
+            f"queueconfig: the queue {queue!r} is none of YuniKorn: write its whole path, such as root.ml.batch"
+        )
+    return _short_enough(queue)
+
+
+def _short_enough(path: str) -> str:
     if len(path) > _LONGEST_PATH:
         raise SchedulingError(
             f"the queue {path} is longer than {_LONGEST_PATH} characters, and placeholders cannot carry it as a label; "
@@ -153,6 +169,15 @@ def _with_overhead(role: PodRole, job: SchedulableJob, overheads: Mapping[str, A
         )
         return role.pod
     return {**role.pod, "overhead": {resource: str(amount) for resource, amount in overheads[name].items()}}
+
+
+def _say_overhead(job: SchedulableJob, context: SchedulingContext) -> None:
+    """Put the overhead of a RuntimeClass into the pods that are made later, when the configuration is not at hand;
+    Kubernetes takes it if it is the same as its own."""
+    for role in job.roles:
+        known = context.overheads.get(str(role.spec_field("runtimeClassName") or ""))
+        if known and not role.spec_field("overhead"):
+            role.set_spec_field("overhead", {resource: str(amount) for resource, amount in known.items()})
 
 
 def _fill(held: dict[str, str], wanted: Mapping[str, str]) -> None:

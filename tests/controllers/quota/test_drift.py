@@ -10,7 +10,7 @@ from fairway.apis.fairway.quotas import parse
 from fairway.apis.machinery.conditions import find
 from fairway.client.recorder import Recorder
 from fairway.controllers.quota import QuotaDrift
-from fairway.quota.kueue import render
+from fairway.quota.kueue import namespaces, render
 from fairway.quota.yunikorn import render as queues
 from fairway.server.metrics import exposition
 from fairway.testing.clusters import LocalCluster, local_cluster
@@ -100,7 +100,8 @@ def test_yunikorns_configuration_is_compared_queue_by_queue() -> None:
                 await world.api.create(DEFINITIONS, {"metadata": {"name": "company"}, "spec": spec})
                 await eventually(world, lambda: synced(world)[1] == "Drifted")
                 text = yaml.safe_dump(queues(parse(spec)[0]))
-                await world.api.create("namespaces", {"metadata": {"name": "yunikorn"}})
+                for home in (*namespaces(parse(spec)[0], "company"), {"metadata": {"name": "yunikorn"}}):
+                    await world.api.create("namespaces", home)
                 place = {"name": "yunikorn-configs", "namespace": "yunikorn"}
                 await world.api.create(
                     "configmaps", {"metadata": place, "data": {"queues.yaml": text}}, namespace="yunikorn"

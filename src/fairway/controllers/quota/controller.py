@@ -9,7 +9,6 @@ from typing import Any, Final
 from fairway.apis.fairway.teams import LABEL as TEAM_LABEL
 from fairway.apis.fairway.teams import ORGANIZATION_LABEL
 from fairway.apis.machinery.conditions import find
-from fairway.apis.machinery.documents import from_yaml
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
@@ -163,7 +162,7 @@ class QuotaDrift:
     def _live_config(self, defined: DefinedObjects) -> Any:
         found = self._config_maps.get(defined.config_namespace, yunikorn.CONFIG_MAP)
         try:
-            return from_yaml((((found or {}).get("data") or {}).get(yunikorn.CONFIG_KEY) or "").encode())
+            return yunikorn.config_of(found)
         except BadRequest:
             return None  # all its queues are missing
 

@@ -28,8 +28,9 @@ class DefinedObjects:
         """YuniKorn's, if it is a target."""
 
         self.config_namespace = ""
-        if not errors and "kueue" in quota.targets:
-            self.objects = {key_of(one): one for one in kueue.render(quota, self.name)}
+        if not errors:
+            rendered = kueue.render if "kueue" in quota.targets else kueue.namespaces
+            self.objects = {key_of(one): one for one in rendered(quota, self.name)}
         if not errors and "yunikorn" in quota.targets:
             self.config, self.config_namespace = yunikorn.render(quota), yunikorn.namespace_of(quota)
         self.drift: dict[ObjectKey, ObjectDifference] = {}
