@@ -16,6 +16,7 @@ from fairway.testing.builders import (
     group,
     on,
     pod_set,
+    topology,
     workload,
 )
 
@@ -267,12 +268,13 @@ def test_transformed_resources(transformation: Transformation, want_usage: dict[
 
 
 def test_a_flavor_for_topologies_takes_nobody_who_does_not_ask_for_one() -> None:
-    """Placement inside a topology is not offered."""
     with_topology = flavor("racks")
     with_topology = type(with_topology)(
         metadata=with_topology.metadata, spec=type(with_topology.spec)(topology_name="default")
     )
-    bench = Bench(with_topology, cluster_queue("cq", on("racks", cpu=4), on("plain", cpu=4)))
+    bench = Bench(
+        topology("default", "rack"), with_topology, cluster_queue("cq", on("racks", cpu=4), on("plain", cpu=4))
+    )
     bench.submit(workload("w", cpu=1))
 
     assert bench.flavors_of("w") == {"cpu": "plain"}

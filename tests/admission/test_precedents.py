@@ -1,6 +1,6 @@
 """What was assigned before is found again by the same answers, and by no others."""
 
-from fairway.admission.assignment import Assignment, Mode
+from fairway.admission.choices import Assignment, Mode
 from fairway.admission.precedents import Answer, Fork, Precedents, Question
 from fairway.admission.records import WorkloadDemand
 from fairway.admission.resources import FlavorResource

@@ -161,6 +161,9 @@ def _lacks(reasons: Sequence[Reason]) -> str:
     """What is short in one flavor."""
     flavor = reasons[0].flavor
     short = sorted((reason for reason in reasons if reason.missing), key=lambda reason: _order(reason.resource))
+    full = next((reason for reason in reasons if reason.code is Code.TOPOLOGY_FULL), None)
+    if full is not None and not short:
+        return _no_place(full)
     if not short:
         return f"quota in {flavor} is free now; it is about to be tried"
     if len(short) == 1:
@@ -185,13 +188,8 @@ def obstacle(reason: Reason, cluster_queue: str) -> str:
             return f"flavor {flavor} {reason.detail}"
         case Code.UNTOLERATED_TAINT:
             return f"flavor {flavor} has the taint {reason.detail}, which the job does not tolerate"
-        case Code.NO_NODE if reason.resource:
-            has = f"more than {_bare(resource, reason.capacity, down=True)}" if reason.capacity else "any"
-            return f"asks for {amount(resource, reason.requested)} in one pod, and no machine here has {has}"
-        case Code.NO_NODE:
-            return reason.detail
-        case Code.GANG_TOO_LARGE:
-            return _gang_too_large(reason)
+        case Code.NO_NODE | Code.GANG_TOO_LARGE:
+            return _no_machine(reason)
         case Code.AFFINITY_MISMATCH:
             return reason.detail or f"flavor {flavor} does not have the node labels that the job selects"
         case Code.EXCEEDS_MAXIMUM:
@@ -200,9 +198,26 @@ def obstacle(reason: Reason, cluster_queue: str) -> str:
             return f"asks for {amount(resource, reason.requested)}{besides}, and {flavor} never has more than {most}"
         case Code.INSUFFICIENT_UNUSED:
             return _lacks([reason])
+        case Code.TOPOLOGY_FULL | Code.TOPOLOGY_TOO_SMALL:
+            return _no_place(reason)
 
 
-def _gang_too_large(reason: Reason) -> str:
+def _no_place(reason: Reason) -> str:
+    """The topology domain that is short, and by how much."""
+    if not reason.domain:
+        return f"no place in the topology of {reason.flavor}: {reason.detail}"
+    room = f"{reason.domain} has room for {reason.capacity} of the {reason.requested} that are placed together"
+    if reason.code is Code.TOPOLOGY_FULL:
+        return f"quota in {reason.flavor} is free, but of its topology no domain is: {room}"
+    return f"no domain in the topology of {reason.flavor} is large enough, even if it were empty: {room}"
+
+
+def _no_machine(reason: Reason) -> str:
+    if reason.code is Code.NO_NODE and not reason.resource:
+        return reason.detail
+    if reason.code is Code.NO_NODE:
+        has = f"more than {_bare(reason.resource, reason.capacity, down=True)}" if reason.capacity else "any"
+        return f"asks for {amount(reason.resource, reason.requested)} in one pod, and no machine here has {has}"
     if not reason.resource:
         count, most = reason.requested, reason.capacity
         return f"its {count} pods run together, and the machines here have room for {most} of them"

@@ -8,136 +8,22 @@ the next. Nothing is changed here: the result says what would be taken.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from fairway.admission import placement
+from fairway.admission.choices import Assignment, Choice, FitVerdict, Mode, PodSetChoice, conclude
 from fairway.admission.clusterqueues import FlavorGroup, FlavorSlot, QueueState
 from fairway.admission.flavors import Flavor
-from fairway.admission.instructions import PodSetAdmission
 from fairway.admission.nodes import Nodes
 from fairway.admission.precedents import Answer, Fork, Question
-from fairway.admission.reasons import Code, PodSetReasons, Reason
+from fairway.admission.reasons import Code, Reason
 from fairway.admission.records import PodSetDemand, Progress, Record, WorkloadDemand
-from fairway.admission.resources import PODS, Amounts, FlavorResource, in_order, merged
+from fairway.admission.resources import PODS, FlavorResource, in_order, merged
+from fairway.admission.topology.capacity import Topologies
 from fairway.apis.kueue.objects import PreemptionPolicy
-
-
-class Mode(IntEnum):
-    """What it takes to get a flavor, worst first."""
-
-    NO_FIT = 0
-    NO_CANDIDATES = 1
-    PREEMPT = 2
-    RECLAIM = 3
-    FIT = 4
-
-
-class FitVerdict(NamedTuple):
-    """``level`` is how far up the tree the quota comes from; 0 is the queue's own."""
-
-    mode: Mode
-    level: int
-
 
 _WORST = FitVerdict(Mode.NO_FIT, 2**31)
 _BEST = FitVerdict(Mode.FIT, 0)
-_ABOUT_NODES = frozenset((Code.NO_NODE, Code.GANG_TOO_LARGE))
-
-
-class Choice(NamedTuple):
-    """The flavor settled for, for one resource of one pod set."""
-
-    fr: FlavorResource
-    mode: Mode
-    level: int
-    tried: int
-
-
-class PodSetChoice(NamedTuple):
-    ask: PodSetDemand
-    choices: dict[str, Choice]
-    reasons: tuple[Reason, ...]
-    failed: bool
-
-    @property
-    def mode(self) -> Mode:
-        if self.failed:
-            return Mode.NO_FIT
-        if not self.reasons:
-            return Mode.FIT
-        return min((choice.mode for choice in self.choices.values()), default=Mode.NO_FIT)
-
-
-class Assignment:
-    """What a workload would take, and what it takes to get it. Shared by equal workloads, so never changed.
-
-    ``usage`` is what would be taken in all, ``taken`` that without what comes to nothing, ``requests`` that without the
-    count of pods; ``contested`` are the flavor-resources others must give up first. ``tried`` says how far each pod set
-    got through its flavors, and ``unfinished`` that not all of them came to the end.
-    """
-
-    __slots__ = (
-        "_parts",
-        "contested",
-        "level",
-        "mode",
-        "pod_sets",
-        "reasons",
-        "requests",
-        "taken",
-        "tried",
-        "unfinished",
-        "usage",
-    )
-
-    def __init__(
-        self,
-        mode: Mode,
-        level: int,
-        pod_sets: tuple[PodSetChoice, ...],
-        usage: Amounts,
-        contested: frozenset[FlavorResource],
-        tried: tuple[dict[str, int], ...],
-    ) -> None:
-        self.mode = mode
-        self.level = level
-        self.pod_sets = pod_sets
-        self.usage = usage
-        self.taken = tuple((fr, amount) for fr, amount in usage if amount)
-        self.requests = tuple((fr, amount) for fr, amount in self.taken if fr.resource != PODS)
-        self.contested = contested
-        self.tried = tried
-        self.unfinished = any(index != -1 for pod_set in tried for index in pod_set.values())
-        self.reasons = tuple(PodSetReasons(each.ask.name, each.reasons) for each in pod_sets if each.reasons)
-        self._parts: list[PodSetAdmission] = []
-
-    @property
-    def lacks_node(self) -> bool:
-        """Whether the nodes can never run its pods."""
-        return any(
-            not pod_set.can_ever_fit and any(reason.code in _ABOUT_NODES for reason in pod_set.reasons)
-            for pod_set in self.reasons
-        )
-
-    def admission(self) -> tuple[PodSetAdmission, ...]:
-        """What each pod set gets: a new tuple each time, because admissions are compared by identity."""
-        if not self._parts:
-            self._parts = self._work_out_parts()
-        return tuple(self._parts)
-
-    def _work_out_parts(self) -> list[PodSetAdmission]:
-        admission = []
-        for each in self.pod_sets:
-            amounts = dict(each.ask.requests)
-            admission.append(
-                PodSetAdmission(
-                    each.ask.name,
-                    each.ask.pods,
-                    {resource: choice.fr.flavor for resource, choice in each.choices.items()},
-                    {resource: amounts[resource] for resource in each.choices},
-                )
-            )
-        return admission
 
 
 class Oracle(Protocol):
@@ -146,31 +32,41 @@ class Oracle(Protocol):
     def __call__(self, record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> FitVerdict: ...
 
 
+Pinned = Mapping[tuple[int, str], str]
+"""The flavor that a pod set, by its number, is to stay with for a resource."""
+
+
 class Assigner:
     """Tries flavors for the heads of one cycle."""
 
     __slots__ = (
+        "_balance",
         "_fair",
         "_flavors",
         "_ignore_undeclared",
         "_nodes",
         "_oracle",
+        "_pinned",
         "_progress",
         "_queue",
         "_record",
         "_shortcut",
+        "_topologies",
         "_transcript",
     )
 
     _record: Record
     _queue: QueueState
     _progress: Progress | None
+    _pinned: Pinned | None
 
     def __init__(
         self,
         *,
         flavors: Mapping[str, Flavor],
         nodes: Nodes | None,
+        topologies: Topologies,
+        balance: bool,
         oracle: Oracle,
         fair: bool,
         ignore_undeclared: bool,
@@ -178,6 +74,8 @@ class Assigner:
     ) -> None:
         self._flavors = flavors
         self._nodes = nodes
+        self._topologies = topologies
+        self._balance = balance
         self._oracle = oracle
         self._fair = fair
         self._ignore_undeclared = ignore_undeclared
@@ -190,9 +88,13 @@ class Assigner:
         queue: QueueState,
         progress: Progress | None = None,
         counts: tuple[int, ...] | None = None,
+        pinned: Pinned | None = None,
     ) -> Assignment:
         """Find flavors for all pod sets (of these sizes, where given), continuing where an earlier try stopped."""
-        self._record, self._queue, self._progress = record, queue, progress
+        self._record, self._queue, self._progress, self._pinned = record, queue, progress, pinned
+        if record.demand.wants_topology or queue.only_topologies:
+            made = self._work_out(record.demand, counts)
+            return placement.with_placements(made, queue, self._topologies, balance=self._balance)
         if not self._shortcut or progress is not None or counts is not None:
             return self._work_out(record.demand, counts)
         known = self._precedent(queue.precedents.of(record.demand))
@@ -230,10 +132,12 @@ class Assigner:
                     if choice is not None:
                         own[resource] = choice
                         usage[choice.fr] = usage.get(choice.fr, 0) + amount
+                if not ask.requests and ask.topology is not None and ask.topology.pod_set_group_name is not None:
+                    own = {name: one for name, one in choices.items() if self._flavors[one.fr.flavor].topology}
                 found.append(PodSetChoice(ask, own, reasons, failed))
             if failed:
                 break
-        return _conclude(found, usage)
+        return conclude(found, usage)
 
     def _assign_group(
         self, members: tuple[int, ...], asks: tuple[PodSetDemand, ...], usage: Mapping[FlavorResource, int]
@@ -275,7 +179,9 @@ class Assigner:
         attempted = -1
         for attempted in range(self._first_flavor(members[0], resource, last), last + 1):
             slot = group.flavors[attempted]
-            obstacle = self._obstacle(slot.name, members, asks)
+            if self._pinned is not None and all(self._pinned.get((at, resource)) != slot.name for at in members):
+                continue
+            obstacle = self._obstacle(slot.name, members, asks, group)
             if obstacle is not None:
                 reasons.append(obstacle)
                 continue
@@ -302,13 +208,19 @@ class Assigner:
         following = progress.tried[pod_set].get(resource, -1) + 1
         return following if following <= last else 0
 
-    def _obstacle(self, name: str, members: tuple[int, ...], asks: tuple[PodSetDemand, ...]) -> Reason | None:
+    def _obstacle(
+        self, name: str, members: tuple[int, ...], asks: tuple[PodSetDemand, ...], group: FlavorGroup
+    ) -> Reason | None:
         flavor = self._flavors.get(name)
         if flavor is None:
             return Reason(Code.FLAVOR_NOT_FOUND, flavor=name)
         for index in members:
             ask = asks[index]
-            obstacle = flavor.obstacle(ask.shape, wants_topology=ask.wants_topology)
+            if flavor.topology or ask.wants_topology:
+                mismatch = placement.mismatch(flavor, ask, group, self._queue, self._topologies)
+                if mismatch:
+                    return Reason(Code.TOPOLOGY_UNSUPPORTED, flavor=name, detail=mismatch)
+            obstacle = flavor.obstacle(ask.shape)
             if obstacle is not None:
                 return obstacle if self._nodes is None else self._nodes.detailed(obstacle, ask.shape)
         return None
@@ -326,7 +238,7 @@ class Assigner:
         Where checks are asked for, they say whether there is capacity: nodes may be on their way.
         """
         nodes, potential = self._nodes, self._queue.leaf.potential
-        if nodes is None or self._queue.checks:
+        if nodes is None or self._queue.checks or self._flavors[slot.name].topology:
             return None
         for index in members:
             if asks[index].pods:
@@ -413,23 +325,6 @@ class Assigner:
         if self._queue.prefer_preemption:
             return (-a.level, a.mode) > (-b.level, b.mode)
         return (a.mode, -a.level) > (b.mode, -b.level)
-
-
-def _conclude(found: list[PodSetChoice], usage: dict[FlavorResource, int]) -> Assignment:
-    mode = Mode.FIT if found else Mode.NO_FIT
-    level = 0
-    contested = []
-    tried = []
-    for each in found:
-        mode = min(mode, each.mode)
-        indexes = {}
-        for resource, choice in each.choices.items():
-            level = max(level, choice.level)
-            indexes[resource] = choice.tried
-            if choice.mode is not Mode.FIT:
-                contested.append(choice.fr)
-        tried.append(indexes)
-    return Assignment(mode, level, tuple(found), tuple(usage.items()), frozenset(contested), tuple(tried))
 
 
 def reduced_counts(full: tuple[int, ...], least: tuple[int, ...], step: int) -> tuple[int, ...]:

@@ -58,7 +58,8 @@ class QueueState:
     ``generation`` grows when flavors that were passed over are worth another look, ``epoch`` with every change of the
     queue itself. ``by_local_queue`` has the holders again, by where they came from. ``watched`` says that some cohort
     above it has an object, ``shown`` is what the queue's status showed last, and ``shown_later`` that it is about to be
-    looked at again.
+    looked at again. ``topology_flavors`` are its flavors with a topology, ``only_topologies`` says that all are, and of
+    ``delayed_flavors`` the nodes come with an admission check, so that pods are placed after it.
     """
 
     __slots__ = (
@@ -67,6 +68,7 @@ class QueueState:
         "by_local_queue",
         "checks",
         "cohort_name",
+        "delayed_flavors",
         "epoch",
         "generation",
         "group_of",
@@ -78,6 +80,7 @@ class QueueState:
         "may_preempt_flavor",
         "name",
         "namespace_selector",
+        "only_topologies",
         "order_by_usage",
         "pending",
         "precedents",
@@ -88,6 +91,7 @@ class QueueState:
         "shown_later",
         "stop_policy",
         "terminating",
+        "topology_flavors",
         "tree",
         "victims",
         "watched",
@@ -120,6 +124,9 @@ class QueueState:
         self.selected: dict[str, bool] = {}
         self.stop_policy = StopPolicy.NONE
         self.order_by_usage = False
+        self.topology_flavors: frozenset[str] = frozenset()
+        self.only_topologies = False
+        self.delayed_flavors: frozenset[str] = frozenset()
         self.reclaim = self.within = PreemptionPolicy.NEVER
         self.borrowing_preemption = False
         self.borrow_threshold: int | None = None

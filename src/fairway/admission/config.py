@@ -62,6 +62,11 @@ class Config(Struct, frozen=True, kw_only=True):
     together.
     """
 
+    balanced_placement: bool = False
+    """Spread pods that prefer a topology level evenly (Kueue's gate ``TASBalancedPlacement``)."""
+    replace_failed_nodes_once: bool = True
+    """Evict a workload when a failed node finds no replacement at once (``TASFailedNodeReplacementFailFast``)."""
+
     keep_first_submit_time: bool = False
     """Let a resubmitted workload queue by the time in its annotation ``fairway.dev/first-submitted-at``."""
     minimum_run_seconds: float = 0.0

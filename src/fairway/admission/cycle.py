@@ -13,17 +13,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fairway.admission import lifecycle, ordering, sleeping
-from fairway.admission.assignment import Assigner, Assignment, FitVerdict, Mode, Oracle, reduced_counts
+from fairway.admission.assignment import Assigner, Oracle, Pinned, reduced_counts
+from fairway.admission.choices import Assignment, FitVerdict, Mode
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.forest import CohortTree
 from fairway.admission.instructions import EvictionReason, Preemption
 from fairway.admission.preemption import classical, fair
-from fairway.admission.preemption.search import Search, Target, cheaper, in_base_order
+from fairway.admission.preemption.search import PlacementQuestion, Search, Target, cheaper, in_base_order
 from fairway.admission.quota import Node, without
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Progress, Record
 from fairway.admission.resources import Amounts, FlavorResource
 from fairway.admission.sleeping import Sleep
+from fairway.admission.topology.assigning import NotPlaced, TopologyAsk, place_all, still_fit
+from fairway.admission.topology.capacity import Occupied
 from fairway.admission.world import World
 from fairway.apis.kueue.objects import CheckState
 
@@ -119,16 +122,17 @@ def _heads(tree: CohortTree) -> list[tuple[Record, QueueState]]:
 class Cycle:
     """``changed`` says whether anything was admitted, evicted or moved out of the way."""
 
-    __slots__ = ("_answers", "_changed", "_dozing", "_kept", "_preempted", "_tree", "_world")
+    __slots__ = ("_answers", "_changed", "_dozing", "_kept", "_kept_places", "_preempted", "_tree", "_world")
 
     def __init__(self, world: World, tree: CohortTree) -> None:
         self._world = world
         self._tree = tree
         self._changed = False
         self._kept: list[tuple[QueueState, Amounts]] = []
+        self._kept_places: list[tuple[Occupied, ...]] = []
         self._dozing: list[QueueState] = []
         self._preempted: dict[str, Record] = {}
-        self._answers: dict[tuple[str, frozenset[FlavorResource], Amounts], list[Target]] = {}
+        self._answers: dict[tuple[str, frozenset[FlavorResource], Amounts, tuple[TopologyAsk, ...]], list[Target]] = {}
 
     def run(self, heads: list[tuple[Record, QueueState]]) -> bool:
         assigner = self._assigner()
@@ -138,9 +142,13 @@ class Cycle:
             if not self._sleeps_on(record, queue) and (entry := self._nominate(assigner, record, queue)) is not None
         ]
         for entry in self._in_order(entries):
+            if entry.assignment.placed:
+                self._place_again(assigner, entry)
             self._process(entry)
         for queue, amounts in reversed(self._kept):
             queue.leaf.remove_all(amounts)
+        for placed in self._kept_places:
+            self._world.topologies.give_back(placed)
         for queue in self._dozing:
             queue.pending.park_sleepers(queue)
         return self._changed
@@ -165,6 +173,8 @@ class Cycle:
         return Assigner(
             flavors=self._world.flavors,
             nodes=self._world.nodes,
+            topologies=self._world.topologies,
+            balance=config.balanced_placement,
             oracle=oracle or self._simulate,
             fair=config.fair_sharing is not None,
             ignore_undeclared=config.resources.ignore_undeclared,
@@ -217,16 +227,41 @@ class Cycle:
         return None
 
     def _assign(
-        self, assigner: Assigner, record: Record, queue: QueueState, progress: Progress | None
+        self,
+        assigner: Assigner,
+        record: Record,
+        queue: QueueState,
+        progress: Progress | None,
+        pinned: Pinned | None = None,
     ) -> tuple[Assignment, list[Target]]:
-        full = assigner.assign(record, queue, progress)
+        full = assigner.assign(record, queue, progress, pinned=pinned)
         targets = self._targets(record, queue, full)
         if full.mode is Mode.FIT or targets or not record.demand.divisible:
-            return full, targets
-        return self._assign_partially(assigner, record, queue, progress) or (full, [])
+            return self._place_preemptor(full, targets), targets
+        part = self._assign_partially(assigner, record, queue, progress, pinned)
+        made, targets = part if part is not None else (full, [])
+        return self._place_preemptor(made, targets), targets
+
+    def _place_preemptor(self, made: Assignment, targets: list[Target]) -> Assignment:
+        """Where the pods of a preemptor are to go once its victims are gone; without victims, in empty domains, so
+        that no other workload takes the place and is the next victim.
+        """
+        if not made.asks or made.placed or made.mode is Mode.NO_FIT:
+            return made
+        topologies = self._world.topologies
+        with topologies.without(one for target in targets for one in target.record.placed):
+            found = place_all(topologies, made.asks, empty=not targets, balance=self._world.config.balanced_placement)
+        if not isinstance(found, NotPlaced):
+            made.put(found)
+        return made
 
     def _assign_partially(
-        self, assigner: Assigner, record: Record, queue: QueueState, progress: Progress | None
+        self,
+        assigner: Assigner,
+        record: Record,
+        queue: QueueState,
+        progress: Progress | None,
+        pinned: Pinned | None,
     ) -> tuple[Assignment, list[Target]] | None:
         """The largest number of pods that fits, found by halving: what fits is taken to fit with fewer pods, too."""
         full, least = record.demand.full_counts, record.demand.min_counts
@@ -236,7 +271,7 @@ class Cycle:
         while low < high:
             step = (low + high) // 2
             counts = reduced_counts(full, least, step)
-            assignment = assigner.assign(record, queue, progress, counts)
+            assignment = assigner.assign(record, queue, progress, counts, pinned)
             targets = self._targets(record, queue, assignment)
             if assignment.mode is Mode.FIT or targets:
                 best = (step, assignment, targets)
@@ -262,22 +297,33 @@ class Cycle:
         if not Mode.NO_FIT < assignment.mode < Mode.FIT:
             return []
         # Kueue leaves the count of pods out of this question; the check before an eviction is issued has it in.
-        return self._search(record, queue, assignment.contested, assignment.requests)
+        return self._search(record, queue, assignment.contested, assignment.requests, assignment.asks)
 
     def _search(
-        self, record: Record, queue: QueueState, contested: frozenset[FlavorResource], requests: Amounts
+        self,
+        record: Record,
+        queue: QueueState,
+        contested: frozenset[FlavorResource],
+        requests: Amounts,
+        asks: tuple[TopologyAsk, ...] = (),
     ) -> list[Target]:
         """Ask for victims. While heads are nominated nothing changes, so the same question has the same answer."""
-        question = (record.key, contested, requests)
+        question = (record.key, contested, requests, asks)
         targets = self._answers.get(question)
         if targets is None:
-            targets = self._answers[question] = self._find_targets(record, queue, contested, requests)
+            targets = self._answers[question] = self._find_targets(record, queue, contested, requests, asks)
         return targets
 
     def _find_targets(
-        self, record: Record, queue: QueueState, contested: frozenset[FlavorResource], requests: Amounts
+        self,
+        record: Record,
+        queue: QueueState,
+        contested: frozenset[FlavorResource],
+        requests: Amounts,
+        asks: tuple[TopologyAsk, ...],
     ) -> list[Target]:
         config = self._world.config
+        placement = PlacementQuestion(self._world.topologies, asks, config.balanced_placement) if asks else None
         search = Search(
             tree=self._tree,
             queue=queue,
@@ -286,6 +332,7 @@ class Cycle:
             requests=requests,
             now=self._world.now,
             minimum_run=config.minimum_run_seconds,
+            placement=placement,
         )
         targets = self._take_victims(search, shortcut=self._world.shortcuts)
         if targets and self._tree.victims.aged and search.frees_too_much(targets):
@@ -317,6 +364,20 @@ class Cycle:
 
     # Processing: in order, on usage that changes
 
+    def _place_again(self, assigner: Assigner, entry: CycleEntry) -> None:
+        """Others may have taken the place since the nomination: look for another one, in the same flavors."""
+        if not self._quota_fits(entry) or self._place_fits(entry):
+            return
+        pinned: Pinned = {
+            (index, resource): choice.fr.flavor
+            for index, each in enumerate(entry.assignment.pod_sets)
+            for resource, choice in each.choices.items()
+        }
+        self._answers.clear()
+        assignment, targets = self._assign(assigner, entry.record, entry.queue, None, pinned)
+        entry.assignment, entry.targets = assignment, targets
+        entry.level, entry.usage = assignment.level, assignment.usage
+
     def _process(self, entry: CycleEntry) -> None:
         record, assignment = entry.record, entry.assignment
         record.progress = entry.progress
@@ -324,7 +385,7 @@ class Cycle:
             self._wait(entry, Outcome.NO_FIT)
         elif assignment.mode is not Mode.FIT and not entry.targets:
             if entry.queue.reclaim != "Any":
-                self._keep(entry.queue, _room_to_keep(entry))
+                self._keep(entry.queue, _room_to_keep(entry), assignment.placed)
             self._wait(entry, Outcome.NO_CANDIDATES)
         elif any(target.record.key in self._preempted for target in entry.targets):
             self._skip(entry, Outcome.OVERLAPPING_TARGETS)
@@ -339,6 +400,16 @@ class Cycle:
             self._changed = True
 
     def _still_fits(self, entry: CycleEntry) -> bool:
+        return self._quota_fits(entry) and (not entry.assignment.placed or self._place_fits(entry))
+
+    def _place_fits(self, entry: CycleEntry) -> bool:
+        gone = {**self._preempted, **{target.record.key: target.record for target in entry.targets}}
+        topologies = self._world.topologies
+        with topologies.without(one for record in gone.values() for one in record.placed):
+            flavors = {ask.flavor for ask in entry.assignment.asks}
+            return still_fit(topologies, entry.assignment.placed, flavors)
+
+    def _quota_fits(self, entry: CycleEntry) -> bool:
         leaf = entry.queue.leaf
         if not self._preempted and not entry.targets:
             return all(amount <= 0 or amount <= leaf.available(fr) for fr, amount in entry.usage)
@@ -347,15 +418,18 @@ class Cycle:
         with without(_held(gone.values())):
             return all(amount <= max(0, leaf.available(fr)) for fr, amount in entry.usage)
 
-    def _keep(self, queue: QueueState, amounts: Amounts) -> None:
+    def _keep(self, queue: QueueState, amounts: Amounts, placed: tuple[Occupied, ...]) -> None:
         """Set room aside for the rest of this cycle."""
         queue.leaf.add_all(amounts)
         self._kept.append((queue, amounts))
+        if placed:
+            self._world.topologies.take(placed)
+            self._kept_places.append(placed)
 
     def _preempt(self, entry: CycleEntry) -> None:
         record, queue = entry.record, entry.queue
         self._preempted.update((target.record.key, target.record) for target in entry.targets)
-        self._keep(queue, entry.usage)
+        self._keep(queue, entry.usage, entry.assignment.placed)
         for target in entry.targets:
             if target.record.evicted is None:
                 lifecycle.evict(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from fairway.admission import cycle, events, invariants, lifecycle, objects, workloads
+from fairway.admission import cycle, events, invariants, lifecycle, objects, secondpass, workloads
 from fairway.admission.config import KUEUE_BATCH_SECONDS, Config
 from fairway.admission.explain import Explainer, Standing
 from fairway.admission.figures import Figures
@@ -130,6 +130,9 @@ class Engine:
             objects.show_status(world, name)
         elif kind == "sample":
             objects.sample_usage(world, name)
+        elif kind == "place":
+            if name in world.records:
+                secondpass.due(world, world.records[name])
         elif name in world.records:
             lifecycle.backoff_over(world, world.records[name])
 
@@ -164,6 +167,8 @@ class Engine:
         return False
 
     def _decide(self) -> None:
+        if self._world.room_for_second_pass:
+            secondpass.use_room(self._world)
         while (tree := self._world.take_dirty()) is not None:
             cycle.run(self._world, tree)
 
@@ -255,6 +260,10 @@ def _eviction_requested(world: World, record: Record, event: events.EvictionRequ
     lifecycle.evict(world, record, reason, cause=event.cause, message=event.message)
 
 
+def _nodes_failed(world: World, record: Record, event: events.NodesFailed) -> None:
+    secondpass.nodes_failed(world, record, event.nodes)
+
+
 def _write_failed(world: World, record: Record, _: events.WriteFailed) -> None:
     if record.evicted is not None:
         lifecycle.take_back_eviction(world, record)
@@ -277,6 +286,11 @@ _HANDLERS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.NamespaceChanged: lambda world, event: objects.set_namespace(world, event.name, event.labels),
     events.NamespaceDeleted: lambda world, event: objects.delete_namespace(world, event.name),
     events.NodesChanged: lambda world, event: objects.set_nodes(world, event.nodes, event.schedulers),
+    events.TopologyChanged: lambda world, event: objects.set_topology(world, event.topology),
+    events.TopologyDeleted: lambda world, event: objects.delete_topology(world, event.name),
+    events.NodeAvailable: lambda world, event: objects.set_available_node(world, event.node),
+    events.NodeUnavailable: lambda world, event: objects.delete_available_node(world, event.name),
+    events.NodeUsageChanged: lambda world, event: objects.set_node_usage(world, event.node, event.amounts),
     events.WorkloadAdded: lambda world, event: workloads.add(world, event.workload),
     events.WorkloadChanged: lambda world, event: workloads.change(world, event.workload),
     events.WorkloadDeleted: _on_record(_deleted),
@@ -287,6 +301,7 @@ _HANDLERS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.PriorityChanged: _on_record(_priority_changed),
     events.ActiveChanged: _on_record(_active_changed),
     events.CheckReported: _on_record(_check_reported),
+    events.NodesFailed: _on_record(_nodes_failed),
     events.EvictionRequested: _on_record(_eviction_requested),
     events.WriteFailed: _on_record(_write_failed),
 }

@@ -9,7 +9,16 @@ from __future__ import annotations
 from msgspec import Struct
 
 from fairway.apis.core.node_views import NodeFacts
-from fairway.apis.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
+from fairway.apis.kueue.objects import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    PodSetUpdate,
+    ResourceFlavor,
+    Topology,
+    Workload,
+)
 
 
 class Event(Struct, frozen=True, gc=False, kw_only=True):
@@ -83,6 +92,33 @@ class NodesChanged(Event, frozen=True, gc=False, kw_only=True):
     schedulers: frozenset[str]
 
 
+class TopologyChanged(Event, frozen=True, gc=False, kw_only=True):
+    topology: Topology
+
+
+class TopologyDeleted(Event, frozen=True, gc=False, kw_only=True):
+    name: str
+
+
+class NodeAvailable(Event, frozen=True, gc=False, kw_only=True):
+    """A node that is ready and takes pods, for topologies; told again when it changed."""
+
+    node: NodeFacts
+
+
+class NodeUnavailable(Event, frozen=True, gc=False, kw_only=True):
+    """A node is gone, not ready or cordoned."""
+
+    name: str
+
+
+class NodeUsageChanged(Event, frozen=True, gc=False, kw_only=True):
+    """What pods outside topologies take on a node, all together, in the units of quota; ``pods`` counts them."""
+
+    node: str
+    amounts: dict[str, int]
+
+
 class WorkloadAdded(Event, frozen=True, gc=False, kw_only=True):
     """A workload that the engine did not know, in whatever state it is (after a restart it may well hold quota)."""
 
@@ -146,6 +182,8 @@ class CheckVerdict(Struct, frozen=True, gc=False, kw_only=True):
     state: str
     message: str = ""
     requeue_after_seconds: float | None = None
+    updates: tuple[PodSetUpdate, ...] = ()
+    """What the check adds to the pods; it narrows the nodes that they may run on."""
 
 
 class CheckReported(Event, frozen=True, gc=False, kw_only=True):
@@ -163,6 +201,13 @@ class EvictionRequested(Event, frozen=True, gc=False, kw_only=True):
     reason: str
     message: str = ""
     cause: str = ""
+
+
+class NodesFailed(Event, frozen=True, gc=False, kw_only=True):
+    """Nodes that pods of this workload are placed on have failed: those of its status; none, if they are back."""
+
+    key: str
+    nodes: tuple[str, ...]
 
 
 class WriteFailed(Event, frozen=True, gc=False, kw_only=True):

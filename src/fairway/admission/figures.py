@@ -45,6 +45,8 @@ class Activity(Struct, frozen=True, gc=False, kw_only=True):
     missing_flavors: tuple[str, ...] = ()
     missing_checks: tuple[str, ...] = ()
     inactive_checks: tuple[str, ...] = ()
+    missing_topologies: tuple[tuple[str, str], ...] = ()
+    """Flavors with a topology that does not exist, and its name."""
 
 
 ACTIVE = Activity()
@@ -134,6 +136,11 @@ class Figures:
             missing_flavors=tuple(name for name in queue.flavor_names() if name not in self._world.flavors),
             missing_checks=tuple(name for name in named if name not in checks),
             inactive_checks=tuple(name for name in named if not checks.get(name, True)),
+            missing_topologies=tuple(
+                (name, self._world.flavors[name].topology)
+                for name in sorted(queue.topology_flavors)
+                if not self._world.topologies.knows(self._world.flavors[name])
+            ),
         )
 
     def _waiting(self, queue: QueueState) -> tuple[int, int]:

@@ -26,21 +26,17 @@ class Flavor:
         self.labels = flavor.spec.node_labels
         self._taints = tuple(taint for taint in flavor.spec.node_taints if taint.effect in _HARD)
         self.tolerations = flavor.spec.tolerations
-        self._verdicts: dict[tuple[Shape, bool], Reason | None] = {}
+        self._verdicts: dict[Shape, Reason | None] = {}
 
-    def obstacle(self, shape: Shape, *, wants_topology: bool) -> Reason | None:
+    def obstacle(self, shape: Shape) -> Reason | None:
         """What keeps pods of this shape off this flavor, if anything does."""
-        question = (shape, wants_topology)
         try:
-            return self._verdicts[question]
+            return self._verdicts[shape]
         except KeyError:
-            verdict = self._verdicts[question] = self._judge(shape, wants_topology=wants_topology)
+            verdict = self._verdicts[shape] = self._judge(shape)
             return verdict
 
-    def _judge(self, shape: Shape, *, wants_topology: bool) -> Reason | None:
-        mismatch = self._topology_mismatch(wants_topology=wants_topology)
-        if mismatch:
-            return Reason(Code.TOPOLOGY_UNSUPPORTED, flavor=self.name, detail=mismatch)
+    def _judge(self, shape: Shape) -> Reason | None:
         tolerations = (*shape.tolerations, *self.tolerations)
         for taint in self._taints:
             if not any(toleration.tolerates(taint) for toleration in tolerations):
@@ -48,12 +44,6 @@ class Flavor:
         if not _matches(shape, self.labels):
             return Reason(Code.AFFINITY_MISMATCH, flavor=self.name)
         return None
-
-    def _topology_mismatch(self, *, wants_topology: bool) -> str:
-        """Placement inside a topology is not offered, so such flavors and such requests never meet."""
-        if self.topology:
-            return "information missing in TAS cache" if wants_topology else "supports only TopologyAwareScheduling"
-        return "does not support TopologyAwareScheduling" if wants_topology else ""
 
 
 def _matches(shape: Shape, labels: Mapping[str, str]) -> bool:

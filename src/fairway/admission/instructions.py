@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from fairway.admission.events import CheckVerdict
 from fairway.admission.reasons import Explanation
+from fairway.apis.kueue.placements import Placement
 
 
 class EvictionReason(StrEnum):
@@ -55,6 +56,10 @@ class PodSetAdmission(Struct, frozen=True, gc=False):
     count: int
     flavors: dict[str, str]
     usage: dict[str, int]
+    placement: Placement | None = None
+    """Where its pods go, in a topology."""
+    delayed: str = ""
+    """The state of a placement that is made only after the admission checks."""
 
 
 class Admit(Instruction, frozen=True, gc=False, kw_only=True):
@@ -71,6 +76,18 @@ class Start(Instruction, frozen=True, gc=False, kw_only=True):
     """Every admission check is ready: the workload that holds quota is admitted."""
 
     cluster_queue: str
+
+
+class Place(Instruction, frozen=True, gc=False, kw_only=True):
+    """A workload that holds quota got its place in a topology, or another one instead of a failed node."""
+
+    pod_sets: tuple[PodSetAdmission, ...]
+
+
+class SecondPassFailed(Instruction, frozen=True, gc=False, kw_only=True):
+    """A workload that holds quota found no place in a topology yet; it is tried again."""
+
+    explanation: Explanation
 
 
 class Preemption(Struct, frozen=True, gc=False, kw_only=True):

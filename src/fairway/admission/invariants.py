@@ -23,6 +23,21 @@ def violations(world: World) -> Iterator[str]:
         for queue in tree.queues.values():
             yield from _queue_out_of_step(world, queue)
         yield from _usage_out_of_step(tree)
+    yield from _places_out_of_step(world)
+
+
+def _places_out_of_step(world: World) -> Iterator[str]:
+    """What is taken in topologies is what the holders of quota take."""
+    expected: dict[tuple[str, str], dict[str, int]] = {}
+    for record in world.records.values():
+        if record.placed and record.queue is None:
+            yield f"{record.key} has a place but holds no quota"
+        for one in record.placed:
+            amounts = expected.setdefault((one.flavor, one.domain), {})
+            for resource, amount in one.amounts:
+                amounts[resource] = amounts.get(resource, 0) + amount
+    if expected != world.topologies.used():
+        yield f"topologies count {world.topologies.used()} as taken, workloads take {expected}"
 
 
 def overused(world: World) -> Iterator[str]:
@@ -33,6 +48,12 @@ def overused(world: World) -> Iterator[str]:
             for fr in leaf.usage.keys() | leaf.subtree.keys():
                 if leaf.available(fr) < 0:
                     yield f"{leaf.name} uses {leaf.usage.get(fr, 0)} of {fr}, {-leaf.available(fr)} more than it may"
+    for name in world.flavors:
+        tree_of_flavor = world.topologies.tree(name)
+        if tree_of_flavor is not None:
+            for resource, column in tree_of_flavor.left.items():
+                if column and min(column) < 0:
+                    yield f"a leaf of {name} has {min(column)} of {resource} left"
 
 
 def _misplaced(world: World, record: Record) -> Iterator[str]:

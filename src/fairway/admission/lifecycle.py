@@ -7,7 +7,8 @@ elsewhere.
 
 from __future__ import annotations
 
-from fairway.admission.assignment import Assignment
+from fairway.admission import places
+from fairway.admission.choices import Assignment
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.events import CheckVerdict
 from fairway.admission.instructions import (
@@ -129,6 +130,7 @@ def reserve(world: World, record: Record, queue: QueueState, assignment: Assignm
     dequeue(world, record)
     record.admission = assignment.admission()
     record.usage = assignment.taken
+    record.placed = assignment.placed
     # The API keeps whole seconds, and a restarted engine must agree with itself.
     record.reserved_at = float(int(world.now))
     record.evicted = None
@@ -161,6 +163,8 @@ def hold(world: World, record: Record, queue: QueueState, stage: Stage) -> None:
     record.cluster_queue = queue.name
     record.refresh_keys(world.config)
     queue.take(record)
+    if record.placed:
+        world.topologies.take(record.placed)
     world.show_later(queue)
     world.forest.tree_of(queue).version += 1
     if not record.pods_ready:
@@ -174,6 +178,7 @@ def hold_again(world: World, record: Record) -> None:
         return
     if record.stage in (Stage.RESERVED, Stage.ADMITTED):
         record.usage = admitted_amounts(world, record)
+        record.placed = places.placed_by(record)
         hold(world, record, queue, record.stage)
 
 
@@ -220,6 +225,8 @@ def checks_changed(world: World, record: Record) -> None:
         if delays:
             postpone(record, world.now + max(delays))
         evict(world, record, EvictionReason.ADMISSION_CHECK, checks=retry)
+    elif not waiting and record.stage is Stage.RESERVED and places.pending(record):
+        places.call_second_pass(world, record)
     elif not waiting and record.stage is Stage.RESERVED:
         record.stage = Stage.ADMITTED
         queue.changed(record)
@@ -227,6 +234,18 @@ def checks_changed(world: World, record: Record) -> None:
         if world.usage.enabled and queue.order_by_usage:
             settle_usage(world, record)
         world.out.append(Start(at=world.now, key=record.key, cluster_queue=queue.name))
+
+
+def call_for_place(world: World, record: Record) -> None:
+    """After a restart: look for the place that a holder needs."""
+    if (record.stage is Stage.RESERVED and not _waits_for_checks(record) and places.pending(record)) or (
+        record.stage is Stage.ADMITTED and places.lost_node(record)
+    ):
+        places.call_second_pass(world, record)
+
+
+def _waits_for_checks(record: Record) -> bool:
+    return any(check.state != CheckState.READY for check in record.checks.values())
 
 
 def postpone(record: Record, until: float) -> None:
@@ -264,6 +283,7 @@ def evict(
     preemption: Preemption | None = None,
 ) -> None:
     """The first phase: the job is to stop. The quota stays taken until it has."""
+    world.second_pass.pop(record.key, None)
     record.evicted = reason
     record.evicted_at = world.now
     record.refresh_keys(world.config)
@@ -306,6 +326,7 @@ def release(world: World, record: Record, *, requeue: bool = True) -> None:
 def _back_to_pending(record: Record) -> None:
     record.stage = Stage.PENDING
     record.admission = ()
+    record.failed_nodes = ()
     record.cluster_queue = ""
     record.reserved_at = None
 
@@ -344,6 +365,7 @@ def let_go(world: World, record: Record) -> None:
     queue.give_back(record)
     world.show_later(queue)
     record.usage = ()
+    places.leave(world, record)
     record.pods_ready = False
     world.forest.tree_of(queue).version += 1
     world.wake_later(queue)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairway.admission import lifecycle
+from fairway.admission import lifecycle, places
 from fairway.admission.clusterqueues import QueueState, weight_of
 from fairway.admission.flavors import Flavor
 from fairway.admission.instructions import EvictionReason
@@ -20,9 +20,13 @@ from fairway.apis.kueue.objects import (
     LocalQueue,
     ResourceFlavor,
     StopPolicy,
+    Topology,
     has_condition,
 )
 from fairway.apis.machinery.quantities import amount_of
+
+PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+"""The controller of checks that provide nodes."""
 
 # ClusterQueues and cohorts
 
@@ -140,6 +144,9 @@ def _refresh_activity(world: World, queue: QueueState) -> None:
         reasons.append("AdmissionCheckNotFound")
     if any(not world.checks.get(name, True) for name in names):
         reasons.append("AdmissionCheckInactive")
+    _refresh_topologies(world, queue)
+    if any(not world.topologies.knows(world.flavors[name]) for name in queue.topology_flavors):
+        reasons.append("TopologyNotFound")
     tree = world.forest.tree_of(queue)
     if tree.looping:
         reasons.append("CohortCycle")
@@ -151,6 +158,19 @@ def _refresh_activity(world: World, queue: QueueState) -> None:
         else:
             for record in list(queue.pending):
                 lifecycle.explain(world, record, Explanation(Outcome.QUEUE_INACTIVE, queue.name))
+
+
+def _refresh_topologies(world: World, queue: QueueState) -> None:
+    """Which flavors of a queue have a topology, and of which the nodes are provided by a check."""
+    names = frozenset(queue.flavor_names())
+    queue.topology_flavors = frozenset(name for name in names if name in world.flavors and world.flavors[name].topology)
+    queue.only_topologies = bool(names) and queue.topology_flavors == names
+    queue.delayed_flavors = frozenset(
+        name
+        for rule in queue.checks
+        if rule.name in world.provisioning_checks
+        for name in rule.flavors or queue.topology_flavors
+    )
 
 
 def _apply_stop(world: World, queue: QueueState) -> None:
@@ -248,11 +268,13 @@ def set_flavor(world: World, manifest: ResourceFlavor) -> None:
     name = manifest.metadata.name
     new = name not in world.flavors
     world.flavors[name] = Flavor(manifest)
+    world.topologies.outdate()
     _refresh_users(world, _queues_with_flavor(world, name), wake_all=not new)
 
 
 def delete_flavor(world: World, name: str) -> None:
     if world.flavors.pop(name, None) is not None:
+        world.topologies.outdate()
         _refresh_users(world, _queues_with_flavor(world, name), wake_all=False)
 
 
@@ -262,10 +284,13 @@ def _queues_with_flavor(world: World, name: str) -> list[QueueState]:
 
 def set_check(world: World, manifest: AdmissionCheck) -> None:
     world.checks[manifest.metadata.name] = has_condition(manifest.status.conditions, "Active")
+    if manifest.spec.controller_name == PROVISIONING:
+        world.provisioning_checks.add(manifest.metadata.name)
     _refresh_users(world, _queues_with_check(world, manifest.metadata.name), wake_all=False)
 
 
 def delete_check(world: World, name: str) -> None:
+    world.provisioning_checks.discard(name)
     if world.checks.pop(name, None) is not None:
         _refresh_users(world, _queues_with_check(world, name), wake_all=False)
 
@@ -289,6 +314,49 @@ def set_nodes(world: World, nodes: tuple[NodeFacts, ...], schedulers: frozenset[
     """What no node could serve may be served now, and the other way round. Without any node, quota alone decides."""
     world.nodes = Nodes(nodes, schedulers) if nodes else None
     _refresh_users(world, world.queues.values(), wake_all=True)
+
+
+# Topologies
+
+
+def set_topology(world: World, manifest: Topology) -> None:
+    name = manifest.metadata.name
+    world.topologies.set_levels(name, tuple(level.node_label for level in manifest.spec.levels))
+    _refresh_users(world, _queues_with_topology(world, name), wake_all=True)
+
+
+def delete_topology(world: World, name: str) -> None:
+    world.topologies.drop_levels(name)
+    _refresh_users(world, _queues_with_topology(world, name), wake_all=False)
+
+
+def _queues_with_topology(world: World, name: str) -> list[QueueState]:
+    return [
+        queue
+        for queue in world.queues.values()
+        if any(world.flavors[flavor].topology == name for flavor in queue.topology_flavors)
+    ]
+
+
+def set_available_node(world: World, node: NodeFacts) -> None:
+    if world.topologies.set_node(node):
+        _room_in_topologies(world)
+
+
+def delete_available_node(world: World, name: str) -> None:
+    world.topologies.drop_node(name)
+
+
+def set_node_usage(world: World, node: str, amounts: dict[str, int]) -> None:
+    if world.topologies.block(node, amounts):
+        _room_in_topologies(world)
+
+
+def _room_in_topologies(world: World) -> None:
+    places.made_room(world)
+    for queue in world.queues.values():
+        if queue.topology_flavors:
+            queue.grow()
 
 
 def set_namespace(world: World, name: str, labels: dict[str, str]) -> None:

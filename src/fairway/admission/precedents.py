@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fairway.admission.resources import FlavorResource
 
 if TYPE_CHECKING:
-    from fairway.admission.assignment import Assignment, Mode
+    from fairway.admission.choices import Assignment, Mode
     from fairway.admission.records import WorkloadDemand
 
 _MOST_DEMANDS = 512

@@ -21,9 +21,11 @@ class Code(StrEnum):
     GANG_TOO_LARGE = "GangTooLarge"
     EXCEEDS_MAXIMUM = "ExceedsMaximum"
     INSUFFICIENT_UNUSED = "InsufficientUnused"
+    TOPOLOGY_FULL = "TopologyFull"
+    TOPOLOGY_TOO_SMALL = "TopologyTooSmall"
 
 
-FOR_GOOD = frozenset(Code) - {Code.INSUFFICIENT_UNUSED}
+FOR_GOOD = frozenset(Code) - {Code.INSUFFICIENT_UNUSED, Code.TOPOLOGY_FULL}
 """Codes that waiting does not cure: only a change of the quota, the flavor, the nodes or the workload does."""
 
 
@@ -38,6 +40,8 @@ class Reason(Struct, frozen=True, gc=False, omit_defaults=True):
     assumed: int = 0
     capacity: int = 0
     detail: str = ""
+    domain: str = ""
+    """The topology domain that came nearest."""
 
 
 class Outcome(StrEnum):

@@ -18,11 +18,13 @@ from fairway.admission.instructions import EvictionReason, PodSetAdmission
 from fairway.admission.reasons import Explanation
 from fairway.admission.resources import Amounts, merged
 from fairway.admission.shapes import MOST_KEPT, Shape, Shapes
-from fairway.apis.kueue.objects import Condition, PodSet, Workload, find_condition
+from fairway.admission.topology.requests import is_explicit
+from fairway.apis.kueue.objects import Condition, PodSet, TopologyRequest, Workload, find_condition
 
 if TYPE_CHECKING:
     from fairway.admission.clusterqueues import QueueState
     from fairway.admission.pending import Lane
+    from fairway.admission.topology.capacity import Occupied
 
 FIRST_SUBMITTED = "fairway.dev/first-submitted-at"
 EARNED_PRIORITY = "fairway.dev/earned-priority"
@@ -65,7 +67,8 @@ class PodSetDemand(NamedTuple):
     pods: int
     shape: Shape
     requests: tuple[tuple[str, int], ...]
-    wants_topology: bool
+    wants_topology: bool = False
+    topology: TopologyRequest | None = None
 
     def scaled(self, pods: int) -> PodSetDemand:
         if self.pods in (0, pods):
@@ -106,6 +109,7 @@ class Record:
         "evicted_at",
         "evictions",
         "explanation",
+        "failed_nodes",
         "filed_under",
         "gang",
         "gated",
@@ -118,6 +122,7 @@ class Record:
         "namespace",
         "order_key",
         "place",
+        "placed",
         "pods_ready",
         "preemption_reason",
         "priority",
@@ -173,6 +178,8 @@ class Record:
         self.cluster_queue = ""
         self.admission: tuple[PodSetAdmission, ...] = ()
         self.usage: Amounts = ()
+        self.placed: tuple[Occupied, ...] = ()
+        self.failed_nodes: tuple[str, ...] = ()
         self.reserved_at: float | None = None
         self.pods_ready = False
         self.checks: dict[str, CheckVerdict] = {}
@@ -251,6 +258,7 @@ class WorkloadDemand(NamedTuple):
     min_counts: tuple[int, ...]
     key: tuple[object, ...]
     gang: bool = False
+    wants_topology: bool = False
 
     @property
     def divisible(self) -> bool:
@@ -276,8 +284,7 @@ class Demands:
                 max(0, pod_set.count - reclaimed.get(pod_set.name, 0)),
                 pod_set.count,
                 pod_set.min_count,
-                pod_set.topology_request.pod_set_group_name if pod_set.topology_request is not None else None,
-                pod_set.topology_request is not None,
+                pod_set.topology_request,
             )
             for pod_set in pod_sets
         )
@@ -293,23 +300,31 @@ class Demands:
         return known
 
 
-_PodSetKey = tuple[str, Shape, int, int, int | None, str | None, bool]
+_PodSetKey = tuple[str, Shape, int, int, int | None, TopologyRequest | None]
 
 
 def _demand(pod_sets: tuple[_PodSetKey, ...]) -> WorkloadDemand:
     asks = []
     groups: dict[str, list[int]] = {}
-    for index, (name, shape, pods, _, _, together, wants_topology) in enumerate(pod_sets):
+    for index, (name, shape, pods, _, _, topology) in enumerate(pod_sets):
         requests = tuple((resource, amount * pods) for resource, amount in shape.requests)
-        asks.append(PodSetDemand(name, pods, shape, requests, wants_topology))
+        asks.append(PodSetDemand(name, pods, shape, requests, is_explicit(topology), topology))
+        together = topology.pod_set_group_name if topology is not None else None
         groups.setdefault(together or f"#{index}", []).append(index)
-    full = tuple(count for _, _, _, count, _, _, _ in pod_sets)
-    least = tuple(count if fewest is None else fewest for _, _, _, count, fewest, _, _ in pod_sets)
+    full = tuple(count for _, _, _, count, _, _ in pod_sets)
+    least = tuple(count if fewest is None else fewest for _, _, _, count, fewest, _ in pod_sets)
     key = tuple(
-        (ask.name, ask.shape.key, ask.pods, ask.requests, fewest, ask.wants_topology)
+        (ask.name, ask.shape.key, ask.pods, ask.requests, fewest, ask.topology)
         for ask, fewest in zip(asks, least, strict=True)
     )
-    return WorkloadDemand(tuple(asks), tuple(tuple(members) for members in groups.values()), full, least, key)
+    return WorkloadDemand(
+        tuple(asks),
+        tuple(tuple(members) for members in groups.values()),
+        full,
+        least,
+        key,
+        wants_topology=any(ask.wants_topology for ask in asks),
+    )
 
 
 NOTHING = WorkloadDemand((), (), (), (), ())

@@ -74,6 +74,19 @@ class Shape:
         self.affinity = affinity
         self.violations = violations
 
+    def replace(self, *, node_selector: Mapping[str, str], tolerations: tuple[Toleration, ...]) -> Shape:
+        """The same pods, for fewer nodes or more."""
+        return Shape(
+            key=self.key,
+            requests=self.requests,
+            asks=self.asks,
+            scheduler=self.scheduler,
+            tolerations=tolerations,
+            node_selector=node_selector,
+            affinity=self.affinity,
+            violations=self.violations,
+        )
+
 
 class Shapes:
     """Compiles templates; remembers the last ones."""

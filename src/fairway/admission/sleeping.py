@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import chain, takewhile
 from typing import NamedTuple
 
-from fairway.admission.assignment import Assignment, Mode
+from fairway.admission.choices import Assignment, Mode
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.quota import CohortNode
 from fairway.admission.reasons import FOR_GOOD, Reason
@@ -49,7 +49,7 @@ def after_failed_try(record: Record, queue: QueueState, assignment: Assignment, 
     root = queue.tree.root
     alone = not isinstance(root, CohortNode)
     nested = isinstance(root, CohortNode) and bool(root.children)
-    if nested or queue.borrowing_preemption or record.demand.divisible:
+    if nested or queue.borrowing_preemption or record.demand.divisible or assignment.asks:
         return None
     blocked = next(each for each in assignment.pod_sets if each.mode is not Mode.FIT)
     by_flavor: dict[str, list[Reason]] = {}

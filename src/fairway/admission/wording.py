@@ -96,15 +96,8 @@ def obstacle(reason: Reason) -> str:
             return f"untolerated taint {reason.detail} in flavor {flavor}"
         case Code.AFFINITY_MISMATCH:
             return f"flavor {flavor} doesn't match node affinity"
-        case Code.NO_NODE if reason.resource:
-            requested, most = format_amount(resource, reason.requested), format_amount(resource, reason.capacity)
-            return f"no node for flavor {flavor}: a pod requests {resource} {requested}, the largest node has {most}"
-        case Code.NO_NODE:
-            return f"no node for flavor {flavor}: {reason.detail}"
-        case Code.GANG_TOO_LARGE:
-            what = resource or "pods"
-            requested, most = format_amount(resource, reason.requested), format_amount(resource, reason.capacity)
-            return f"no nodes for flavor {flavor}: the pods need {what} {requested} together, the nodes have {most}"
+        case Code.NO_NODE | Code.GANG_TOO_LARGE:
+            return _no_node(reason)
         case Code.EXCEEDS_MAXIMUM:
             assumed, requested, capacity = (
                 format_amount(resource, amount) for amount in (reason.assumed, reason.requested, reason.capacity)
@@ -114,9 +107,23 @@ def obstacle(reason: Reason) -> str:
                 f" previously considered podsets requests ({assumed})"
                 f" + current podset request ({requested}) > maximum capacity ({capacity})"
             )
+        case Code.TOPOLOGY_FULL | Code.TOPOLOGY_TOO_SMALL:
+            return reason.detail
         case Code.INSUFFICIENT_UNUSED:
             missing = format_amount(resource, reason.missing)
             return f"insufficient unused quota for {resource} in flavor {flavor}, {missing} more needed"
+
+
+def _no_node(reason: Reason) -> str:
+    resource, flavor = reason.resource, reason.flavor
+    if reason.code is Code.NO_NODE and not resource:
+        return f"no node for flavor {flavor}: {reason.detail}"
+    requested, most = format_amount(resource, reason.requested), format_amount(resource, reason.capacity)
+    if reason.code is Code.NO_NODE:
+        return f"no node for flavor {flavor}: a pod requests {resource} {requested}, the largest node has {most}"
+    return (
+        f"no nodes for flavor {flavor}: the pods need {resource or 'pods'} {requested} together, the nodes have {most}"
+    )
 
 
 def preemption(why: Preemption) -> str:
@@ -190,6 +197,10 @@ def readiness(activity: Activity) -> QueueReadiness:
             ("AdmissionCheckInactive", "inactive AdmissionCheck", activity.inactive_checks),
         )
         if names
+    ]
+    found += [
+        ("TopologyNotFound", f'there is no Topology "{topology}" for TAS flavor "{flavor}"')
+        for flavor, topology in activity.missing_topologies
     ]
     if not found:
         return QueueReadiness(active=True, reason="Ready", message="Can admit new workloads")

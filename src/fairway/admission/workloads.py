@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from fairway.admission import lifecycle
 from fairway.admission.events import CheckVerdict
 from fairway.admission.instructions import EvictionReason, PodSetAdmission
@@ -22,7 +24,8 @@ from fairway.admission.records import (
     true_condition,
 )
 from fairway.admission.world import World
-from fairway.apis.kueue.objects import PriorityClassKind, Workload, find_condition
+from fairway.apis.kueue.objects import PriorityClassKind, TopologyAssignment, Workload, find_condition
+from fairway.apis.kueue.placements import Placement, decode
 from fairway.apis.machinery.quantities import amount_of
 
 
@@ -161,7 +164,10 @@ def _read_checks(record: Record, workload: Workload) -> None:
     for check in workload.status.admission_checks:
         after = check.requeue_after_seconds
         record.checks[check.name] = CheckVerdict(
-            state=check.state, message=check.message, requeue_after_seconds=None if after is None else float(after)
+            state=check.state,
+            message=check.message,
+            requeue_after_seconds=None if after is None else float(after),
+            updates=check.pod_set_updates,
         )
 
 
@@ -190,7 +196,10 @@ def _read_status(world: World, record: Record, workload: Workload) -> None:
     record.reserved_at = seconds(reserved.last_transition_time)
     record.stage = Stage.ADMITTED if true_condition(status.conditions, "Admitted") else Stage.RESERVED
     record.cluster_queue = status.admission.cluster_queue
+    record.failed_nodes = tuple(node.name for node in status.unhealthy_nodes)
     lifecycle.hold_again(world, record)
+    if record.holding and record.evicted is None:
+        lifecycle.call_for_place(world, record)
 
 
 def _read_eviction(record: Record, workload: Workload) -> None:
@@ -208,6 +217,10 @@ def _read_eviction(record: Record, workload: Workload) -> None:
         record.requeue_held_by = "Deactivated" if requeued.reason.startswith("Deactivated") else requeued.reason
 
 
+def _placement(assignment: TopologyAssignment | None) -> Placement | None:
+    return decode(msgspec.to_builtins(assignment)) if assignment is not None else None
+
+
 def _read_admission(record: Record, workload: Workload) -> None:
     admission = workload.status.admission
     counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
@@ -219,6 +232,8 @@ def _read_admission(record: Record, workload: Workload) -> None:
             assigned.count if assigned.count is not None else counts.get(assigned.name, 0),
             dict(assigned.flavors),
             {resource: amount_of(resource, quantity) for resource, quantity in assigned.resource_usage.items()},
+            _placement(assigned.topology_assignment),
+            assigned.delayed_topology_request or "",
         )
         for assigned in admission.pod_set_assignments
     )

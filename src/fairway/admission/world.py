@@ -18,6 +18,7 @@ from fairway.admission.nodes import Nodes
 from fairway.admission.records import Demands, Record
 from fairway.admission.resources import FlavorResources
 from fairway.admission.shapes import Shapes
+from fairway.admission.topology.capacity import Topologies
 from fairway.admission.usage import UsageLedger
 from fairway.apis.kueue.objects import StopPolicy
 
@@ -61,8 +62,12 @@ class World:
         "nodes",
         "now",
         "out",
+        "provisioning_checks",
         "records",
+        "room_for_second_pass",
+        "second_pass",
         "shortcuts",
+        "topologies",
         "unready",
         "usage",
     )
@@ -78,6 +83,11 @@ class World:
         self.checks: dict[str, bool] = {}
         self.namespaces: dict[str, dict[str, str]] = {}
         self.nodes: Nodes | None = None
+        self.topologies = Topologies(self.flavors)
+        self.provisioning_checks: set[str] = set()
+        self.second_pass: dict[str, int] = {}
+        """Workloads that hold quota and need a place in a topology, with the number of their next try."""
+        self.room_for_second_pass = False
         self.local_queues: dict[str, LocalQueueState] = {}
         self.known_local_queues: set[str] = set()
         self.records: dict[str, Record] = {}
@@ -143,6 +153,10 @@ class World:
 
     def call_at(self, at: float, record: Record) -> None:
         heappush(self._timers, (at, next(self._sequence), "backoff", record.key))
+
+    def place_later(self, record: Record, seconds: float) -> None:
+        """Look for a place in a topology after a while."""
+        heappush(self._timers, (self.now + seconds, next(self._sequence), "place", record.key))
 
     def show_later(self, queue: QueueState) -> None:
         """A queue's status may change. Where a cohort has an object, Kueue's cohort controller follows that status, and

@@ -1,8 +1,4 @@
-"""Topology requests in the annotations of a pod template.
-
-It becomes the `topologyRequest` of the pod set only where it is asked for: flavors of this queue have no topology, and
-a pod set that requests one must get a reason, one that does not must not.
-"""
+"""Topology requests in the annotations of a pod template; they become the `topologyRequest` of the pod set."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -43,6 +39,12 @@ def topology_request(template: Mapping[str, Any], pod_index_label: str | None = 
     if pod_index_label is not None:
         request["podIndexLabel"] = pod_index_label
     return request
+
+
+def is_placed(pod: Mapping[str, Any]) -> bool:
+    """Whether admission decides on which nodes a pod may run."""
+    asked = pod["metadata"].get("annotations") or {}
+    return not _PLACED.isdisjoint(asked)
 
 
 def wrong_topology(template: Mapping[str, Any], path: str, count: int) -> list[FieldError]:
@@ -96,6 +98,7 @@ def _wrong_members(name: str, members: Sequence[tuple[str, Manifest, int]]) -> l
 
 _PAIR: Final = 2
 _LEVELS: Final = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)
+_PLACED: Final = frozenset({*_LEVELS, names.SLICE_TOPOLOGY, names.SLICE_CONSTRAINTS})
 ASKED: Final = frozenset({*_LEVELS, names.SLICE_TOPOLOGY, names.SLICE_SIZE, names.GROUP_NAME})
 """All annotations that say something about it."""
 

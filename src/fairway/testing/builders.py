@@ -67,6 +67,10 @@ from fairway.apis.kueue.objects import (
     StopPolicy,
     Taint,
     Toleration,
+    Topology,
+    TopologyLevel,
+    TopologyRequest,
+    TopologySpec,
     Workload,
     WorkloadSpec,
 )
@@ -80,7 +84,7 @@ DEFAULT_FLAVOR = "default"
 
 Amount: TypeAlias = int | float | str
 Limits: TypeAlias = "Amount | Limited"
-Object: TypeAlias = ResourceFlavor | Cohort | ClusterQueue | LocalQueue | AdmissionCheck
+Object: TypeAlias = ResourceFlavor | Cohort | ClusterQueue | LocalQueue | AdmissionCheck | Topology
 
 _SHORT_NAMES = {"gpu": "nvidia.com/gpu"}
 
@@ -107,12 +111,14 @@ def flavor(
     labels: Mapping[str, str] | None = None,
     taints: Iterable[str] = (),
     tolerations: Iterable[str] = (),
+    topology: str = "",
 ) -> ResourceFlavor:
     """A flavor; taints and tolerations are written as kubectl does: ``gpu=a100:NoSchedule``, ``gpu:NoSchedule``."""
     spec = ResourceFlavorSpec(
         node_labels=dict(labels or {}),
         node_taints=tuple(map(_taint, taints)),
         tolerations=tuple(map(toleration, tolerations)),
+        topology_name=topology,
     )
     return ResourceFlavor(metadata=Metadata(name=name), spec=spec)
 
@@ -190,6 +196,12 @@ def node(
     )
 
 
+def topology(name: str, *levels: str) -> Topology:
+    """A topology of these node labels, from the widest level to the narrowest."""
+    spec = TopologySpec(levels=tuple(TopologyLevel(node_label=level) for level in levels))
+    return Topology(metadata=Metadata(name=name), spec=spec)
+
+
 def cluster_queue(  # noqa: PLR0913 - a builder names every field
     name: str = "cq",
     *groups: FlavorQuotas | ResourceGroup,
@@ -259,7 +271,7 @@ def local_queue(
     return LocalQueue(metadata=Metadata(name=name, namespace=namespace), spec=spec)
 
 
-def admission_check(name: str, *, active: bool = True) -> AdmissionCheck:
+def admission_check(name: str, *, active: bool = True, controller: str = "example.com/checks") -> AdmissionCheck:
     """An AdmissionCheck whose controller says that it is active, or not."""
     condition = Condition(
         type="Active",
@@ -270,7 +282,7 @@ def admission_check(name: str, *, active: bool = True) -> AdmissionCheck:
     )
     return AdmissionCheck(
         metadata=Metadata(name=name),
-        spec=AdmissionCheckSpec(controller_name="example.com/checks"),
+        spec=AdmissionCheckSpec(controller_name=controller),
         status=AdmissionCheckStatus(conditions=(condition,)),
     )
 
@@ -285,12 +297,15 @@ def pod_set(
     min_count: int | None = None,
     resources: Mapping[str, Amount] | None = None,
     pod: Mapping[str, Any] | None = None,
+    topology: TopologyRequest | None = None,
     **requests: Amount,
 ) -> PodSet:
     """Pods of one kind; ``requests`` are those of each pod, ``pod`` is merged into its spec (``{"priority": 1}``)."""
     asked = {_resource(each): str(amount) for each, amount in {**requests, **(resources or {})}.items()}
     spec = {"containers": [{"name": "c", "image": "busybox", "resources": {"requests": asked}}], **(pod or {})}
-    return PodSet(name=name, count=count, min_count=min_count, template=PodTemplate(spec=spec))
+    return PodSet(
+        name=name, count=count, min_count=min_count, template=PodTemplate(spec=spec), topology_request=topology
+    )
 
 
 def workload(  # noqa: PLR0913 - a builder names every field
@@ -596,3 +611,5 @@ def _event_of(made: Object, now: float) -> events.Event:
             return events.LocalQueueChanged(at=now, queue=made)
         case AdmissionCheck():
             return events.CheckChanged(at=now, check=made)
+        case Topology():
+            return events.TopologyChanged(at=now, topology=made)

@@ -27,6 +27,7 @@ def applies(search: Search) -> bool:
     tree = search.tree
     return (
         len(search.requests) == 1
+        and search.placement is None
         and len(search.contested) == 1
         and search.requests[0][0] in search.contested
         and search.minimum_run <= 0

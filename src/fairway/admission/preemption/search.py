@@ -11,6 +11,8 @@ from fairway.admission.forest import CohortTree
 from fairway.admission.instructions import PreemptionReason
 from fairway.admission.records import Record
 from fairway.admission.resources import Amounts, FlavorResource
+from fairway.admission.topology.assigning import NotPlaced, TopologyAsk, place_all
+from fairway.admission.topology.capacity import Topologies
 from fairway.apis.kueue.objects import PreemptionPolicy
 
 
@@ -21,6 +23,17 @@ class Target(NamedTuple):
     reason: PreemptionReason
 
 
+class PlacementQuestion(NamedTuple):
+    """Whether the pods of the preemptor have a place, too."""
+
+    topologies: Topologies
+    asks: tuple[TopologyAsk, ...]
+    balance: bool
+
+    def fits(self) -> bool:
+        return not isinstance(place_all(self.topologies, self.asks, balance=self.balance), NotPlaced)
+
+
 class Search:
     """One question: who could make room for ``requests``, of which ``contested`` are short?
 
@@ -28,7 +41,17 @@ class Search:
     set.
     """
 
-    __slots__ = ("contested", "minimum_run", "now", "protected_until", "queue", "record", "requests", "tree")
+    __slots__ = (
+        "contested",
+        "minimum_run",
+        "now",
+        "placement",
+        "protected_until",
+        "queue",
+        "record",
+        "requests",
+        "tree",
+    )
 
     def __init__(
         self,
@@ -40,8 +63,10 @@ class Search:
         requests: Amounts,
         now: float,
         minimum_run: float,
+        placement: PlacementQuestion | None = None,
     ) -> None:
         self.tree = tree
+        self.placement = placement
         self.queue = queue
         self.record = record
         self.contested = contested
@@ -57,7 +82,7 @@ class Search:
                 return False
             if amount > 0 and amount > leaf.available(fr):
                 return False
-        return True
+        return self.placement is None or self.placement.fits()
 
     def frees_too_much(self, targets: list[Target]) -> bool:
         """Whether the victims hold more than is missing, so that others might do with less."""
@@ -107,11 +132,15 @@ class Search:
         queue = candidate.queue
         if queue is not None:
             queue.leaf.remove_all(candidate.usage)
+            if self.placement is not None:
+                self.placement.topologies.give_back(candidate.placed)
 
     def put_back(self, candidate: Record) -> None:
         queue = candidate.queue
         if queue is not None:
             queue.leaf.add_all(candidate.usage)
+            if self.placement is not None:
+                self.placement.topologies.take(candidate.placed)
 
     def restore(self, targets: list[Target]) -> None:
         for target in reversed(targets):

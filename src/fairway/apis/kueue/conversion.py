@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from fairway.apis.kueue import placements
 from fairway.apis.kueue.workloads import PriorityClassGroup, PriorityClassKind
 from fairway.apis.machinery import problems
 from fairway.errors import FieldError
@@ -218,36 +219,10 @@ def _wrong_topology(data: Data, path: str) -> list[FieldError]:
 def _topology_to_stored(data: dict[str, Any]) -> dict[str, Any] | None:
     if _wrong_topology(data, ""):
         return None
-    levels, domains = list(data["levels"]), list(data["domains"])
-    if not domains:
-        return {"levels": levels, "slices": []}
-    counts = [domain["count"] for domain in domains]
-    values = [_values(list(level)) for level in zip(*(domain["values"] for domain in domains), strict=True)]
-    pods = {"universal": counts[0]} if len(set(counts)) == 1 else {"individual": counts}
-    return {
-        "levels": levels,
-        "slices": [{"domainCount": len(domains), "valuesPerLevel": values, "podCounts": pods}],
-    }
-
-
-def _values(level: list[str]) -> dict[str, Any]:
-    return {"universal": level[0]} if len(set(level)) == 1 else {"individual": {"roots": level}}
+    domains = tuple(placements.DomainPods(tuple(one["values"]), one["count"]) for one in data["domains"])
+    return placements.encode(placements.Placement(tuple(data["levels"]), domains))
 
 
 def _topology_from_stored(data: dict[str, Any]) -> dict[str, Any]:
-    domains = []
-    for part in data["slices"]:
-        size = part["domainCount"]
-        levels = [_listed(level, size) for level in part["valuesPerLevel"]]
-        pods = part["podCounts"]
-        counts = [pods["universal"]] * size if "universal" in pods else pods.get("individual", [])
-        domains += [{"values": list(values), "count": count} for *values, count in zip(*levels, counts, strict=False)]
-    return {"levels": data["levels"], "domains": domains}
-
-
-def _listed(level: Mapping[str, Any], size: int) -> list[str]:
-    if "universal" in level:
-        return [level["universal"]] * size
-    individual = level.get("individual", {})
-    prefix, suffix = individual.get("prefix", ""), individual.get("suffix", "")
-    return [f"{prefix}{root}{suffix}" for root in individual.get("roots", [])]
+    domains = placements.decode(data).domains
+    return {"levels": data["levels"], "domains": [{"values": list(one.values), "count": one.pods} for one in domains]}

@@ -22,9 +22,18 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Final
 
-from fairway.admission import events
+from fairway.admission import events, wording
 from fairway.admission.engine import Engine
-from fairway.admission.instructions import Admit, Deactivate, Evict, EvictionReason, Explain, Instruction, Unreserve
+from fairway.admission.instructions import (
+    Admit,
+    Deactivate,
+    Evict,
+    EvictionReason,
+    Explain,
+    Instruction,
+    SecondPassFailed,
+    Unreserve,
+)
 from fairway.admission.reasons import Explanation
 from fairway.admission.records import Record
 from fairway.apis.machinery.kind import Manifest
@@ -203,6 +212,9 @@ class Writes:
             if isinstance(decision, Explain):
                 self._explanations.put(key, decision.explanation)
                 continue
+            if isinstance(decision, SecondPassFailed):
+                self._report_second_pass(key, decision)
+                continue
             self._desk(key).todo.append(decision)
             if isinstance(decision, Admit):
                 self._explanations.drop(key)
@@ -210,6 +222,12 @@ class Writes:
                 seen = self._intake.seen(key)
                 if seen is not None and seen.counts:
                     self._freeing.add(key)
+
+    def _report_second_pass(self, key: str, said: SecondPassFailed) -> None:
+        """A workload found no place in a topology: an event, for its conditions stay as they are."""
+        manifest = self._intake.manifest(key)
+        if manifest is not None:
+            self._recorder.warning(manifest, "SecondPassFailed", wording.waiting(said.explanation))
 
     def look_at(self, keys: Iterable[str]) -> None:
         """The engine has the newest state of these: continue with them and their chores."""

@@ -19,6 +19,7 @@ from fairway.admission.instructions import (
     Evict,
     EvictionReason,
     Instruction,
+    Place,
     PodSetAdmission,
     Requeue,
     Start,
@@ -26,6 +27,7 @@ from fairway.admission.instructions import (
 )
 from fairway.admission.reasons import Explanation, Outcome
 from fairway.admission.records import Record, Stage
+from fairway.apis.kueue import placements
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import format_amount
 from fairway.apis.machinery.timestamps import stamp
@@ -104,6 +106,13 @@ class Draft(WorkloadStatusChange):
         reserved = self.find(QUOTA_RESERVED)
         waited = self.seconds_since(reserved["lastTransitionTime"]) if reserved is not None else 0.0
         self._admitted(said.cluster_queue, waited)
+
+    def place(self, said: Place) -> None:
+        """The pods got a place, or another one; the nodes that had failed are no longer of interest."""
+        admission = self.get("admission")
+        if admission is not None:
+            self.put("admission", {**admission, "podSetAssignments": [_assignment(given) for given in said.pod_sets]})
+            self.put("unhealthyNodes", None)
 
     def _admitted(self, cluster_queue: str, waited: float) -> None:
         if self.is_true(ADMITTED):  # before it lost its quota: begin anew
@@ -227,12 +236,17 @@ def _rank(record: Record | None) -> str:
 
 
 def _assignment(given: PodSetAdmission) -> dict[str, Any]:
-    return {
+    assignment: dict[str, Any] = {
         "name": given.name,
         "flavors": dict(given.flavors),
         "resourceUsage": {name: _quantity(name, amount) for name, amount in given.usage.items()},
         "count": given.count,
     }
+    if given.placement is not None:
+        assignment["topologyAssignment"] = placements.encode(given.placement)
+    if given.delayed:
+        assignment["delayedTopologyRequest"] = given.delayed
+    return assignment
 
 
 @lru_cache(maxsize=4096)
@@ -271,6 +285,8 @@ def holds(decision: Instruction, record: Record, seen: StoredWorkload) -> bool:
             return record.admission is given and record.stage in (Stage.RESERVED, Stage.ADMITTED)
         case Start():
             return record.stage is Stage.ADMITTED
+        case Place(pod_sets=given):
+            return record.admission is given and seen.reserved
         case Deactivate():
             return seen.active and not record.active
         case Evict(reason=EvictionReason.DEACTIVATED):
@@ -356,6 +372,8 @@ def _apply(draft: Draft, decision: Instruction, case: WorkloadCase) -> None:
             draft.admit(decision, case.required or ())
         case Start():
             draft.start(decision)
+        case Place():
+            draft.place(decision)
         case Evict(preemption=preemption):
             preemptor = case.find(preemption.preemptor) if preemption is not None else None
             draft.carry_out_eviction(decision, case.record, preemptor)

@@ -47,6 +47,8 @@ class StoredWorkload(msgspec.Struct, frozen=True, gc=False):
     checks: list[dict[str, Any]] | None
     reclaimable: list[dict[str, Any]] | None
     backing_off: bool
+    failed_nodes: list[dict[str, Any]] | None
+    """Nodes with its pods that have failed."""
 
     @property
     def counts(self) -> bool:
@@ -87,6 +89,7 @@ def seen(manifest: Manifest) -> StoredWorkload:
         status.get("admissionChecks"),
         status.get("reclaimablePods"),
         "requeueState" in status,
+        status.get("unhealthyNodes"),
     )
 
 
@@ -127,6 +130,9 @@ def difference(
     elif before.reclaimable != after.reclaimable:
         counts = {one["name"]: one["count"] for one in after.reclaimable or ()}
         told.append(events.PodsReclaimed(at=at, key=key, counts=counts))
+    if (before.failed_nodes or None) != (after.failed_nodes or None):
+        failed = tuple(one["name"] for one in after.failed_nodes or ())
+        told.append(events.NodesFailed(at=at, key=key, nodes=failed))
     if before.pods_ready != after.pods_ready:
         told.append(events.PodsReadyChanged(at=at, key=key, ready=after.pods_ready))
     if before.reserved and not after.reserved:

@@ -13,12 +13,13 @@ from fairway.admission import events
 from fairway.admission.engine import Engine
 from fairway.apis.core.node_views import NodeFacts, facts_of
 from fairway.apis.kueue.manifests import typed
-from fairway.apis.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from fairway.apis.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.informer import Informer
 from fairway.controllers.admission.observe import StoredWorkload, arrival, difference, seen
+from fairway.controllers.admission.topologies import TopologySource
 from fairway.errors import ValidationError
 from fairway.integrations import conditions
 from fairway.integrations.workloads import namespaced_name
@@ -161,6 +162,12 @@ TOPICS: Final = (
         lambda key, at: events.NamespaceDeleted(at=at, name=key[1]),
     ),
     Topic(
+        "topologies",
+        _spec,
+        lambda made, at: events.TopologyChanged(at=at, topology=typed(Topology, made)),
+        lambda key, at: events.TopologyDeleted(at=at, name=key[1]),
+    ),
+    Topic(
         "resourceflavors",
         _spec,
         lambda made, at: events.FlavorChanged(at=at, flavor=typed(ResourceFlavor, made)),
@@ -266,6 +273,7 @@ class ClusterSources:
         """`schedulers` place pods on nodes that are all known here; without them the engine gets no nodes."""
         self._wake = wake
         self._nodes = None if schedulers is None else _Nodes(cluster.cache("nodes"), schedulers, wake)
+        self._placeable = TopologySource(cluster, wake)
         self._watched = [_Watched(topic, cluster.cache(topic.resource)) for topic in TOPICS]
         for watched in self._watched:
             watched.cache.on_change(self._note(watched))
@@ -275,10 +283,12 @@ class ClusterSources:
             await watched.cache.synced.wait()
         if self._nodes is not None:
             await self._nodes.cache.synced.wait()
+        await self._placeable.synced()
 
     def everything(self, at: float) -> list[events.Event]:
         """All that is there, for an engine that knows nothing."""
         told: list[events.Event] = [] if self._nodes is None else self._nodes.everything(at)
+        told += self._placeable.everything(at)
         for watched in self._watched:
             watched.told.clear()
             watched.dirty.clear()
@@ -288,6 +298,7 @@ class ClusterSources:
     def news(self, at: float) -> list[events.Event]:
         """All that changed since it was last asked for."""
         told: list[events.Event] = [] if self._nodes is None else self._nodes.news(at)
+        told += self._placeable.news(at)
         for watched in self._watched:
             if watched.dirty:
                 keys, watched.dirty = watched.dirty, {}

@@ -36,6 +36,7 @@ class StoredFigures:
         self._cohorts = cluster.cache("cohorts.kueue.x-k8s.io")
         self._flavors = cluster.cache("resourceflavors.kueue.x-k8s.io")
         self._checks = cluster.cache("admissionchecks.kueue.x-k8s.io")
+        self._topologies = cluster.cache("topologies.kueue.x-k8s.io")
         self._pending: dict[str, dict[str, Manifest]] = {}
         """Workloads without quota, by LocalQueue and key."""
 
@@ -63,7 +64,15 @@ class StoredFigures:
             missing_flavors=tuple(flavor for flavor in flavors if self._flavors.get("", flavor) is None),
             missing_checks=tuple(check for check in named if check not in checks),
             inactive_checks=tuple(check for check, found in checks.items() if not conditions.is_true(found, "Active")),
+            missing_topologies=tuple(self._missing_topologies(flavors)),
         )
+
+    def _missing_topologies(self, flavors: Iterable[str]) -> Iterator[tuple[str, str]]:
+        for name in sorted(flavors):
+            flavor = self._flavors.get("", name)
+            topology = ((flavor or {}).get("spec") or {}).get("topologyName")
+            if topology and self._topologies.get("", topology) is None:
+                yield name, topology
 
     def cluster_queue(self, name: str) -> ClusterQueueFigures | None:
         queue, activity = self._cluster_queues.get("", name), self.activity(name)
