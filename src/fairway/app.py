@@ -58,6 +58,7 @@ async def _running_plane(settings: Settings, api: Api) -> "AsyncIterator[asyncio
 
     plane = Plane(api.objects, settings, SystemClock())
     api.explainer = plane.explainer
+    api.books = plane.manager.books
     for collector in plane.manager.collectors:
         api.metrics.add(collector)
     async with plane.running() as broken:

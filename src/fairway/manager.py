@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from fairway.accounting.books import AccountBooks
 from fairway.admission.config import KUEUE_BATCH_SECONDS
 from fairway.admission.port import AdmittedBy, Decider, WaitingExplainer
 from fairway.apis.core.node_views import DEFAULT_SCHEDULER
@@ -22,6 +23,7 @@ from fairway.apis.ray.records import GROUP as RAY_GROUP
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.contexts import configuration_of, other_servers
+from fairway.controllers.accounting.controller import AccountingController
 from fairway.controllers.admission.controller import Pace, QueueingController
 from fairway.controllers.admission.waiting import WaitingWorkloads
 from fairway.controllers.batchjob.controller import JobController
@@ -42,6 +44,7 @@ from fairway.controllers.ray.controller import RayController
 from fairway.controllers.ray.machine import installed as installed_ray
 from fairway.controllers.scheduler.scheduler import Scheduler
 from fairway.controllers.webhooks.commitment import CommitmentWarnings
+from fairway.controllers.webhooks.creators import CreatorAnnotations
 from fairway.controllers.webhooks.finalizers import FinalizerAdmission
 from fairway.controllers.webhooks.kindrules import KindRules
 from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
@@ -61,10 +64,11 @@ SERVER_CONFIG_MAP: Final = "fairway-server"
 
 
 ON_A_CLUSTER: Final[Mapping[AdmittedBy, frozenset[str]]] = {
-    AdmittedBy.KUEUE: frozenset({"managedjob", "quota"}),
-    AdmittedBy.NONE: frozenset({"managedjob", "quota"}),
+    AdmittedBy.KUEUE: frozenset({"accounting", "managedjob", "quota"}),
+    AdmittedBy.NONE: frozenset({"accounting", "managedjob", "quota"}),
     AdmittedBy.FAIRWAY: frozenset(
         {
+            "accounting",
             "admission",
             "jobframework",
             "managedjob",
@@ -111,6 +115,7 @@ def server_plugins(
         *(() if scheduling is None else (scheduling,)),
         PriorityAdmission(cluster),
         QueueAdmission(cluster, configuration, frameworks),
+        CreatorAnnotations(frameworks),
         CommitmentWarnings(cluster),
         FinalizerAdmission(),
         ManagedJobAdmission(ids),
@@ -133,7 +138,7 @@ def webhook_plugins(
         return AdmissionChain(*jobs, KindRules(FAIRWAY_KINDS))
     rules = KindRules((*FAIRWAY_KINDS, *KUEUE_KINDS))
     queueing = QueueAdmission(cluster, configuration, pod_priorities=False)
-    return AdmissionChain(*jobs, queueing, FinalizerAdmission(), rules)
+    return AdmissionChain(*jobs, queueing, CreatorAnnotations(), FinalizerAdmission(), rules)
 
 
 def pod_platform(settings: Settings, kubelets: Kubelets | None) -> Platform:
@@ -181,6 +186,9 @@ class ControllerManager:
 
         self.collectors: list[QueueMetrics | QuotaDrift] = []
         """What `/metrics` has of the controllers."""
+
+        self.accounting = AccountingController(cluster) if "accounting" in names else None
+        """Keeps the history of attempts, if it does so here."""
 
         self.parts: list[Part] = [kueue, kubernetes]
         decider: Decider
@@ -230,6 +238,11 @@ class ControllerManager:
         if scheduler is not None:
             self.parts.append(scheduler)
 
+    def books(self) -> AccountBooks | None:
+        """The history, if it is kept in this process and has been read."""
+        accounting = self.accounting
+        return accounting.books if accounting is not None and accounting.ready.is_set() else None
+
     def _add_reports(self, names: Collection[str], decider: Decider) -> None:
         """The controllers that only report: in statuses and metrics."""
         if "metrics" in names:
@@ -242,6 +255,8 @@ class ControllerManager:
             self.parts.append(drift)
         if "placement" in names:
             self.parts.append(WaitingForNode(self.cluster))
+        if self.accounting is not None:
+            self.parts.append(self.accounting)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["asyncio.Future[None]"]:

@@ -21,6 +21,7 @@ _LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost"})
 
 
 CONTROLLERS: Final = (
+    "accounting",
     "admission",
     "batchjob",
     "jobframework",

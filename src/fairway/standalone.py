@@ -356,7 +356,7 @@ class LeaderTerm:
             self._certificate = LeaderCertificate(cluster, client, use)
             self._front = FrontProxySource(cluster, client, self._use_proxy)
             decides = home.way is AdmittedBy.FAIRWAY
-            self.api = AggregatedApi(cluster, manager.explainer, self._review, decides=decides)
+            self.api = AggregatedApi(cluster, manager.explainer, self._review, manager.books, decides=decides)
             manager.parts += [self._certificate, self._front]
 
     async def take(self) -> None:

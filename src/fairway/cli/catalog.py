@@ -16,6 +16,10 @@ COMMANDS = {
         "teams": ("fairway.cli.teams", "Add, list, change and remove teams and their quota."),
         "quota": ("fairway.cli.quota", "Define quota for organizations and teams in one file; find changes by hand."),
         "queues": ("fairway.cli.queues", "Show quota, usage, borrowing and pending jobs of all queues."),
+        "usage": (
+            "fairway.cli.usage",
+            "Show what was used: CPU and GPU hours, waits, success, by user, queue or month.",
+        ),
         "top": ("fairway.cli.top", "Show jobs, queues and this machine, live."),
         "dashboard": ("fairway.cli.dashboard", "Open the web page: queue, quota, jobs, history, what if."),
     },
@@ -73,7 +77,7 @@ def help_text() -> str:
         parts.append("\n".join([f"{heading}:", *lines]) + "\n")
     parts.append(
         "The commands of `fairway jobs` work without `jobs` as well:\n"
-        "  queue (or ls), why, files, download, wait, cancel, hold, release, retry, priority\n"
+        "  queue (or ls), why, history, files, download, wait, cancel, hold, release, retry, priority\n"
     )
     parts.append("Options:\n  -h, --help  Show this message and exit.\n")
     parts.append("`fairway COMMAND --help` explains a command.\n")

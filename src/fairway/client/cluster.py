@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.registry import Registry
 from fairway.client.informer import Informer
-from fairway.client.protocol import EVERYTHING, Client, Listed, LogClient, Scope, StagingClient, is_gone
+from fairway.client.protocol import EVERYTHING, Client, Listed, LogClient, Scope, StagingClient, WatchEvent, is_gone
 from fairway.errors import NotFound
 from fairway.runtime.clock import Clock
 from fairway.settings import SYSTEM_NAMESPACE
@@ -86,6 +86,10 @@ class Cluster:
     async def list(self, resource: str, scope: Scope) -> Listed:
         """Objects as the server has them now; for what is too rare for a cache."""
         return await self._reader.list(self.kind(resource), scope)
+
+    def watch(self, resource: str, since: str) -> AsyncIterator[tuple[WatchEvent, ...]]:
+        """The changes of a resource after a version, for who must not miss any; `Expired` if they are not known."""
+        return self._reader.watch(self.kind(resource), since)
 
     def log(self, namespace: str, pod: str, **query: str | int | bool) -> AsyncIterator[bytes]:
         """What a container of a pod wrote, by the parameters of `pods/log`; only of servers that have a kubelet."""

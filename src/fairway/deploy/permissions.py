@@ -207,12 +207,13 @@ CONTROLLER_PERMISSIONS: Final = (
         namespace=NAMESPACE,
         names=RUNTIME_OBJECTS["configmaps"],
     ),
+    Permission("", ("configmaps",), ("patch",), "the history of attempts", namespace=NAMESPACE),
 )
 
 _JOBS: Final = ("managedjobs",)
 VIEWER_RULES: Final = (
     {"apiGroups": ["fairway.dev"], "resources": [*_JOBS, "managedjobs/status"], "verbs": list(_READ)},
-    {"apiGroups": [EXPLAIN_GROUP], "resources": ["waitingjobs"], "verbs": ["get", "list"]},
+    {"apiGroups": [EXPLAIN_GROUP], "resources": ["attempts", "usage", "waitingjobs"], "verbs": ["get", "list"]},
     {"apiGroups": [VISIBILITY_GROUP], "resources": ["localqueues/pendingworkloads"], "verbs": ["get"]},
 )
 KUEUE_RULES: Final = ({"apiGroups": ["fairway.dev"], "resources": ["managedjobs"], "verbs": list(_READ)},)

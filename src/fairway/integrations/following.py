@@ -16,7 +16,7 @@ def passed_on(annotations: Mapping[str, str]) -> dict[str, str]:
     return {
         key: value
         for key, value in annotations.items()
-        if key.startswith(names.PROVISIONING_PREFIX) or (key == names.ADMISSION_GATED_BY and value)
+        if key.startswith(names.PROVISIONING_PREFIX) or key == names.USER or (key == names.ADMISSION_GATED_BY and value)
     }
 
 

@@ -12,6 +12,9 @@ PREBUILT_WORKLOAD: Final = "kueue.x-k8s.io/prebuilt-workload-name"
 ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
 ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 PROVISIONING_PREFIX: Final = "provreq.kueue.x-k8s.io/"
+USER: Final = "fairway.dev/user"
+"""On a job or a pod that is queued, and on its Workload: who created it."""
+
 
 JOB_UID: Final = "kueue.x-k8s.io/job-uid"
 """On a Workload: the uid of the job that it was made for."""

@@ -2,6 +2,7 @@
 
     GET /apis[/GROUP[/VERSION]]                                             discovery
     GET /apis/explain.fairway.dev/v1alpha1/[namespaces/NS/]waitingjobs…     as on one machine (`waitingjobs`)
+    GET /apis/explain.fairway.dev/v1alpha1/[namespaces/NS/]usage|attempts   the history (`accounting`)
     GET /apis/visibility.kueue.x-k8s.io/v1beta2/…/pendingworkloads          only where Fairway decides (`visibility`)
 
 kube-apiserver has authenticated and authorised the user of a request and names them in headers. These are believed
@@ -12,16 +13,19 @@ import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from fairway.accounting.books import AccountBooks
 from fairway.admission.port import WaitingExplainer
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.deploy.names import EXPLAIN_GROUP, EXPLAIN_VERSION, VISIBILITY_GROUP, VISIBILITY_VERSION
-from fairway.errors import ApiError, MethodNotAllowed, NotFound, Unauthorized
+from fairway.errors import ApiError, MethodNotAllowed, NotFound, Unauthorized, Unavailable
 from fairway.server.access.roles import User
+from fairway.server.accounting import Accounting, BooksSource
 from fairway.server.admissionreview import MASTERS
 from fairway.server.discovery import VIRTUAL, Discovery, Virtual
 from fairway.server.http import Exchange
@@ -35,6 +39,7 @@ from fairway.server.waitingjobs import Onlooker, WaitingJobs
 ROOTS: Final = frozenset({"apis", "openapi"})
 """The first segments of the paths that kube-apiserver asks for."""
 
+_HISTORY: Final = ("attempts", "usage")
 _READ: Final = ("workloads.kueue.x-k8s.io", "localqueues.kueue.x-k8s.io", "clusterqueues.kueue.x-k8s.io")
 
 Review = Callable[[Manifest], Awaitable[bool]]
@@ -104,12 +109,17 @@ class CachedObjects:
 class AggregatedApi:
     """Answers kube-apiserver's requests in one term."""
 
-    def __init__(self, cluster: Cluster, explainer: WaitingExplainer, review: Review, *, decides: bool) -> None:
+    def __init__(
+        self, cluster: Cluster, explainer: WaitingExplainer, review: Review, books: BooksSource, *, decides: bool
+    ) -> None:
         """`decides`: whether Fairway admits, so that the visibility API is not Kueue's."""
         self._view = CachedObjects(cluster)
         self._explainer = explainer
         self._review = review
-        self._jobs = WaitingJobs(self._view, lambda: explainer, self._onlooker, EXPLAIN_GROUP)
+        self._resources: dict[str, WaitingJobs | Accounting] = {
+            "waitingjobs": WaitingJobs(self._view, lambda: explainer, self._onlooker, EXPLAIN_GROUP),
+            **{name: Accounting(self._view, partial(_read, books), name, EXPLAIN_GROUP) for name in _HISTORY},
+        }
         self._discovery = Discovery((), list(_served(decides=decides)))
         self._decides = decides
         self.proxy: FrontProxy | None = None
@@ -131,9 +141,10 @@ class AggregatedApi:
             if request.method not in {"GET", "HEAD"}:
                 raise MethodNotAllowed(f"the server does not allow {request.method} on {request.path[:200]}")
             return discovered(self._discovery, request)
-        if (where.group, where.version, where.resource) == (EXPLAIN_GROUP, EXPLAIN_VERSION, "waitingjobs"):
-            self._jobs.verb(request, where)
-            return await self._jobs.answer(request, where)
+        resource = self._resources.get(where.resource)
+        if resource is not None and (where.group, where.version) == (EXPLAIN_GROUP, EXPLAIN_VERSION):
+            resource.verb(request, where)
+            return await resource.answer(request, where)
         if self._decides and (where.group, where.version) == (VISIBILITY_GROUP, VISIBILITY_VERSION):
             if request.method != "GET":
                 raise MethodNotAllowed("pending workloads can only be read")
@@ -159,9 +170,16 @@ class AggregatedApi:
         return Onlooker(lambda of: everywhere or of == namespace, may_change, MASTERS in user.groups)
 
 
+def _read(books: BooksSource) -> AccountBooks:
+    found = books()
+    if found is None:
+        raise Unavailable("the history is being read; try again in a second")
+    return found
+
+
 def _served(*, decides: bool) -> Iterable[Virtual]:
     for one in VIRTUAL:
-        if one.plural == "waitingjobs":
+        if one.plural == "waitingjobs" or one.plural in _HISTORY:
             yield dataclasses.replace(one, group=EXPLAIN_GROUP, versions=(EXPLAIN_VERSION,))
         elif decides and one.group == VISIBILITY_GROUP:
             yield dataclasses.replace(one, versions=(VISIBILITY_VERSION,))

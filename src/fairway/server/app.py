@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from fairway.accounting.books import AccountBooks
 from fairway.admission.port import WaitingExplainer
 from fairway.errors import (
     ApiError,
@@ -29,6 +30,7 @@ from fairway.server.access.authentication import Authentication
 from fairway.server.access.authorization import authorize, authorize_path
 from fairway.server.access.roles import allowed, is_admin
 from fairway.server.access.users import Users
+from fairway.server.accounting import Accounting, BooksSource
 from fairway.server.accounts import GroupAccounts, UserAccounts
 from fairway.server.archives import Archives
 from fairway.server.http import Exchange
@@ -124,14 +126,19 @@ class Api:
         self.explainer: WaitingExplainer | None = None
         """The decider: who waits in a queue, in which order, and why."""
 
+        self.books: BooksSource = lambda: None
+        """The history of attempts, if it is kept in this process."""
+
         self.not_ready = ""
         """What is still missing before requests should come; empty when nothing is."""
 
         self._view = StoreView(objects)
         self._virtual: dict[tuple[str, str, str], VirtualResource] = {
             ("fairway.dev", "v1alpha1", "archives"): Archives(objects, state, self.limits),
+            ("fairway.dev", "v1alpha1", "attempts"): Accounting(self._view, self._read_books, "attempts"),
             ("fairway.dev", "v1alpha1", "groups"): GroupAccounts(objects, state, users),
             ("fairway.dev", "v1alpha1", "transactions"): Transactions(objects, audit, self.limits),
+            ("fairway.dev", "v1alpha1", "usage"): Accounting(self._view, self._read_books, "usage"),
             ("fairway.dev", "v1alpha1", "users"): UserAccounts(objects, state, users),
             ("fairway.dev", "v1alpha1", "waitingjobs"): WaitingJobs(self._view, lambda: self.explainer, _onlooker),
         }
@@ -145,6 +152,9 @@ class Api:
         self._streams = Streams(self._authentication, objects.now, self.limits.watches)
         objects.registry.observe(self._on_kinds_changed)
         self._on_kinds_changed("")
+
+    def _read_books(self) -> AccountBooks | None:
+        return self.books()
 
     def _on_kinds_changed(self, _group: str) -> None:
         plurals = {kind.plural for kind in self.objects.registry.kinds}

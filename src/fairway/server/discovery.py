@@ -78,6 +78,22 @@ VIRTUAL: Final = (
         verbs=("get",),
         namespaced=True,
     ),
+    Virtual(
+        group=_FAIRWAY,
+        versions=("v1alpha1",),
+        kind="Attempt",
+        plural="attempts",
+        verbs=("list",),
+        namespaced=True,
+    ),
+    Virtual(
+        group=_FAIRWAY,
+        versions=("v1alpha1",),
+        kind="UsageReport",
+        plural="usage",
+        verbs=("list",),
+        namespaced=True,
+    ),
     Virtual(group=_FAIRWAY, versions=("v1alpha1",), kind="Group", plural="groups", verbs=_ACCOUNT_VERBS),
     Virtual(group=_FAIRWAY, versions=("v1alpha1",), kind="User", plural="users", verbs=_ACCOUNT_VERBS),
     Virtual(

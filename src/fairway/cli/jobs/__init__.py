@@ -8,6 +8,7 @@ _COMMANDS = {
     "launch": "Run a task, and restart it after every preemption.",
     "queue": "List running and waiting jobs, with position and reason.",
     "why": "Explain why a job waits: what is missing, who holds it, what would admit it.",
+    "history": "List the attempts of jobs, also of deleted ones, and how they ended.",
     "logs": "Print the log of a job, of any attempt.",
     "files": "List the files that a job left in its working directory.",
     "download": "Copy files of a job to this machine.",
