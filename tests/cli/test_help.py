@@ -36,6 +36,7 @@ def test_all_commands_are_known() -> None:
         "teams",
         "quota",
         "queues",
+        "usage",
         "top",
         "dashboard",
         "schedule",

@@ -33,6 +33,8 @@ def test_api_resources_lists_every_kind(kubectl: Kubectl) -> None:
         "leases": ["", "coordination.k8s.io/v1", "true", "Lease"],
         "managedjobs": ["mj", "fairway.dev/v1alpha1", "true", "ManagedJob"],
         "quotadefinitions": ["qd", "fairway.dev/v1alpha1", "false", "QuotaDefinition"],
+        "attempts": ["", "fairway.dev/v1alpha1", "true", "Attempt"],
+        "usage": ["", "fairway.dev/v1alpha1", "true", "UsageReport"],
         "groups": ["", "fairway.dev/v1alpha1", "false", "Group"],
         "users": ["", "fairway.dev/v1alpha1", "false", "User"],
         "waitingjobs": ["", "fairway.dev/v1alpha1", "true", "WaitingJob"],

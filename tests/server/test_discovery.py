@@ -69,7 +69,9 @@ def test_every_resource_that_is_served_was_compared_or_is_known_to_be_ours_alone
         "managedjobs/status",
         "quotadefinitions",
         "quotadefinitions/status",
+        "attempts",
         "groups",
+        "usage",
         "users",
         "waitingjobs",
     }
