@@ -93,7 +93,7 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, array_like=True):
         return tuple(sorted({one.flavor for one in self.held if one.flavor}))
 
 
-class Place(NamedTuple):
+class QuotaPlace(NamedTuple):
     """Where quota was held, as the admission of a Workload says."""
 
     queue: str = ""
@@ -183,7 +183,7 @@ _FINISHED: Final = {
 }
 
 
-def of_managed_job(job: Manifest, place: Place, group: OwnerLabels = NO_OWNER) -> Iterator[AttemptRecord]:
+def of_managed_job(job: Manifest, place: QuotaPlace, group: OwnerLabels = NO_OWNER) -> Iterator[AttemptRecord]:
     """The attempts of a managed job that its status has; `place` is that of its present Workload.
 
     Attempts on another server are left out: they are accounted there.
@@ -234,7 +234,7 @@ _MANAGED: Final[Mapping[str, AttemptEnd]] = {
 """Every other outcome is a failure."""
 
 
-def place_of(workload: Manifest) -> Place:
+def place_of(workload: Manifest) -> QuotaPlace:
     """What a Workload holds."""
     admission = (workload.get("status") or {}).get("admission") or {}
     held: dict[tuple[str, str], int] = {}
@@ -246,7 +246,7 @@ def place_of(workload: Manifest) -> Place:
             pool = flavors.get(resource, ""), resource
             held[pool] = held.get(pool, 0) + amount_of(resource, Quantity.parse(quantity))
     amounts = tuple(HeldAmount(flavor, resource, amount) for (flavor, resource), amount in sorted(held.items()))
-    return Place(workload["spec"].get("queueName", ""), admission.get("clusterQueue", ""), pods, amounts)
+    return QuotaPlace(workload["spec"].get("queueName", ""), admission.get("clusterQueue", ""), pods, amounts)
 
 
 def is_managed(workload: Manifest) -> bool:

@@ -7,7 +7,7 @@ from fairway.accounting.attempts import (
     NO_OWNER,
     AttemptRecord,
     OwnerLabels,
-    Place,
+    QuotaPlace,
     is_managed,
     of_managed_job,
     of_workload,
@@ -51,7 +51,7 @@ class AttemptSource:
             return
         name = status.get("workload", "")
         workload = self._workloads.get(job["metadata"]["namespace"], name) if name else None
-        place = place_of(workload) if workload is not None else Place(job["spec"].get("queue", ""))
+        place = place_of(workload) if workload is not None else QuotaPlace(job["spec"].get("queue", ""))
         yield from of_managed_job(job, place, self._group(job, place.cluster_queue))
 
     def _group(self, manifest: Manifest, cluster_queue: str) -> OwnerLabels:
