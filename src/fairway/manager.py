@@ -43,6 +43,7 @@ from fairway.controllers.quota import QuotaDrift
 from fairway.controllers.ray.controller import RayController
 from fairway.controllers.ray.machine import installed as installed_ray
 from fairway.controllers.scheduler.scheduler import Scheduler
+from fairway.controllers.topology import TopologyController
 from fairway.controllers.webhooks.commitment import CommitmentWarnings
 from fairway.controllers.webhooks.creators import CreatorAnnotations
 from fairway.controllers.webhooks.finalizers import FinalizerAdmission
@@ -77,6 +78,7 @@ ON_A_CLUSTER: Final[Mapping[AdmittedBy, frozenset[str]]] = {
             "provisioning",
             "queuestatus",
             "quota",
+            "topology",
             "workload",
         }
     ),
@@ -212,6 +214,8 @@ class ControllerManager:
         scheduler = Scheduler(cluster, kubernetes) if "scheduler" in names else None
         if "workload" in names:
             self.parts.append(WorkloadLifecycle(cluster, decider, configuration, kueue))
+        if "topology" in names:
+            self.parts.append(TopologyController(cluster, decider, kueue))
         if "jobframework" in names:
             frameworks = run_frameworks(names) if own_nodes else FRAMEWORKS
             self.parts.append(FrameworkController(cluster, configuration, kueue, frameworks))

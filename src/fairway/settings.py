@@ -34,6 +34,7 @@ CONTROLLERS: Final = (
     "quota",
     "ray",
     "scheduler",
+    "topology",
     "workload",
 )
 """The controllers that can be left out, by their folders in `fairway.controllers`."""

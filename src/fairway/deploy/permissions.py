@@ -35,6 +35,7 @@ FOLLOWED_KUEUE_KINDS: Final = (
     "cohorts",
     "localqueues",
     "resourceflavors",
+    "topologies",
     "workloadpriorityclasses",
 )
 """Besides Workloads, wherever there are queues."""
