@@ -97,7 +97,9 @@ async def _running_api(settings: Settings, limits: Limits | None) -> AsyncIterat
     store = Store(SqliteLog(settings.database))
     try:
         await store.start()
-        objects = Objects(store, default_registry(), clock.now)
+        registry = default_registry()
+        registry.external = settings.external_groups
+        objects = Objects(store, registry, clock.now)
         definitions = DefinitionKeeper(objects)  # first: the others look at all kinds
         namespaces = NamespaceKeeper(objects)
         keepers: list[GarbageCollector | DefinitionKeeper | NamespaceKeeper | EventExpiry | GarbageKeeper] = [

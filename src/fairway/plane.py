@@ -30,6 +30,7 @@ from fairway.runner.jobfiles import JobFiles
 from fairway.runner.machine import Machine
 from fairway.runner.results import Retention
 from fairway.runner.runner import Runner
+from fairway.runner.servicenames import ServiceNames
 from fairway.runner.supervision import LocalSupervision
 from fairway.runtime.clock import Clock
 from fairway.runtime.parts import Part, running, unless
@@ -111,7 +112,9 @@ class OwnNode:
         self._runner = Runner(
             cluster, self.supervision, machine, settings.state, recorder, enforcement=_enforcement(own)
         )
-        self.parts: list[Part] = [self._runner, JobFiles(cluster, settings.state, _retention(own))]
+        names = ServiceNames(cluster, settings.state)
+        self._runner.use_hosts(names.file)
+        self.parts: list[Part] = [names, self._runner, JobFiles(cluster, settings.state, _retention(own))]
 
     async def begin(self) -> None:
         """Before any decision, so that the node is up to date."""

@@ -96,6 +96,15 @@ class Settings:
     def controller_names(self) -> frozenset[str]:
         return selected_controllers(self.controllers)
 
+    @property
+    def external_groups(self) -> frozenset[str]:
+        """The API groups whose operator is another program: that of a controller which was left out alone.
+
+        Without any controllers, `fairway controller` runs them.
+        """
+        names = self.controller_names
+        return frozenset({"ray.io"}) if names and "ray" not in names else frozenset()
+
     def __post_init__(self) -> None:
         selected_controllers(self.controllers)
         if not 0 <= self.port <= 65535:

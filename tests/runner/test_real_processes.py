@@ -14,6 +14,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
 from fairway.runner.machine import Machine
 from fairway.runner.runner import Runner
+from fairway.runner.servicenames import ServiceNames
 from fairway.runner.supervision import LocalSupervision
 from fairway.runtime.clock import SystemClock
 from fairway.testing.clock import VirtualClock
@@ -22,6 +23,8 @@ from fairway.testing.stores import LocalApi, local_api
 
 from .worlds import NODE, container, play, pod
 
+MACHINE_MOUNTS = str(Path("/proc/self/ns/mnt").readlink())
+MACHINE_HOSTS = Path("/etc/hosts").read_text().rstrip("\n").split("\n")
 MACHINE = Machine(cores_milli=2000, memory_bytes=4 << 30, gpus=2, hostname=NODE)
 
 
@@ -63,14 +66,18 @@ class Machinery:
         cluster = cluster_on(self.api, clock)
         supervision = LocalSupervision(self.state, clock)
         environment = {"PATH": os.environ["PATH"], "SECRET_OF_THE_SERVER": "x"}
-        runner = Runner(cluster, supervision, MACHINE, self.state, Recorder(cluster, "runner"), environment)
-        caches, running = asyncio.create_task(cluster.run()), asyncio.create_task(runner.run())
+        names, recorder = ServiceNames(cluster, self.state), Recorder(cluster, "runner")
+        runner = Runner(cluster, supervision, MACHINE, self.state, recorder, environment)
+        runner.use_hosts(names.file)
+        running = [asyncio.create_task(cluster.run())]
+        await cluster.synced()
+        running += [asyncio.create_task(part.run()) for part in (names, runner)]
         try:
             yield supervision
         finally:
-            for task in (running, caches):
+            for task in running:
                 task.cancel()
-            ended = await asyncio.gather(running, caches, return_exceptions=True)
+            ended = await asyncio.gather(*running, return_exceptions=True)
             await supervision.close()
             assert all(isinstance(one, asyncio.CancelledError) for one in ended), ended
 
@@ -119,6 +126,47 @@ def test_jobs_run_and_their_ends_are_told(tmp_path: Path) -> None:
             assert (world.terminated("absent")["exitCode"], world.terminated("absent")["reason"]) == (128, "StartError")
             assert "no-such-program" in world.terminated("absent")["message"]
             await eventually(lambda: not supervision.processes)
+
+    play(story())
+
+
+def service(name: str, **spec: Any) -> Manifest:
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"ports": [{"port": 80}], **spec}}
+
+
+RESOLVE = """python3 -c 'import socket, sys
+for name in sys.argv[1:]: print(socket.gethostbyname(name))' """
+
+
+def test_names_of_services_resolve_in_pods_also_those_that_come_later(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with machinery(tmp_path) as world:
+            async with world.server():
+                await world.api.create("services", service("web", clusterIP="None"))
+                await world.api.create("services", service("other", type="ExternalName", externalName="a.example"))
+                await world.api.create("services", service("built-in") | {"spec": None})
+                await world.create(pod("first", shell(f"{RESOLVE} web web.default.svc web.default.svc.cluster.local")))
+                later = f"until {RESOLVE} later.default.svc.cluster.local 2> error; do sleep 0.05; done; cat /etc/hosts"
+                await world.create(pod("second", shell(later)))
+                await world.until(lambda: world.phase("first") == "Succeeded" and world.phase("second") == "Running")
+                assert world.output("first") == ["127.0.0.1"] * 3
+            async with world.server():
+                await world.api.create("services", service("later"))
+                await world.until(lambda: world.phase("second") == "Succeeded")
+            said = world.output("second")
+            assert said[0] == "127.0.0.1"
+            assert not any("other" in line for line in said)
+            assert said[1 : 1 + len(MACHINE_HOSTS)] == MACHINE_HOSTS, "names of the machine stay"
+
+    play(story())
+
+
+def test_a_namespace_without_services_has_the_hosts_of_the_machine(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with machinery(tmp_path) as world, world.server():
+            await world.create(pod("p", shell("readlink /proc/self/ns/mnt")))
+            await world.until(lambda: world.phase() == "Succeeded")
+            assert world.output() == [MACHINE_MOUNTS]
 
     play(story())
 

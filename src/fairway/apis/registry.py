@@ -43,6 +43,15 @@ class Registry:
 
         self._yielding = {kind.resource: kind for kind in self.kinds if kind.yields}
 
+        self.external: frozenset[str] = frozenset()
+        """The groups of components whose own operators run beside this server, by the choice of its controllers."""
+
+    def is_built_in(self, definition: str) -> bool:
+        """Whether a definition is of a kind that the server has itself, or comes with a built-in component."""
+        group = definition.partition(".")[2]
+        of_component = group not in self.external and components.is_definition_of_component(definition)
+        return definition in self.built_in or of_component
+
     def observe(self, observer: Callable[[str], None]) -> None:
         """Call this with the group whenever kinds of it are added, replaced or removed."""
         self._observers.append(observer)

@@ -1,5 +1,7 @@
 """Kinds of Kubernetes that are stored because operators start with them, and that nothing here acts on.
 
+The names of Services resolve in pods (`runner/servicenames.py`).
+
 A kind is a row: its names, its recorded schema, columns by JSONPath, and what a client should know that writes one. An
 object that belongs to the install manifest of a built-in component is acknowledged instead (`components.py`).
 """
@@ -20,6 +22,7 @@ from fairway.errors import FieldError
 
 _NO_PODS: Final = "nothing here makes pods of it; run a Job, a Pod or `fairway jobs launch` instead"
 _NO_NETWORK: Final = "pods are processes of this machine, and their ports are open on it as they are"
+_NAMES: Final = "a Service is a name of this machine in pods that start in its namespace from now on, and no proxy: "
 _NO_VOLUMES: Final = "nothing here provides volumes; pods use files of this machine"
 _NO_ROLES: Final = "roles are given to users by `fairway users`"
 _NO_WEBHOOKS: Final = "this server calls no webhooks"
@@ -134,7 +137,8 @@ def _column(name: str, path: str) -> Column:
 
 
 def _warner(row: _Row) -> Callable[[Manifest], tuple[str, ...]]:
-    said = (f"a {row.kind} is stored and has no effect on this server: {row.note}",)
+    effect = _NAMES if row.kind == "Service" else f"a {row.kind} is stored and has no effect on this server: "
+    said = (effect + row.note,)
     return lambda manifest: components.warning(manifest) if components.component_of(manifest) else said
 
 

@@ -1,7 +1,7 @@
 """Builds the process of a container: arguments, environment, directory and limits."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,8 @@ class Launching:
         self._enforcement = enforcement
         self._devices = devices
         self._inherited = inherited(environment)
+        self.hosts: Callable[[str], str] = lambda _: ""
+        """The file that pods of a namespace see as /etc/hosts; an empty path is the machine's own."""
 
     def volumes(self, pod: Manifest) -> dict[str, Path]:
         """Make the volumes of a pod."""
@@ -82,6 +84,7 @@ class Launching:
                 log=self._directories.log(metadata["namespace"], uid, name, number),
                 limits=self._enforcement.limits(pod, container),
                 home=work,
+                hosts=self.hosts(metadata["namespace"]),
             ),
             placed.missing,
         )

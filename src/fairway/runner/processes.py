@@ -47,6 +47,9 @@ class ProcessSpec(Struct, frozen=True, kw_only=True):
     home: str = ""
     """A directory that is made first, for its owner alone, if it is not there; empty for none."""
 
+    hosts: str = ""
+    """The file that it and all that it starts see as /etc/hosts; empty for the machine's own."""
+
 
 class Ended(Struct, frozen=True, kw_only=True):
     """How a process ended."""

@@ -11,7 +11,7 @@ A short job costs one write: what happens within `SETTLE_SECONDS` is written tog
 import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,10 +100,11 @@ class Runner:
         self._concluding: set[str] = set()
         """Pods whose end the runner is writing itself."""
         self._processes = Processes()
+        self._launching = Launching(self._directories, sources, self._devices, environment, enforcement)
         self._starting = Starting(
             supervision,
             self._processes,
-            Launching(self._directories, sources, self._devices, environment, enforcement),
+            self._launching,
             self._devices,
             self._directories,
             recorder,
@@ -114,6 +115,10 @@ class Runner:
         cluster.cache("pods").on_change(self._on_pod)
         for cache in (config_maps, secrets):
             cache.on_change(self._on_config)
+
+    def use_hosts(self, hosts: Callable[[str], str]) -> None:
+        """Take from it the file that pods of a namespace see as /etc/hosts; an empty path is the machine's own."""
+        self._launching.hosts = hosts
 
     async def register(self) -> None:
         """Make the Node, or bring it up to date, once; the caches must be full."""

@@ -64,7 +64,7 @@ def stage(objects: Objects, request: Request, route: Route, data: bytes) -> Writ
 def _is_of_built_in(objects: Objects, request: Request, route: Route, data: bytes) -> bool:
     """Whether a definition is of a kind that the server has itself, or comes with a built-in component."""
     name = route.name or str(_metadata(request, data).get("name") or "")
-    return name in objects.registry.built_in or components.is_definition_of_component(name)
+    return objects.registry.is_built_in(name)
 
 
 def _is_of_component(objects: Objects, request: Request, route: Route, data: bytes) -> bool:

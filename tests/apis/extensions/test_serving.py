@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.registry import default_registry
 from fairway.errors import MethodNotAllowed, ValidationError
+from fairway.settings import Settings
 from fairway.store.verbs import PatchType
 from fairway.store.verbs.reading import decoded
 from fairway.testing.stores import LocalApi, local_api, log_on_a_file
@@ -204,3 +206,25 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
 
     for script in (first, second, third):
         play(script, open_log=log)
+
+
+def test_kinds_of_a_component_are_served_if_its_operator_runs_beside_the_server() -> None:
+    """RayService comes with KubeRay, which is built in unless its controller is left out."""
+    services = crontabs(version("v1", with_spec(a={"type": "string"})), group="ray.io")
+    services["metadata"]["name"] = "rayservices.ray.io"
+    services["spec"]["names"] = {"plural": "rayservices", "kind": "RayService"}
+    registry = default_registry()
+    registry.external = Settings(state=Path("x"), controllers="-ray").external_groups
+
+    async def script(api: LocalApi) -> None:
+        await established(api, services)
+        assert (await api.create("rayservices", {"metadata": {"name": "x"}, "spec": {"a": "b"}}))["spec"] == {"a": "b"}
+
+    play(script, registry=registry)
+    assert default_registry().is_built_in("rayservices.ray.io")
+    assert registry.is_built_in("rayjobs.ray.io")
+
+
+@pytest.mark.parametrize("controllers", ["all", "none", "ray,admission"])
+def test_kube_ray_is_built_in_unless_its_controller_alone_is_left_out(controllers: str) -> None:
+    assert Settings(state=Path("x"), controllers=controllers).external_groups == frozenset()

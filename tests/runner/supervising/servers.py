@@ -56,6 +56,7 @@ class Server:
         cwd: str = "/",
         limits: ProcessLimits | None = None,
         home: str = "",
+        hosts: str = "",
     ) -> ProcessSpec:
         return ProcessSpec(
             id=process_id,
@@ -65,6 +66,7 @@ class Server:
             log=str(self.log(process_id)),
             limits=limits or ProcessLimits(),
             home=home,
+            hosts=hosts,
         )
 
     async def start(self, process_id: str, *argv: str, **how: Any) -> Process:

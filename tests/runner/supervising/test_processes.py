@@ -54,6 +54,28 @@ def test_how_a_process_ended(shared: Path, script: str, want_code: int | None, w
     play(scene())
 
 
+def test_a_program_begins_without_the_names_of_services_where_they_cannot_be_given(shared: Path) -> None:
+    async def scene() -> None:
+        async with connected(shared) as server:
+            ended = await server.run("pod/hosts", "cat", "/etc/hosts", hosts="/nowhere")
+            assert ended.exit_code == 0
+            said = server.shown("pod/hosts")
+            assert "fairway: names of Services do not resolve here: mount: No such file or directory" in said
+            assert "localhost" in said
+
+    play(scene())
+
+
+def test_a_program_that_is_not_there_is_said_in_a_process_with_its_own_hosts(shared: Path, tmp_path: Path) -> None:
+    async def scene() -> None:
+        (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
+        async with connected(shared) as server:
+            ended = await server.run("pod/absent", "/no/such/program", hosts=str(tmp_path / "hosts"))
+            assert ended.error == "cannot start /no/such/program: there is no such file"
+
+    play(scene())
+
+
 @pytest.mark.parametrize(
     ("argv", "cwd", "want"),
     [

@@ -1,8 +1,8 @@
 """Starts programs, with clear errors.
 
 The usual way is `posix_spawn`, which does not copy this process and is done when the program has begun. A process that
-must be in its control groups before it begins goes there by itself, in a copy of this process (`spawn_confined`), which
-costs a millisecond more.
+needs its control groups or an /etc/hosts of its own before it begins takes them by itself, in a copy of this process
+(`spawn_confined`), which costs a millisecond more.
 """
 
 import errno
@@ -105,18 +105,31 @@ def spawn_confined(
 
     Why it could not is what it writes to `failure` before it ends (see `reported`).
     """
+    own_hosts = _own_hosts() if launch.hosts else None
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         pid = os.fork()
         if pid == 0:
-            _begin_confined(launch, environment, outputs, entrances, failure)
+            _begin_confined(launch, environment, outputs, entrances, failure, own_hosts)
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     return pid
 
 
+def _own_hosts() -> Callable[[str], None]:
+    """Imported by the first process that needs it, and not in the copy of this process."""
+    from fairway.runner.supervising import hosts  # noqa: PLC0415 - a megabyte that most supervisors never need
+
+    return hosts.use
+
+
 def _begin_confined(
-    launch: ProcessSpec, environment: dict[str, str], outputs: tuple[int, int], entrances: Sequence[str], failure: int
+    launch: ProcessSpec,
+    environment: dict[str, str],
+    outputs: tuple[int, int],
+    entrances: Sequence[str],
+    failure: int,
+    own_hosts: Callable[[str], None] | None,
 ) -> NoReturn:
     """In the new process; it either becomes the program or ends here."""
     try:
@@ -129,6 +142,8 @@ def _begin_confined(
             _enter_group(entrance)
         os.dup2(outputs[0], 1)
         os.dup2(outputs[1], 2)
+        if own_hosts is not None:
+            _use_hosts(own_hosts, launch.hosts)
         resource.setrlimit(resource.RLIMIT_NOFILE, (_soft, _hard))
         _enter_directory(launch.cwd)
         become = partial(os.execve, argv=launch.argv, env=environment)
@@ -142,6 +157,13 @@ def _begin_confined(
         _report(failure, kind, f"cannot start {launch.argv[0]} within its limits: {explained(error)}")
     finally:
         os._exit(127)
+
+
+def _use_hosts(own_hosts: Callable[[str], None], file: str) -> None:
+    try:
+        own_hosts(file)
+    except OSError as error:
+        os.write(2, f"fairway: names of Services do not resolve here: {error.strerror}\n".encode())
 
 
 _SHORT, _WRONG = b"S", b"W"

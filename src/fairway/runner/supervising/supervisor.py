@@ -275,14 +275,15 @@ class Supervisor:
             group = None if shared or launch.limits == _UNLIMITED else self._cgroups.make(launch.limits)
             outputs = (theirs[0], theirs[1])
             failure: int | None = None
-            if group is None:
+            if group is None and not launch.hosts:
                 pid = spawning.spawn(launch, environment, outputs)
             else:
-                if_it_fails.callback(self._cgroups.discard, group)
+                if group is not None:
+                    if_it_fails.callback(self._cgroups.discard, group)
                 failure, failed = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
                 in_any_case.callback(os.close, failed)
                 if_it_fails.callback(os.close, failure)
-                pid = spawning.spawn_confined(launch, environment, outputs, group.entrances, failed)
+                pid = spawning.spawn_confined(launch, environment, outputs, group.entrances if group else (), failed)
             if_it_fails.pop_all()
         held = Held(launch.id, pid, log, pipes)
         held.group, held.failure = group, failure

@@ -8,7 +8,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from fairway.apis.components import crd, is_custom, is_definition_of_component
+from fairway.apis.components import crd, is_custom
 from fairway.apis.extensions.definitions import CLEANUP, kind_of, release
 from fairway.apis.extensions.records import DEFINITIONS, RESOURCE
 from fairway.apis.machinery.conditions import is_true
@@ -45,23 +45,19 @@ class DefinitionKeeper:
         self._terminating: set[str] = set()
         self._chores: Chores[str] = Chores(self._reconcile, self._store.settled, objects.slices)
         for entry in self._store.collection(RESOURCE).entries.values():
-            if not self.is_built_in(entry.name):
+            if not self._registry.is_built_in(entry.name):
                 manifest = decoded(entry)
                 if is_true(manifest, "Established"):
                     self._serve(entry, manifest)
             self._chores.add(entry.name)
         self._store.observe(self._observe)
 
-    def is_built_in(self, name: str) -> bool:
-        """Whether a definition is of a kind that the server has itself, or of a built-in component."""
-        return name in self._registry.built_in or is_definition_of_component(name)
-
     async def publish(self) -> None:
         """Bring the stored definitions of built-in kinds in line with this version; to be called once at the start."""
         served = {kind.resource: crd(kind) for kind in self._registry.kinds if is_custom(kind) and not kind.yields}
         staged: list[Written] = []
         for key, entry in list(self._store.collection(RESOURCE).entries.items()):
-            if not self.is_built_in(entry.name):
+            if not self._registry.is_built_in(entry.name):
                 continue
             manifest = served.pop(entry.name, None)
             if manifest is None:
@@ -75,7 +71,7 @@ class DefinitionKeeper:
         for written in staged:
             await when_durable(written)
         for entry in list(self._store.collection(RESOURCE).entries.values()):
-            if self.is_built_in(entry.name):
+            if self._registry.is_built_in(entry.name):
                 await self._establish(entry)
 
     async def run(self) -> None:
@@ -93,7 +89,7 @@ class DefinitionKeeper:
         entry = self._store.get(RESOURCE, ("", name))
         if entry is None:
             await self._purge(name)
-        elif entry.meta.deletion_timestamp and not self.is_built_in(name):
+        elif entry.meta.deletion_timestamp and not self._registry.is_built_in(name):
             await self._terminate(entry)
         else:
             await self._establish(entry)
@@ -102,7 +98,7 @@ class DefinitionKeeper:
         manifest = decoded(entry)
         conditions: list[Condition] = [("NamesAccepted", True, "NoConflicts", "no conflicts found")]
         conflict = None
-        if self.is_built_in(entry.name):
+        if self._registry.is_built_in(entry.name):
             conditions.append(("Established", True, "BuiltIn", "this kind is built into Fairway"))
         else:
             conflict = self._conflict(manifest)
