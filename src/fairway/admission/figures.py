@@ -221,7 +221,7 @@ class Figures:
         return self._world.usage.usage(key, local.weight)
 
     def cohort(self, name: str) -> CohortFigures | None:
-        """`None` while no ClusterQueue is below it."""
+        """`None` where neither an object nor a child of this name exists."""
         return next((self._cohort(one) for one in self._world.forest.cohorts() if one.name == name), None)
 
     def cohorts(self) -> list[CohortFigures]:

@@ -105,12 +105,15 @@ def _measure(cohort: CohortNode, active: frozenset[Node]) -> int:
 class Forest:
     """The objects by name and the trees they form. A cohort exists while it has an object or a child names it."""
 
-    __slots__ = ("_cohort_manifests", "_frs", "_linked", "_trees", "queues")
+    __slots__ = ("_bare", "_cohort_manifests", "_frs", "_linked", "_trees", "queues")
 
     def __init__(self, frs: FlavorResources) -> None:
         self._frs = frs
         self._cohort_manifests: dict[str, Cohort] = {}
         self._trees: dict[str, CohortTree] = {}
+        self._bare: list[CohortNode] = []
+        """Roots that no ClusterQueue is below of: nothing is decided there."""
+
         self._linked = True
         self.queues: dict[str, QueueState] = {}
 
@@ -148,8 +151,9 @@ class Forest:
         return f"cohort/{cohort}"
 
     def cohorts(self) -> Iterator[CohortNode]:
-        """Every cohort that some ClusterQueue is below of, as of the last decision."""
-        waiting = [tree.root for tree in self._trees.values()]
+        """Every cohort, also those without a ClusterQueue."""
+        waiting: list[Node] = [tree.root for tree in self]
+        waiting += self._bare
         while waiting:
             node = waiting.pop()
             if isinstance(node, CohortNode):
@@ -198,6 +202,10 @@ class Forest:
             tree.ready = set(tree.queues)
             if (before := previous.get(name)) is not None:
                 tree.cycle, tree.wakes_at = before.cycle, before.wakes_at
+        with_queues = {id(root) for root, _ in roots.values()}
+        self._bare = [one for one in cohorts.values() if one.parent is None and id(one) not in with_queues]
+        for root in self._bare:
+            root.compile()
 
     def _link_cohorts(self) -> tuple[dict[str, CohortNode], frozenset[str]]:
         """All cohorts, linked; and those that are their own ancestors, which are left without a parent."""

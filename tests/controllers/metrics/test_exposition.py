@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controllers import timeline
@@ -12,6 +13,7 @@ from controllers.deciding import FollowingEngine
 from controllers.manifests import admission, cluster_queue, condition, flavor, local_queue, workload
 from fairway.admission.config import Config
 from fairway.apis.kueue.configuration import Configuration, FairSharingPolicy
+from fairway.apis.kueue.configuration_file import read
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.controllers.metrics import QueueMetrics
 from fairway.controllers.metrics.series import COUNTERS, GAUGES, HISTOGRAMS
@@ -159,3 +161,99 @@ def test_every_family_has_its_words_and_no_two_one_name() -> None:
     assert not GAUGES.keys() & HISTOGRAMS.keys()
     for families in (COUNTERS, HISTOGRAMS, GAUGES):
         assert all(family.help.endswith(".") and family.labels for family in families.values())
+
+
+def _cohort(name: str, parent: str = "", **quota: str) -> dict[str, object]:
+    resources = [{"name": resource, "nominalQuota": amount} for resource, amount in quota.items()]
+    groups = [{"coveredResources": [*quota], "flavors": [{"name": "default-flavor", "resources": resources}]}]
+    spec = {**({"parentName": parent} if parent else {}), **({"resourceGroups": groups} if quota else {})}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def test_cohorts_without_queues_have_series_and_those_that_are_gone_have_none() -> None:
+    async def story() -> None:
+        async with measured() as world:
+            await timeline.create(world.local, cohorts=_cohort("child", "implied", cpu="5"))
+            quota = {"flavor": "default-flavor", "resource": "cpu"}
+            assert world.value("kueue_cohort_subtree_quota", cohort="child", **quota) == 5
+            assert world.value("kueue_cohort_subtree_quota", cohort="implied", **quota) == 5
+            child = {"cohort": "child", "parent_cohort": "implied", "root_cohort": "implied"}
+            assert world.value("kueue_cohort_info", **child) == 1
+
+            await world.local.api.patch("cohorts", "child", {"spec": {"parentName": "other"}})
+            await timeline.catch_up(world.local)
+            assert world.value("kueue_cohort_subtree_quota", cohort="implied", **quota) is None
+            assert world.value("kueue_cohort_subtree_quota", cohort="other", **quota) == 5
+            assert world.value("kueue_cohort_info", **child) is None
+
+    asyncio.run(story())
+
+
+def test_admissions_below_a_cohort_are_forgotten_when_nothing_names_it_any_more() -> None:
+    async def story() -> None:
+        async with measured() as world:
+            await timeline.create(
+                world.local,
+                resourceflavors=flavor(),
+                cohorts=_cohort("kept"),
+                clusterqueues=[cluster_queue(cohortName="kept"), cluster_queue("other", cohortName="implied")],
+                localqueues=[local_queue(), local_queue("other-queue", "other")],
+                workloads=[workload("w"), workload("v", queue="other-queue")],
+            )
+            quota = condition("QuotaReserved", "True", "QuotaReserved", NOW)
+            admitted = condition("Admitted", "True", "Admitted", NOW)
+            await world.change("w", quota, admitted, admission=admission(cpu="1", count=1))
+            await world.change("v", quota, admitted, admission={**admission(cpu="1", count=1), "clusterQueue": "other"})
+            total = "kueue_cohort_subtree_admitted_workloads_total"
+            assert world.value(total, cohort="kept", priority_class="") == 1
+            assert world.value(total, cohort="implied", priority_class="") == 1
+
+            for kind, name in (("workloads", "w"), ("workloads", "v")):
+                await world.local.api.delete(kind, name)
+            for name in ("cluster-queue", "other"):
+                await world.local.api.delete("clusterqueues", name)
+            await timeline.catch_up(world.local)
+            assert world.value(total, cohort="kept", priority_class="") == 1
+            assert world.value(total, cohort="implied", priority_class="") is None
+
+            await world.local.api.delete("cohorts", "kept")
+            await timeline.catch_up(world.local)
+            assert world.value(total, cohort="kept", priority_class="") is None
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("written", "labels", "want"),
+    [
+        pytest.param("", {}, 1, id="all by default"),
+        pytest.param("{enable: false}", {"team": "a"}, None, id="none"),
+        pytest.param("{enable: true}", {}, 1, id="all"),
+        pytest.param("{enable: true, localQueueSelector: {matchLabels: {team: a}}}", {"team": "a"}, 1, id="selected"),
+        pytest.param("{enable: true, localQueueSelector: {matchLabels: {team: a}}}", {}, None, id="not selected"),
+    ],
+)
+def test_local_queues_have_metrics_where_the_configuration_selects_them(
+    written: str, labels: dict[str, str], want: float | None
+) -> None:
+    async def story() -> None:
+        text = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+        text += f"metrics: {{localQueueMetrics: {written}}}\n" if written else ""
+        async with measured(read(text)) as world:
+            queue = local_queue()
+            queue["metadata"]["labels"] = labels
+            await timeline.create(
+                world.local,
+                resourceflavors=flavor(),
+                clusterqueues=cluster_queue(),
+                localqueues=queue,
+                workloads=workload("w"),
+            )
+            place = {"name": "user-queue", "namespace": "default"}
+            assert world.value("kueue_local_queue_admitted_active_workloads", **place) == want
+            quota = condition("QuotaReserved", "True", "QuotaReserved", NOW)
+            await world.change("w", quota, admission=admission(cpu="1", count=1))
+            counted = world.value("kueue_local_queue_quota_reserved_workloads_total", **place, priority_class="")
+            assert counted == want
+
+    asyncio.run(story())

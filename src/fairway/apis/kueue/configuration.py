@@ -111,6 +111,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
     """How long jobs are kept that were deactivated by the queue itself; `None` keeps them."""
 
     queue_resource_metrics: bool = False
+    local_queue_metrics: LabelSelector | None = LabelSelector()
+    """The LocalQueues that there are metrics of; `None`: of none."""
 
     node_timeout_seconds: float | None = 300.0
     """Fairway's `nodeTimeout`: how long a workload may hold quota while no node has room for any of its pods; `None`

@@ -129,8 +129,14 @@ class _Retention(_Written):
     workloads: _WorkloadRetention | None = None
 
 
+class _LocalQueueMetrics(_Written):
+    enable: bool = False
+    local_queue_selector: _Selector | None = None
+
+
 class _Metrics(Struct, rename="camel", kw_only=True):
     enable_cluster_queue_resources: bool = False
+    local_queue_metrics: _LocalQueueMetrics | None = None
 
 
 class _Text(_Written):
@@ -237,7 +243,10 @@ class _Reader:
         retention = (written.object_retention_policies or _Retention()).workloads or _WorkloadRetention()
         integrations = written.integrations or _Integrations()
         resources = written.resources or _Resources()
+        metrics = written.metrics or _Metrics()
         options: dict[str, Any] = {}
+        if metrics.local_queue_metrics is not None:
+            options["local_queue_metrics"] = _exposed(metrics.local_queue_metrics)
         if written.managed_jobs_namespace_selector is not None:
             options["namespace_selector"] = _selector(written.managed_jobs_namespace_selector)
         if integrations.pod_options is not None and integrations.pod_options.namespace_selector is not None:
@@ -257,7 +266,7 @@ class _Reader:
             deactivated_retention_seconds=self._seconds(
                 f"{path}.afterDeactivatedByKueue", retention.after_deactivated_by_kueue
             ),
-            queue_resource_metrics=(written.metrics or _Metrics()).enable_cluster_queue_resources,
+            queue_resource_metrics=metrics.enable_cluster_queue_resources,
             **options,
         )
 
@@ -367,6 +376,12 @@ def _read_seconds(path: str, text: str, errors: list[FieldError]) -> float | Non
     if seconds < 0:
         errors.append(problems.invalid(path, text, "must be greater than or equal to 0"))
     return seconds
+
+
+def _exposed(written: _LocalQueueMetrics) -> LabelSelector | None:
+    if not written.enable:
+        return None
+    return LabelSelector() if written.local_queue_selector is None else _selector(written.local_queue_selector)
 
 
 def _selector(written: _Selector) -> LabelSelector:

@@ -151,9 +151,8 @@ class StoredFigures:
         for queue in self._cluster_queues.items():
             for cohort in self.cohorts_above(queue["metadata"]["name"]):
                 below.setdefault(cohort, []).append(queue["metadata"]["name"])
-        for stored in self._cohorts.items():  # without a queue of its own, in a tree that has some
-            name = stored["metadata"]["name"]
-            if self._chain(name)[-1] in below:
+        for stored in self._cohorts.items():  # without a queue
+            for name in self._chain(stored["metadata"]["name"]):
                 below.setdefault(name, [])
         return [self._cohort(name, queues) for name, queues in sorted(below.items())]
 

@@ -17,6 +17,8 @@ from fairway.integrations.workloads import namespaced_name
 
 _CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
 _LOCAL_QUEUES: Final = "localqueues.kueue.x-k8s.io"
+_COHORTS: Final = "cohorts.kueue.x-k8s.io"
+_COHORT_COUNTER: Final = "cohort_subtree_admitted_workloads"
 
 _NOTHING: Final[dict[str, Any]] = {}
 _AT_ONCE: Final = ("QuotaReserved", "Admitted")
@@ -47,6 +49,7 @@ class QueueMetrics:
         self._local_queues = cluster.cache(_LOCAL_QUEUES)
         self._cluster_queues.on_change(self._cluster_queue_changed)
         self._local_queues.on_change(self._local_queue_changed)
+        cluster.cache(_COHORTS).on_change(self._cohort_changed)
         cluster.cache(WORKLOADS).on_change(self._workload_changed)
 
     # Counting
@@ -108,7 +111,7 @@ class QueueMetrics:
         transitions.count(self._tally, before, old, shown, self._clock.now())
         if "Admitted" in shown.conditions and "Admitted" not in before:
             for cohort in self._decider.figures.cohorts_above(shown.cluster_queue):
-                self._tally.count("cohort_subtree_admitted_workloads", (cohort, shown.priority_class))
+                self._tally.count(_COHORT_COUNTER, (cohort, shown.priority_class))
 
     def _cluster_queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if old is not None and new is None:
@@ -118,12 +121,28 @@ class QueueMetrics:
                     self._tally.forget(name, (old["metadata"]["name"],))
 
     def _local_queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        if old is not None and new is None:
+        if old is not None and (new is None or not self._is_exposed(new)):
             self._places.settle(self._tally)
-            place = (old["metadata"]["name"], old["metadata"]["namespace"])
+            place = _place(old)
             for name, family in (COUNTERS | HISTOGRAMS).items():
                 if family.labels[0] == "name":
                     self._tally.forget(name, place)
+
+    def _is_exposed(self, local_queue: Manifest) -> bool:
+        """Whether there are metrics of a LocalQueue."""
+        selector = self._configuration.value.local_queue_metrics
+        return selector is not None and selector.matches(local_queue["metadata"].get("labels") or {})
+
+    def _cohort_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        if old is not None and new is None:
+            self._places.settle(self._tally)
+            self._tally.forget(_COHORT_COUNTER, (old["metadata"]["name"],))
+
+    def _forget_left_cohorts(self) -> None:
+        """Drop the counts of cohorts that no object and no child names any more."""
+        counted = {labels[0] for labels in self._tally.counts.get(_COHORT_COUNTER, ())}
+        for name in counted.difference(cohort.name for cohort in self._decider.figures.cohorts()):
+            self._tally.forget(_COHORT_COUNTER, (name,))
 
     # Telling
 
@@ -136,14 +155,20 @@ class QueueMetrics:
         )
 
         self._places.settle(self._tally)
+        self._forget_left_cohorts()
+        exposed = {_place(one) for one in self._exposed()}
         for name, family in COUNTERS.items():
             series = self._tally.counts.get(name, {})
+            if family.labels[0] == "name":
+                series = {labels: value for labels, value in series.items() if labels[:2] in exposed}
             counter = CounterMetricFamily(PREFIX + name, family.help, labels=[*family.labels, "replica_role"])
             for labels, value in sorted(series.items()):
                 counter.add_metric([*labels, ROLE], value)
             yield counter
         for name, family in HISTOGRAMS.items():
             times = self._tally.times.get(name, {})
+            if family.labels[0] == "name":
+                times = {labels: found for labels, found in times.items() if labels[:2] in exposed}
             histogram = HistogramMetricFamily(PREFIX + name, family.help, labels=[*family.labels, "replica_role"])
             for labels, found in sorted(times.items()):
                 histogram.add_metric([*labels, ROLE], list(found.cumulative()), found.total)
@@ -167,9 +192,8 @@ class QueueMetrics:
         for name in _names(self._cluster_queues.items()):
             yield from gauges.of_cluster_queue(figures, name, configuration)
             waiting |= figures.waiting_by_local_queue(name)
-        for manifest in self._local_queues.items():
-            metadata = manifest["metadata"]
-            place = (metadata["name"], metadata["namespace"])
+        for manifest in self._exposed():
+            place = _place(manifest)
             cluster_queue = (manifest.get("spec") or {}).get("clusterQueue", "")
             here = waiting.get(namespaced_name(manifest), (0, 0))
             yield from gauges.of_local_queue(figures, place, cluster_queue, here, _active(manifest))
@@ -178,12 +202,21 @@ class QueueMetrics:
         by_queue, by_local_queue = self._places.kept()
         for name, count in by_queue.items():
             yield gauges.Sample("finished_workloads", (name,), count)
+        exposed = {_place(one) for one in self._exposed()}
         for local, count in by_local_queue.items():
-            yield gauges.Sample("local_queue_finished_workloads", local, count)
+            if local in exposed:
+                yield gauges.Sample("local_queue_finished_workloads", local, count)
+
+    def _exposed(self) -> list[Manifest]:
+        return [one for one in self._local_queues.items() if self._is_exposed(one)]
 
 
 def _names(manifests: Iterable[Manifest]) -> list[str]:
     return [manifest["metadata"]["name"] for manifest in manifests]
+
+
+def _place(local_queue: Manifest) -> Labels:
+    return local_queue["metadata"]["name"], local_queue["metadata"]["namespace"]
 
 
 def _active(local_queue: Manifest) -> str:
