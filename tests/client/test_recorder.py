@@ -46,6 +46,23 @@ def test_what_is_told_again_is_counted() -> None:
     asyncio.run(story())
 
 
+def test_a_series_keeps_its_first_message_and_counts_the_others() -> None:
+    async def story() -> None:
+        async with local_cluster() as world:
+            recorder = Recorder(world.cluster, "tester")
+            about = await something(world)
+            recorder.series(about, "PreemptedWorkload", "Preempted workload a")
+            await recorder.flush()
+            assert "series" not in world.events()[0]
+            for victim in "bcd":
+                recorder.series(about, "PreemptedWorkload", f"Preempted workload {victim}")
+            await recorder.flush()
+            (event,) = world.events()
+            assert (event["message"], event["count"], event["series"]["count"]) == ("Preempted workload a", 4, 4)
+
+    asyncio.run(story())
+
+
 def test_events_about_cluster_wide_objects_and_gone_namespaces_do_no_harm() -> None:
     async def story() -> None:
         async with local_cluster() as world:

@@ -162,6 +162,36 @@ def test_events_are_listed_for_people(kubectl: Kubectl, hand: Hand) -> None:
     assert [row[3:] for row in kubectl.table("events --for pod/web --types=Warning")[1:]] == [["Pod/web", "it broke"]]
 
 
+def test_events_are_served_by_their_new_group_too(kubectl: Kubectl, hand: Hand) -> None:
+    hand.make(pod("web"))
+    hand.make(event("e1", hand.look(pod("web")), reason="Started", message="it runs"))
+    new = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "e2"},
+        "eventTime": "2026-11-16T08:31:00.000000Z",
+        "reportingController": "example.com/me",
+        "reportingInstance": "me-1",
+        "action": "Ran",
+        "reason": "Ran",
+        "note": "it ran",
+        "type": "Normal",
+        "regarding": {"kind": "Pod", "name": "web", "namespace": hand.look(pod("web"))["metadata"]["namespace"]},
+    }
+    kubectl("create -f -", given=new)
+
+    head, *rows = kubectl.table("get events.v1.events.k8s.io")
+    assert head == ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    assert sorted(row[1:] for row in rows) == [
+        ["Normal", "Ran", "pod/web", "it ran"],
+        ["Normal", "Started", "pod/web", "it runs"],
+    ]
+    assert kubectl("get events.v1.events.k8s.io e1 -o jsonpath={.note},{.regarding.name}") == "it runs,web"
+    assert kubectl("get events e2 -o jsonpath={.message},{.involvedObject.name},{.reportingComponent}") == (
+        "it ran,web,example.com/me"
+    )
+
+
 def test_get_events_has_the_columns_of_kubernetes(kubectl: Kubectl, hand: Hand) -> None:
     hand.make(pod("web"))
     hand.make(event("e1", hand.look(pod("web")), reason="Started", message="it runs"))

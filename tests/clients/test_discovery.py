@@ -15,9 +15,10 @@ def test_api_resources_lists_every_kind(kubectl: Kubectl) -> None:
     assert head == ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]
     acknowledged = {kind.plural: kind for kind in default_registry().kinds if kind.acknowledged}
     assert {row[0] for row in rows} >= acknowledged.keys()
+    assert ["events", "ev", "v1", "true", "Event"] in rows
     assert {row[0]: row[1:] for row in rows if row[0] not in acknowledged} == {
         "configmaps": ["cm", "v1", "true", "ConfigMap"],
-        "events": ["ev", "v1", "true", "Event"],
+        "events": ["ev", "events.k8s.io/v1", "true", "Event"],
         "namespaces": ["ns", "v1", "false", "Namespace"],
         "nodes": ["no", "v1", "false", "Node"],
         "pods": ["po", "v1", "true", "Pod"],
@@ -115,6 +116,7 @@ def test_api_versions(kubectl: Kubectl) -> None:
         "batch/v1",
         "coordination.k8s.io/v1",
         "discovery.k8s.io/v1",
+        "events.k8s.io/v1",
         "fairway.dev/v1alpha1",
         "flowcontrol.apiserver.k8s.io/v1",
         "jobset.x-k8s.io/v1alpha2",

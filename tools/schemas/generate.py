@@ -89,6 +89,7 @@ OPERATOR_KINDS = [
     "autoscaling.v2.HorizontalPodAutoscaler",
     "batch.v1.CronJob",
     "discovery.v1.EndpointSlice",
+    "events.v1.Event",
     "policy.v1.PodDisruptionBudget",
     "storage.v1.StorageClass",
 ]

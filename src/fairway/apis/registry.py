@@ -78,14 +78,15 @@ class Registry:
     def _drop(self, resource: str) -> Kind | None:
         kind = self._by_name.pop(resource, None)
         if kind is not None:
-            del self._by_kind[kind.group, kind.kind]
-            for version in kind.versions:
-                del self._by_resource[kind.group, version, kind.plural]
+            for group, version in kind.group_versions:
+                self._by_kind.pop((group, kind.kind), None)
+                del self._by_resource[group, version, kind.plural]
         return kind
 
     def _changed(self, group: str) -> None:
         self.kinds = tuple(self._by_name.values())
-        versions = dict.fromkeys(version for kind in self.kinds if kind.group == group for version in kind.versions)
+        served = (pair for kind in self.kinds for pair in kind.group_versions)
+        versions = dict.fromkeys(version for of, version in served if of == group)
         if versions:
             self._versions[group] = tuple(versions)
         else:
@@ -109,7 +110,7 @@ class Registry:
         """The kind of a manifest with this `apiVersion` and `kind`, if that version is served."""
         group, _, version = api_version.rpartition("/")
         found = self._by_kind.get((group, kind))
-        return found if found is not None and version in found.versions else None
+        return found if found is not None and found.version_in(group, version) else None
 
     def by_name(self, name: str) -> Kind | None:
         """The kind with this name: `pods`, `pod`, `po`, `Pod`, `jobs.batch`; the first on the list if several."""
@@ -134,7 +135,7 @@ class Registry:
 
     def of_group(self, group: str, version: str) -> Sequence[Kind]:
         """The kinds that this version of a group has."""
-        return [kind for kind in self.kinds if kind.group == group and version in kind.versions]
+        return [kind for kind in self.kinds if kind.version_in(group, version)]
 
     def _add(self, kind: Kind) -> None:
         if not kind.defined and kind.stored not in kind.versions:
@@ -148,12 +149,12 @@ class Registry:
         if (kind.group, kind.kind) in self._by_kind:
             raise ValueError(f"there are two kinds called {kind.kind} in {kind.group or 'the core group'}")
         self._refuse_taken_names(kind)
-        self._by_kind[kind.group, kind.kind] = kind
         self._by_name[kind.resource] = kind
-        for version in kind.versions:
-            self._by_resource[kind.group, version, kind.plural] = kind
-        known = self._versions.get(kind.group, ())
-        self._versions[kind.group] = (*known, *(version for version in kind.versions if version not in known))
+        for group, version in kind.group_versions:
+            self._by_kind[group, kind.kind] = kind
+            self._by_resource[group, version, kind.plural] = kind
+            known = self._versions.get(group, ())
+            self._versions[group] = known if version in known else (*known, version)
 
     def _refuse_taken_names(self, kind: Kind) -> None:
         """Within a group, a name that people type may mean one kind only."""

@@ -10,10 +10,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
 from typing import Any, Final
 
 from fairway.apis.machinery.kind import Kind, Manifest
+from fairway.apis.machinery.timestamps import micro_stamp
 from fairway.client.protocol import Client
 from fairway.errors import AlreadyExists, Conflict, FairwayError, NotFound
 from fairway.runtime.clock import Clock
@@ -157,7 +157,7 @@ class LeaderElection:
             await self._client.update(self._kind, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
 
     def _spec(self, before: dict[str, Any]) -> dict[str, Any]:
-        now = _micro(self._clock.now())
+        now = micro_stamp(self._clock.now())
         taken = before.get("holderIdentity") == self.identity
         return {
             "holderIdentity": self.identity,
@@ -166,7 +166,3 @@ class LeaderElection:
             "renewTime": now,
             "leaseTransitions": (before.get("leaseTransitions") or 0) + (not taken and bool(before)),
         }
-
-
-def _micro(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.apis.machinery.timestamps import stamp
+from fairway.apis.machinery.timestamps import micro_stamp, stamp
 from fairway.client.cluster import Cluster
 from fairway.errors import ApiError, NotFound
 
@@ -39,14 +39,23 @@ class _Recorded:
     Of manifests only what is needed is remembered: what an event is about may have changed many times since.
     """
 
-    __slots__ = ("about", "count", "first", "last", "written")
+    __slots__ = ("about", "count", "first", "in_series", "last", "message", "written")
 
-    def __init__(self, about: Manifest, now: datetime) -> None:
+    def __init__(self, about: Manifest, message: str, now: datetime, *, in_series: bool) -> None:
         self.about = _reference(about)
+        self.message = message
+        self.in_series = in_series
         self.first = self.last = now
         self.count = 0
         self.written: Manifest | None = None
         """Namespace and name of the stored event."""
+
+    @property
+    def counts(self) -> Manifest:
+        found: Manifest = {"count": self.count, "lastTimestamp": stamp(self.last)}
+        if self.in_series and self.count > 1:
+            found["series"] = {"count": self.count, "lastObservedTime": micro_stamp(self.last)}
+        return found
 
 
 class Recorder:
@@ -62,6 +71,10 @@ class Recorder:
 
     def normal(self, about: Manifest, reason: str, message: str) -> None:
         self._record(about, NORMAL, reason, message)
+
+    def series(self, about: Manifest, reason: str, message: str) -> None:
+        """A normal event that keeps its first message, however often its reason comes again: it counts them."""
+        self._record(about, NORMAL, reason, message, in_series=True)
 
     def warning(self, about: Manifest, reason: str, message: str) -> None:
         self._record(about, WARNING, reason, message)
@@ -88,12 +101,13 @@ class Recorder:
         batch = [(key, self._unwritten.pop(key)) for key in keys]
         await asyncio.gather(*(self._write(key, recorded) for key, recorded in batch))
 
-    def _record(self, about: Manifest, kind: str, reason: str, message: str) -> None:
+    def _record(self, about: Manifest, kind: str, reason: str, message: str, *, in_series: bool = False) -> None:
         now = self._cluster.clock.now()
-        key = (about["metadata"]["uid"], kind, reason, message[:_LONGEST_MESSAGE])
+        message = message[:_LONGEST_MESSAGE]
+        key = (about["metadata"]["uid"], kind, reason, "" if in_series else message)
         recorded = self._recorded.get(key)
         if recorded is None:
-            recorded = self._recorded[key] = _Recorded(about, now)
+            recorded = self._recorded[key] = _Recorded(about, message, now, in_series=in_series)
             if len(self._recorded) > _MOST_REMEMBERED:
                 self._recorded.popitem(last=False)
         else:
@@ -108,8 +122,7 @@ class Recorder:
     async def _write(self, key: _Key, recorded: _Recorded) -> None:
         try:
             if recorded.written is not None:
-                change = {"count": recorded.count, "lastTimestamp": stamp(recorded.last)}
-                await self._writer.patch("events", recorded.written, change)
+                await self._writer.patch("events", recorded.written, recorded.counts)
             else:
                 created = await self._writer.create("events", self._manifest(key, recorded), trusted=True)
                 metadata = created["metadata"]
@@ -120,19 +133,18 @@ class Recorder:
             _log.debug("event %s was not written: %s", key[2], error)
 
     def _manifest(self, key: _Key, recorded: _Recorded) -> Manifest:
-        _, kind, reason, message = key
+        _, kind, reason, _ = key
         about = recorded.about
         return {
             "metadata": {"generateName": f"{about['name'][:200]}.", "namespace": about.get("namespace") or "default"},
             "involvedObject": dict(about),
             "type": kind,
             "reason": reason,
-            "message": message,
+            "message": recorded.message,
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "firstTimestamp": stamp(recorded.first),
-            "lastTimestamp": stamp(recorded.last),
-            "count": recorded.count,
+            **recorded.counts,
         }
 
 

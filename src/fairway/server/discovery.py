@@ -220,7 +220,7 @@ def _resources(kinds: Sequence[Kind], virtual: Sequence[Virtual]) -> dict[tuple[
     found: dict[tuple[str, str], list[_Resource]] = {}
     for group, versions in _groups(kinds, virtual).items():
         for version in versions:
-            stored = [_stored(kind) for kind in kinds if kind.group == group and version in kind.versions]
+            stored = [_stored(kind) for kind in kinds if kind.version_in(group, version)]
             answered = [_resource_of(one) for one in virtual if one.group == group and version in one.versions]
             found[group, version] = sorted(stored + answered, key=lambda resource: resource.plural)
     return found
@@ -228,10 +228,12 @@ def _resources(kinds: Sequence[Kind], virtual: Sequence[Virtual]) -> dict[tuple[
 
 def _groups(kinds: Iterable[Kind], virtual: Iterable[Virtual]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
-    served = [*((kind.group, kind.versions) for kind in kinds), *((one.group, one.versions) for one in virtual)]
-    for group, versions in served:
+    served = [pair for kind in kinds for pair in kind.group_versions]
+    served += [(one.group, version) for one in virtual for version in one.versions]
+    for group, version in served:
         known = groups.setdefault(group, [])
-        known += [version for version in versions if version not in known]
+        if version not in known:
+            known.append(version)
     return groups
 
 

@@ -83,7 +83,7 @@ def route(registry: Registry, request: Request, where: ResourcePath) -> Route:
         raise NotFound(f"{kind.resource} belong to a namespace: the path must name it")
     if request.method == "GET" and not subresource and request.query.get("watch") and request.flag("watch"):
         verb = "watch"
-    return Route(verb, kind, version, namespace, name, subresource)
+    return Route(verb, kind, kind.version_in(group, version), namespace, name, subresource)
 
 
 def attempted(method: str, where: ResourcePath) -> str:

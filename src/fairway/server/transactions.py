@@ -217,7 +217,8 @@ class Transactions:
             found = self._objects.registry.by_api_version(api_version, kind)
         if found is None:
             raise NotFound(f"there is no kind {kind!s:.80} in {api_version!s:.80}: see `kubectl api-resources`")
-        return found, str(api_version).rpartition("/")[2]
+        group, _, version = str(api_version).rpartition("/")
+        return found, found.version_in(group, version)
 
     def _record(
         self,

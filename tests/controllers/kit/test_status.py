@@ -77,7 +77,11 @@ def test_checks_that_are_not_ready_are_named_as_the_reason() -> None:
 
 
 def test_an_eviction_keeps_the_quota_and_resets_the_checks() -> None:
-    checks = [{"name": "a", "state": "Ready"}, {"name": "b", "state": "Retry", "retryCount": 1}]
+    checks = [
+        {"name": "a", "state": "Ready"},
+        {"name": "b", "state": "Retry", "retryCount": 1},
+        {"name": "c", "state": "Rejected", "retryCount": 1},
+    ]
     change = WorkloadStatusChange(admitted(admissionChecks=checks, clusterName="far"), NOW)
     assert change.evict("AdmissionCheck", "one said retry") == "AdmissionCheck"
     after = written(change)
@@ -87,6 +91,7 @@ def test_an_eviction_keeps_the_quota_and_resets_the_checks() -> None:
     assert [(one["state"], one.get("retryCount", 0)) for one in after["status"]["admissionChecks"]] == [
         ("Pending", 0),
         ("Pending", 2),
+        ("Pending", 1),
     ]
     counted = [{"reason": "AdmissionCheck", "underlyingCause": "", "count": 1}]
     assert after["status"]["schedulingStats"] == {"evictions": counted}

@@ -229,6 +229,7 @@ def test_local_queues_follow_where_they_lead() -> None:
             cannot = "Can't submit new workloads to clusterQueue"
             assert world.active("localqueues", "user-queue") == ("False", "ClusterQueueDoesNotExist", cannot)
             assert world.status("localqueues", "user-queue")["pendingWorkloads"] == 1
+            assert "flavorsUsage" not in world.status("localqueues", "user-queue")
             assert world.active("localqueues", "stopped") == ("False", "Stopped", "LocalQueue is stopped")
             assert world.status("localqueues", "stopped")["pendingWorkloads"] == 0
 

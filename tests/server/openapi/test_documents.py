@@ -103,7 +103,8 @@ def test_version_2_knows_no_alternatives_and_no_nulls() -> None:
 def test_kubectl_learns_that_the_server_finds_unknown_fields(kind: Kind) -> None:
     """It looks at the PATCH operations of the kind for the parameter, and refuses `--validate=strict` without."""
     for version in kind.versions:
-        mine = {"group": kind.group, "kind": kind.kind, "version": version}
+        group, _, plain = kind.api_version(version).rpartition("/")
+        mine = {"group": group, "kind": kind.kind, "version": plain}
         patches = [
             operation
             for _path, method, operation in methods(v3(kind.api_version(version)))
@@ -121,8 +122,9 @@ def test_kubectl_learns_that_the_server_finds_unknown_fields(kind: Kind) -> None
 def test_kubectl_finds_the_schema_of_a_kind(kind: Kind) -> None:
     for version in kind.versions:
         schemas = v3(kind.api_version(version))["components"]["schemas"]
+        group, _, plain = kind.api_version(version).rpartition("/")
         for name in (kind.kind, f"{kind.kind}List"):
-            mine = {"group": kind.group, "kind": name, "version": version}
+            mine = {"group": group, "kind": name, "version": plain}
             found = [node for node in schemas.values() if mine in node.get("x-kubernetes-group-version-kind", ())]
 
             assert len(found) == 1

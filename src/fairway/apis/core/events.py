@@ -1,5 +1,6 @@
 """Events: what happened to other objects."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from fairway.apis.machinery.schemas.definitions import definition
 from fairway.errors import FieldError
 
 _MOST_CHARACTERS: Final = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
+_NEW: Final = "events.k8s.io/v1"
 _SYSTEM_NAMESPACES: Final = ("default", "kube-system")
 
 
@@ -58,6 +60,25 @@ def _validate_update(_old: Manifest, new: Manifest) -> list[FieldError]:
     return _validate(new)
 
 
+_NEW_NAMES: Final = {
+    "reportingComponent": "reportingController",
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+}
+"""What `events.k8s.io/v1` calls the fields that `v1` calls otherwise."""
+
+_OLD_NAMES: Final = {new: old for old, new in _NEW_NAMES.items()}
+
+
+def _convert(manifest: Manifest, version: str) -> Manifest:
+    names, api_version = (_OLD_NAMES, "v1") if version == "v1" else (_NEW_NAMES, _NEW)
+    return {**{names.get(name, name): value for name, value in manifest.items()}, "apiVersion": api_version}
+
+
 def _series(manifest: Manifest) -> dict[str, Any]:
     return manifest.get("series") or {}
 
@@ -100,6 +121,15 @@ def _selected_source(manifest: Manifest) -> str:
     return (manifest.get("source") or {}).get("component") or manifest.get("reportingComponent") or ""
 
 
+def _requested_path(version: str, path: str) -> str:
+    field, dot, rest = path.partition(".")
+    return path if version == "v1" else f"{_NEW_NAMES.get(field, field)}{dot}{rest}"
+
+
+def _of_new(column: Column) -> Column:
+    return replace(column, value=lambda manifest, now: column.value(_convert(manifest, "v1"), now))
+
+
 _COLUMNS: Final = (
     Column(name="Last Seen", value=_last_seen, description="How long ago it happened last."),
     Column(name="Type", value=text_at("type"), description="Normal or Warning."),
@@ -120,13 +150,16 @@ EVENT: Final = Kind(
     group="",
     kind="Event",
     plural="events",
-    versions=("v1",),
+    versions=("v1", _NEW),
     stored="v1",
     short_names=("ev",),
     generation=False,
     builtin=True,
-    schemas={"v1": lambda: definition("io.k8s.api.core.v1.Event")},
-    columns={"v1": _COLUMNS},
+    schemas={
+        "v1": lambda: definition("io.k8s.api.core.v1.Event"),
+        _NEW: lambda: definition("io.k8s.api.events.v1.Event"),
+    },
+    columns={"v1": _COLUMNS, _NEW: tuple(map(_of_new, _COLUMNS))},
     selectable={
         **{
             f"involvedObject.{field}": string_at("involvedObject", field)
@@ -137,5 +170,11 @@ EVENT: Final = Kind(
         "source": _selected_source,
         "type": string_at("type"),
     },
-    rules=Rules(default=_default, validate=_validate, validate_update=_validate_update),
+    rules=Rules(
+        default=_default,
+        validate=_validate,
+        validate_update=_validate_update,
+        convert=_convert,
+        request_path=_requested_path,
+    ),
 )

@@ -1,6 +1,6 @@
 """The record of one kind: its names, versions, columns and rules. The registry is a list of these."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
@@ -117,7 +117,7 @@ class Kind:
     kind: str
     plural: str
     versions: tuple[str, ...]
-    """Those served, the preferred one first."""
+    """Those served, the preferred one first. One of another group has its name, too: `events.k8s.io/v1`."""
 
     stored: str
     singular: str = ""
@@ -181,7 +181,19 @@ class Kind:
 
     def api_version(self, version: str) -> str:
         """`v1` or `batch/v1`."""
-        return f"{self.group}/{version}" if self.group else version
+        return f"{self.group}/{version}" if self.group and "/" not in version else version
+
+    def version_in(self, group: str, version: str) -> str:
+        """What `versions` calls this version of a group; empty if the kind is not served there."""
+        name = version if group == self.group else f"{group}/{version}"
+        return name if name in self.versions else ""
+
+    @property
+    def group_versions(self) -> Iterator[tuple[str, str]]:
+        """The groups and versions in the paths of requests."""
+        for version in self.versions:
+            group, _, plain = version.rpartition("/")
+            yield group or self.group, plain
 
     @property
     def singular_name(self) -> str:

@@ -8,3 +8,8 @@ def stamp(moment: datetime) -> str:
     if moment.tzinfo is not UTC:
         moment = moment.astimezone(UTC)
     return f"{moment.isoformat(timespec='seconds')[:19]}Z"
+
+
+def micro_stamp(moment: datetime) -> str:
+    """The same with microseconds, as Leases and series of events carry them."""
+    return f"{moment.astimezone(UTC).isoformat(timespec='microseconds')[:26]}Z"

@@ -368,6 +368,8 @@ class Writes:
             subject = self._intake.manifest(about) if about else written
             if subject is not None:
                 tell = self._recorder.warning if warning else self._recorder.normal
+                if about:
+                    tell = self._recorder.series
                 tell(subject, reason, message)
 
     def _try_later(self, key: str, desk: PendingWrites, seconds: float | None = None) -> None:

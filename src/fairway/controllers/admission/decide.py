@@ -64,6 +64,7 @@ class StatusEvent(NamedTuple):
     message: str
     warning: bool = False
     about: str = ""
+    """Many victims of one preemptor are one event about it, with a series, as in Kueue."""
 
 
 class Draft(WorkloadStatusChange):

@@ -197,6 +197,8 @@ class WorkloadStatusChange(StatusChange):
             fresh["requeueAfterSeconds"] = check["requeueAfterSeconds"]
         if state == CheckState.RETRY:
             fresh["retryCount"] = check.get("retryCount", 0) + 1
+        elif state == CheckState.REJECTED and "retryCount" in check:
+            fresh["retryCount"] = check["retryCount"]
         return fresh
 
     def _count_eviction(self, reason: str, cause: str) -> None:

@@ -81,9 +81,10 @@ def changes(old: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _held(holdings: Holdings, *, with_borrowed: bool) -> Status:
+    """Without flavors, as without a ClusterQueue, there are no lists: Kueue leaves empty ones out."""
     return {
-        "flavorsReservation": list(_flavors(holdings.reservation, with_borrowed=with_borrowed)),
-        "flavorsUsage": list(_flavors(holdings.usage, with_borrowed=with_borrowed)),
+        "flavorsReservation": list(_flavors(holdings.reservation, with_borrowed=with_borrowed)) or None,
+        "flavorsUsage": list(_flavors(holdings.usage, with_borrowed=with_borrowed)) or None,
         "reservingWorkloads": holdings.reserving,
         "admittedWorkloads": holdings.admitted,
     }

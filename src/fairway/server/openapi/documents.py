@@ -101,8 +101,9 @@ def _mark_kinds(kinds: Sequence[Kind], group_versions: Sequence[str], definition
         for version in kind.versions:
             if kind.api_version(version) in group_versions:
                 schema = kind.schemas[version]()
-                definitions.mark(schema, kind.group, version, kind.kind)
-                definitions.mark(operations.list_of(schema), kind.group, version, kind.list_kind or f"{kind.kind}List")
+                group, _, plain = kind.api_version(version).rpartition("/")
+                definitions.mark(schema, group, plain, kind.kind)
+                definitions.mark(operations.list_of(schema), group, plain, kind.list_kind or f"{kind.kind}List")
     for group_version in group_versions:
         group, _, version = group_version.rpartition("/")
         for schema, name in operations.unstored(group_version):

@@ -148,8 +148,8 @@ def operations(kinds: Sequence[Kind], group_version: str) -> Iterator[Operation]
     """Every operation of one group version."""
     group, _, version = group_version.rpartition("/")
     for kind in kinds:
-        if kind.group == group and version in kind.versions:
-            yield from _Endpoints(kind, version).all()
+        if served := kind.version_in(group, version):
+            yield from _Endpoints(kind, served).all()
     for one in _virtual(group, version):
         yield from _asking(one, version) if "create" in one.verbs else _worked_out(one, version)
 
@@ -237,7 +237,7 @@ class _Endpoints:
 
     def __init__(self, kind: Kind, version: str) -> None:
         self._kind = kind
-        self._version = version
+        self._group, _, self._version = kind.api_version(version).rpartition("/")
         self._schema = kind.schemas[version]()
         group_version = kind.api_version(version)
         self._root = root(group_version)
@@ -267,7 +267,7 @@ class _Endpoints:
     def _operation(self, path: str, method: str, verb: str, name: str, description: str, **more: Any) -> Operation:
         known: dict[str, Any] = {
             "action": method,
-            "group": self._kind.group,
+            "group": self._group,
             "version": self._version,
             "kind": self._kind.kind,
             "answer": self._schema,
