@@ -13,7 +13,7 @@ SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py te
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test test-ray split operators pages fresh explore lint format bench bench-quick bench-cluster bench-ray conformance conformance-cluster cluster cluster-down test-cluster clean packages
+.PHONY: help setup dev demo kubectl test test-ray split operators pages fresh explore lint format bench bench-quick bench-cluster bench-ray conformance conformance-cluster kueue-suites cluster cluster-down test-cluster clean packages
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ cluster-down: $(DEV_READY) ## remove it: processes, mounts, namespaces, control 
 
 test-cluster: $(DEV_READY) ## tests on a real Kubernetes; starts one if none is up (KUBELET=0: on etcd and kube-apiserver alone, RAY=1: those with KubeRay)
 	@$(BIN)/python -m tools.cluster test $(CLUSTER_NAME) $(if $(filter 0,$(KUBELET)),--no-kubelet) $(WITH) $(TESTS)
+
+kueue-suites: $(DEV_READY) ## Kueue's own integration specs against this tree; builds them with Go, once (SUITES= for some of them; half an hour)
+	@KUBECTL="$$(tools/kubectl/get)" $(BIN)/python tools/kueue-suites $(SUITES)
 
 split: $(DEV_READY)  ## guides, managed jobs and crashes with controllers in a process of their own
 	KUBECTL="$$(tools/kubectl/get)" FAIRWAY_TEST_ARRANGEMENT=split FAIRWAY_JOBS=150 FAIRWAY_MANAGED_JOBS=100 FAIRWAY_KILLS=3 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(SPLIT)
