@@ -57,8 +57,11 @@ from fairway.integrations.frameworks import FRAMEWORKS
 from fairway.managedjobs.kubernetes import DEFAULT_IMAGE, OnKubernetes
 from fairway.managedjobs.machine import ThisMachine
 from fairway.managedjobs.platform import Platform
+from fairway.runner.workers import WorkerProcess
 from fairway.runtime.parts import Part, running, unless
 from fairway.settings import Settings
+from fairway.simulate.live import Simulations
+from fairway.simulate.livestate import MODULE
 
 SERVER_CONFIG_MAP: Final = "fairway-server"
 """In `kube-system`: the controllers that the server runs itself, so that no other process runs them, too."""
@@ -210,6 +213,16 @@ class ControllerManager:
         else:
             decider = stored = StoredDecider(cluster, configuration)
             self.explainer = StoredExplainer(cluster, stored.figures, order)
+        self.simulations = Simulations(
+            cluster,
+            configuration,
+            WorkerProcess(MODULE),
+            requeue_batch_seconds=0.0 if own_nodes else KUEUE_BATCH_SECONDS,
+            schedulers=frozenset({DEFAULT_SCHEDULER}) if own_nodes else None,
+        )
+        """Expected starts, and what-if runs."""
+
+        self.parts.append(self.simulations)
         self._add_reports(names, decider)
         scheduler = Scheduler(cluster, kubernetes) if "scheduler" in names else None
         if "workload" in names:

@@ -35,6 +35,7 @@ from fairway.runner.supervision import LocalSupervision
 from fairway.runtime.clock import Clock
 from fairway.runtime.parts import Part, running, unless
 from fairway.settings import Settings
+from fairway.simulate.live import ForecastingExplainer
 from fairway.store.verbs import Objects
 from fairway.store.verbs.reading import readable
 
@@ -55,6 +56,7 @@ class Plane:
         self.explainer: WaitingExplainer = self.manager.explainer
         if "admission" not in settings.controller_names:
             self.explainer = RemoteExplainer(self._secret, self._namespaces, self.manager.explainer, clock)
+        self.explainer = ForecastingExplainer(self.explainer, self.manager.simulations)
         ids = Ids(cluster)
         self._parts: list[Part] = [*self.manager.parts, ids]
         self._node = None if settings.no_node else OwnNode(cluster, settings, clock, self.manager.recorder)

@@ -62,6 +62,7 @@ from fairway.server.endpoint import ControllerEndpoint
 from fairway.server.listening import HttpServer, bound_socket
 from fairway.server.metrics import Collector, exposition
 from fairway.settings import Settings
+from fairway.simulate.live import ForecastingExplainer
 
 _log = logging.getLogger(__name__)
 _PAUSE_SECONDS = 0.25
@@ -356,7 +357,10 @@ class LeaderTerm:
             self._certificate = LeaderCertificate(cluster, client, use)
             self._front = FrontProxySource(cluster, client, self._use_proxy)
             decides = home.way is AdmittedBy.FAIRWAY
-            self.api = AggregatedApi(cluster, manager.explainer, self._review, manager.books, decides=decides)
+            explainer = ForecastingExplainer(manager.explainer, manager.simulations)
+            self.api = AggregatedApi(
+                cluster, explainer, manager.simulations, self._review, manager.books, decides=decides
+            )
             manager.parts += [self._certificate, self._front]
 
     async def take(self) -> None:

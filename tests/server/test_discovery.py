@@ -71,6 +71,7 @@ def test_every_resource_that_is_served_was_compared_or_is_known_to_be_ours_alone
         "quotadefinitions/status",
         "attempts",
         "groups",
+        "simulations",
         "usage",
         "users",
         "waitingjobs",

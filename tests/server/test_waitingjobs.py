@@ -167,12 +167,12 @@ def test_kubectl_gets_a_table(tmp_path: Path) -> None:
         table = (await ask(HERE, accept=TABLE)).json
         assert table["kind"] == "Table"
         assert [column["name"] for column in table["columnDefinitions"]] == [
-            "Name", "Owner", "Queue", "ClusterQueue", "Position", "Priority", "Message", "Age",
+            "Name", "Owner", "Queue", "ClusterQueue", "Position", "Priority", "Expected-Start", "Message", "Age",
         ]  # fmt: skip
         (row,) = table["rows"]
         assert row["cells"][0] == "w"
         assert row["cells"][2:4] == ["lq", "cq"]
-        assert row["cells"][6] == "needs 2 CPUs, 0 free in default"
+        assert row["cells"][7] == "needs 2 CPUs, 0 free in default"
         assert row["object"]["metadata"]["namespace"] == "default"
         assert len((await ask(f"{HERE}/w", accept=TABLE)).json["rows"]) == 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from fairway.admission.events import EvictionRequested
 from fairway.admission.figures import Activity, ClusterQueueFigures, CohortFigures, LocalQueueFigures
@@ -108,3 +108,18 @@ class WaitingExplainer(Protocol):
         Workloads of namespaces that the user may not read are not named. Another priority is advised only to a user who
         may set it: `may_change` it at all, and to `any_priority`.
         """
+
+
+@runtime_checkable
+class Forecasting(WaitingExplainer, Protocol):
+    """A `WaitingExplainer` whose items have the expected start (`expectedStart`) of everyone who waits."""
+
+    def forecast(self) -> Manifest:
+        """When it was worked out, for how many, and how far earlier ones were off."""
+
+
+class Simulator(Protocol):
+    """Plays the live state with changes."""
+
+    async def compare(self, spec: Manifest) -> Manifest:
+        """The `status` of a Simulation with this `spec`: with and without its changes."""

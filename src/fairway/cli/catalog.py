@@ -20,6 +20,10 @@ COMMANDS = {
             "fairway.cli.usage",
             "Show what was used: CPU and GPU hours, waits, success, by user, queue or month.",
         ),
+        "simulate": (
+            "fairway.cli.simulate",
+            "What if: other quotas, priorities, nodes or jobs, played in virtual time.",
+        ),
         "top": ("fairway.cli.top", "Show jobs, queues and this machine, live."),
         "dashboard": ("fairway.cli.dashboard", "Open the web page: queue, quota, jobs, history, what if."),
     },

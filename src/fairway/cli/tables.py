@@ -147,6 +147,16 @@ def table(
     return "\n".join(lines)
 
 
+def without_empty(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], title: str
+) -> tuple[Sequence[TableColumn], Sequence[Sequence[Cell]]]:
+    """Columns and rows without the column of this title if no row has anything in it."""
+    place = [column.title for column in columns].index(title)
+    if any(row[place] is not None for row in rows):
+        return columns, rows
+    return (*columns[:place], *columns[place + 1 :]), [[*row[:place], *row[place + 1 :]] for row in rows]
+
+
 def fitting(
     columns: Sequence[TableColumn], rows: Iterable[Sequence[Cell]], on: Screen, dispensable: Iterable[str]
 ) -> str:

@@ -35,6 +35,7 @@ _COLUMNS: Final = (
     TableColumn("QUEUE", flexible=True),
     TableColumn("PRIORITY", right=True),
     TableColumn("POS", right=True),
+    TableColumn("STARTS", right=True),
     TableColumn("REQUESTED", flexible=True),
     TableColumn("WAITED", right=True),
     TableColumn("RAN", right=True),
@@ -42,10 +43,22 @@ _COLUMNS: Final = (
     TableColumn("STATUS", coloured=True),
     TableColumn("WHY", flexible=True, least=30),
 )
-_DISPENSABLE: Final = ("USER", "RECOV", "QUEUE", "REQUESTED", "PRIORITY", "WAITED", "POS", "WHY", "RAN", "NAME")
+_DISPENSABLE: Final = (
+    "USER",
+    "RECOV",
+    "QUEUE",
+    "REQUESTED",
+    "PRIORITY",
+    "WAITED",
+    "POS",
+    "WHY",
+    "STARTS",
+    "RAN",
+    "NAME",
+)
 """What is left out on a narrow screen, in this order."""
 
-_CELLS: Final = (0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12)
+_CELLS: Final = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13)
 """Of those that `jobs queue` shows: all but when the job was submitted."""
 
 
@@ -261,7 +274,7 @@ def _jobs(snapshot: TopSnapshot, room: int | None, now: datetime, on: Screen) ->
     if hidden > 0:
         hidden, ordered = hidden + 1, ordered[: max(0, most - 1)]
     cells = [[row(job)[index] for index in _CELLS] for job in ordered]
-    lines = tables.fitting(_COLUMNS, cells, on, _DISPENSABLE).splitlines()
+    lines = tables.fitting(*tables.without_empty(_COLUMNS, cells, "STARTS"), on, _DISPENSABLE).splitlines()
     if hidden > 0:
         lines.append(on.paint(f"{on.ellipsis} and {hidden} more", "dim"))
     return lines

@@ -215,6 +215,7 @@ _JOBS: Final = ("managedjobs",)
 VIEWER_RULES: Final = (
     {"apiGroups": ["fairway.dev"], "resources": [*_JOBS, "managedjobs/status"], "verbs": list(_READ)},
     {"apiGroups": [EXPLAIN_GROUP], "resources": ["attempts", "usage", "waitingjobs"], "verbs": ["get", "list"]},
+    {"apiGroups": [EXPLAIN_GROUP], "resources": ["simulations"], "verbs": ["create"]},
     {"apiGroups": [VISIBILITY_GROUP], "resources": ["localqueues/pendingworkloads"], "verbs": ["get"]},
 )
 KUEUE_RULES: Final = ({"apiGroups": ["fairway.dev"], "resources": ["managedjobs"], "verbs": list(_READ)},)

@@ -3,6 +3,7 @@
     GET /apis[/GROUP[/VERSION]]                                             discovery
     GET /apis/explain.fairway.dev/v1alpha1/[namespaces/NS/]waitingjobs…     as on one machine (`waitingjobs`)
     GET /apis/explain.fairway.dev/v1alpha1/[namespaces/NS/]usage|attempts   the history (`accounting`)
+    POST /apis/explain.fairway.dev/v1alpha1/simulations                     as on one machine (`simulations`)
     GET /apis/visibility.kueue.x-k8s.io/v1beta2/…/pendingworkloads          only where Fairway decides (`visibility`)
 
 kube-apiserver has authenticated and authorised the user of a request and names them in headers. These are believed
@@ -19,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fairway.accounting.books import AccountBooks
-from fairway.admission.port import WaitingExplainer
+from fairway.admission.port import Simulator, WaitingExplainer
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.deploy.names import EXPLAIN_GROUP, EXPLAIN_VERSION, VISIBILITY_GROUP, VISIBILITY_VERSION
@@ -33,6 +34,7 @@ from fairway.server.plain import discovered
 from fairway.server.requests import Request
 from fairway.server.responses import Response, encode, failure, ok
 from fairway.server.routes import place
+from fairway.server.simulations import WhatIfRuns
 from fairway.server.visibility import pending_workloads
 from fairway.server.waitingjobs import Onlooker, WaitingJobs
 
@@ -110,14 +112,22 @@ class AggregatedApi:
     """Answers kube-apiserver's requests in one term."""
 
     def __init__(
-        self, cluster: Cluster, explainer: WaitingExplainer, review: Review, books: BooksSource, *, decides: bool
+        self,
+        cluster: Cluster,
+        explainer: WaitingExplainer,
+        simulator: Simulator,
+        review: Review,
+        books: BooksSource,
+        *,
+        decides: bool,
     ) -> None:
         """`decides`: whether Fairway admits, so that the visibility API is not Kueue's."""
         self._view = CachedObjects(cluster)
         self._explainer = explainer
         self._review = review
-        self._resources: dict[str, WaitingJobs | Accounting] = {
+        self._resources: dict[str, WaitingJobs | Accounting | WhatIfRuns] = {
             "waitingjobs": WaitingJobs(self._view, lambda: explainer, self._onlooker, EXPLAIN_GROUP),
+            "simulations": WhatIfRuns(self._view, lambda: simulator, self._onlooker, EXPLAIN_GROUP),
             **{name: Accounting(self._view, partial(_read, books), name, EXPLAIN_GROUP) for name in _HISTORY},
         }
         self._discovery = Discovery((), list(_served(decides=decides)))
@@ -179,7 +189,7 @@ def _read(books: BooksSource) -> AccountBooks:
 
 def _served(*, decides: bool) -> Iterable[Virtual]:
     for one in VIRTUAL:
-        if one.plural == "waitingjobs" or one.plural in _HISTORY:
+        if one.plural in {"simulations", "waitingjobs"} or one.plural in _HISTORY:
             yield dataclasses.replace(one, group=EXPLAIN_GROUP, versions=(EXPLAIN_VERSION,))
         elif decides and one.group == VISIBILITY_GROUP:
             yield dataclasses.replace(one, versions=(VISIBILITY_VERSION,))

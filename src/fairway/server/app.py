@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from fairway.accounting.books import AccountBooks
-from fairway.admission.port import WaitingExplainer
+from fairway.admission.port import Simulator, WaitingExplainer
 from fairway.errors import (
     ApiError,
     FairwayError,
@@ -42,6 +42,7 @@ from fairway.server.podlogs import Logs
 from fairway.server.requests import Request
 from fairway.server.responses import Response, encode, failure, ok, status_of
 from fairway.server.routes import ResourcePath, Route, attempted, place, route
+from fairway.server.simulations import WhatIfRuns
 from fairway.server.streams import Streams
 from fairway.server.telling import STREAMED, TELLERS
 from fairway.server.transactions import Transactions
@@ -129,6 +130,9 @@ class Api:
         self.books: BooksSource = lambda: None
         """The history of attempts, if it is kept in this process."""
 
+        self.simulator: Simulator | None = None
+        """Who plays what-if runs."""
+
         self.not_ready = ""
         """What is still missing before requests should come; empty when nothing is."""
 
@@ -137,6 +141,7 @@ class Api:
             ("fairway.dev", "v1alpha1", "archives"): Archives(objects, state, self.limits),
             ("fairway.dev", "v1alpha1", "attempts"): Accounting(self._view, self._read_books, "attempts"),
             ("fairway.dev", "v1alpha1", "groups"): GroupAccounts(objects, state, users),
+            ("fairway.dev", "v1alpha1", "simulations"): WhatIfRuns(self._view, lambda: self.simulator, _onlooker),
             ("fairway.dev", "v1alpha1", "transactions"): Transactions(objects, audit, self.limits),
             ("fairway.dev", "v1alpha1", "usage"): Accounting(self._view, self._read_books, "usage"),
             ("fairway.dev", "v1alpha1", "users"): UserAccounts(objects, state, users),

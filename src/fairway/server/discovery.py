@@ -96,6 +96,7 @@ VIRTUAL: Final = (
     ),
     Virtual(group=_FAIRWAY, versions=("v1alpha1",), kind="Group", plural="groups", verbs=_ACCOUNT_VERBS),
     Virtual(group=_FAIRWAY, versions=("v1alpha1",), kind="User", plural="users", verbs=_ACCOUNT_VERBS),
+    Virtual(group=_FAIRWAY, versions=("v1alpha1",), kind="Simulation", plural="simulations", verbs=("create",)),
     Virtual(
         group=_FAIRWAY,
         versions=("v1alpha1",),

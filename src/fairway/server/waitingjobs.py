@@ -11,7 +11,7 @@ The decider answers (`fairway.admission.port`); where there is none (an API alon
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from fairway.admission.port import WaitingExplainer
+from fairway.admission.port import Forecasting, WaitingExplainer
 from fairway.apis.machinery.jsonpath import custom_column
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import BadRequest, MethodNotAllowed, NotFound
@@ -30,9 +30,18 @@ _COLUMNS: Final = (
     custom_column("ClusterQueue", ".clusterQueue", priority=1, description="The ClusterQueue of that LocalQueue."),
     custom_column("Position", ".position", "integer", description="Its place in the ClusterQueue, from 1."),
     custom_column("Priority", ".priority", "integer", description="The priority it has now."),
+    custom_column("Expected-Start", ".expectedStart.message", description="When it will probably start."),
     custom_column("Message", ".message", description="Why it waits."),
     custom_column("Age", ".metadata.creationTimestamp", "date", description="How long ago it was created."),
 )
+
+
+_NO_FORECAST: Final = {
+    **dict.fromkeys(("at", "earliest", "latest", "computedAt")),
+    "known": False,
+    "basis": "",
+    "message": "unknown: the process that decides does not answer",
+}
 
 
 class Onlooker(NamedTuple):
@@ -95,6 +104,7 @@ class WaitingJobs:
             "kind": "WaitingJobList",
             "apiVersion": f"{self._kind.group}/{VERSION}",
             "metadata": {"resourceVersion": self._view.revision, **metadata},
+            **({"forecast": explainer.forecast()} if isinstance(explainer, Forecasting) else {}),
             "items": items,
         }
         return rendered(self._view, request, self._kind, items, whole)
@@ -124,7 +134,8 @@ class WaitingJobs:
         )
 
     def _typed(self, item: Manifest) -> Manifest:
-        return {"apiVersion": f"{self._kind.group}/{VERSION}", "kind": self._kind.kind, **item}
+        given = {"apiVersion": f"{self._kind.group}/{VERSION}", "kind": self._kind.kind}
+        return {**given, "expectedStart": _NO_FORECAST, **item}
 
 
 def _page(request: Request, items: list[Manifest]) -> tuple[list[Manifest], Manifest]:

@@ -38,6 +38,7 @@ _COLUMNS: Final = (
     TableColumn("QUEUE"),
     TableColumn("PRIORITY", right=True),
     TableColumn("POS", right=True),
+    TableColumn("STARTS", right=True),
     TableColumn("REQUESTED", flexible=True),
     TableColumn("SUBMITTED", right=True),
     TableColumn("WAITED", right=True),
@@ -46,7 +47,18 @@ _COLUMNS: Final = (
     TableColumn("STATUS", coloured=True),
     TableColumn("WHY", flexible=True, least=40),
 )
-_DISPENSABLE: Final = ("SUBMITTED", "RECOVERIES", "USER", "QUEUE", "WAITED", "REQUESTED", "PRIORITY", "RAN", "POS")
+_DISPENSABLE: Final = (
+    "SUBMITTED",
+    "RECOVERIES",
+    "USER",
+    "QUEUE",
+    "WAITED",
+    "REQUESTED",
+    "PRIORITY",
+    "RAN",
+    "POS",
+    "STARTS",
+)
 """Columns that are left out on a narrow terminal, in this order."""
 
 _VERBOSE: Final = (
@@ -103,7 +115,8 @@ def queue(
     """List running and waiting jobs, with position and reason.
 
     Running jobs come first, then waiting jobs in the order of their queues. Ended jobs are only counted; -a lists them,
-    the last one first. WAITED is the time since submission in which the job did not run. Priority `60 (50+10)` is 50
+    the last one first. STARTS is how long a waiting job will probably wait yet (`fairway why` gives the range), WAITED
+    the time since submission in which the job did not run. Priority `60 (50+10)` is 50
     raised by 10 for a preemption. A narrow terminal omits the less important columns; -v shows all.
 
     \b
@@ -250,10 +263,10 @@ def as_table(
     """The jobs as people read them."""
     row = row_maker(waiting, now)
     if not verbose:
-        return tables.fitting(_COLUMNS, [row(job) for job in jobs], on, _DISPENSABLE)
+        return tables.fitting(*tables.without_empty(_COLUMNS, [row(job) for job in jobs], "STARTS"), on, _DISPENSABLE)
     columns = (*_COLUMNS[:-1], *_VERBOSE, _COLUMNS[-1])
     rows = [_verbose(row(job), job) for job in jobs]
-    return tables.table(columns, rows, on._replace(width=None))
+    return tables.table(*tables.without_empty(columns, rows, "STARTS"), on._replace(width=None))
 
 
 def row_maker(
@@ -261,7 +274,7 @@ def row_maker(
 ) -> "Callable[[JobRow], list[tables.Cell]]":
     """What makes the cells of a job."""
     from fairway.cli.jobs.records import requested, waiting_of  # noqa: PLC0415
-    from fairway.cli.jobs.wording import in_short, priority  # noqa: PLC0415
+    from fairway.cli.jobs.wording import in_short, priority, starts  # noqa: PLC0415
 
     def row(job: "JobRow") -> list[tables.Cell]:
         entry = waiting_of(job, waiting)
@@ -273,6 +286,7 @@ def row_maker(
             job.queue(entry) or None,
             priority(job),
             entry.position if entry else None,
+            starts(job, entry, now),
             requested(job),
             f"{duration((now - submitted).total_seconds())} ago" if submitted else None,
             duration(job.waited_for(now)),
@@ -326,6 +340,7 @@ def record(job: "JobRow", waiting: "Mapping[tuple[str, str], PendingRow]", now: 
         "reason": status.reason,
         "why": in_short(job, entry),
         "canEverRun": entry.can_ever_run if entry else None,
+        "expectedStart": entry.expected_start if entry else None,
         "hold": job.spec.hold,
         "task": status.task,
         "attempt": status.attempt,

@@ -174,6 +174,18 @@ class OwnerRow(Struct):
     name: str = ""
 
 
+class ExpectedStart(Struct, rename="camel"):
+    """When a job will probably start, and between which times."""
+
+    known: bool = False
+    at: datetime | None = None
+    earliest: datetime | None = None
+    latest: datetime | None = None
+    basis: str = ""
+    computed_at: datetime | None = None
+    message: str = ""
+
+
 class PendingRow(Struct, rename="camel"):
     """A Workload that waits, in a line."""
 
@@ -187,6 +199,7 @@ class PendingRow(Struct, rename="camel"):
     outcome: str = ""
     message: str = ""
     can_ever_run: bool = True
+    expected_start: ExpectedStart | None = None
 
 
 class HolderRow(Struct, rename="camel"):

@@ -228,6 +228,26 @@ def _reason_to_wait(waiting: WaitingInDetail) -> Iterator[str]:
         yield "It can never run with the current nodes and quotas."
     if waiting.message:
         yield _sentence(waiting.message)
+    expected = waiting.expected_start
+    if expected is not None and waiting.can_ever_run:
+        yield f"Expected start: {expected.message}{_BASED_ON.get(expected.basis, '')}."
+
+
+def starts(job: JobRow, waiting: PendingRow | None, now: datetime) -> str | None:
+    """How long it will probably wait yet; nothing where that is not known."""
+    expected = waiting.expected_start if waiting is not None and job.waits else None
+    if expected is None or expected.at is None:
+        return None
+    return f"~{duration(max(0.0, (expected.at - now).total_seconds()))}"
+
+
+_BASED_ON: Final = {
+    "declared": "; from the max_duration of the jobs before it",
+    "name": "; from what jobs of these names took before",
+    "user": "; from what jobs of these users took before",
+    "queue": "; from what jobs of this queue took before",
+    "all": "; from what any jobs took before",
+}
 
 
 def _moving_on(job: JobRow) -> Iterator[str]:

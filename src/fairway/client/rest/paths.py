@@ -34,6 +34,11 @@ def waiting(namespace: str | None = None, workload: str = "", *, cluster: bool =
     return _in(EXPLAINING if cluster else FAIRWAY, namespace, "waitingjobs", workload)
 
 
+def simulations(*, cluster: bool = False) -> str:
+    """What-if runs on the live state. `cluster`: not on a server of ours."""
+    return _in(EXPLAINING if cluster else FAIRWAY, None, "simulations")
+
+
 def transactions(namespace: str) -> str:
     return _in(FAIRWAY, namespace, "transactions")
 

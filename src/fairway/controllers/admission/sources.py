@@ -245,7 +245,7 @@ class _Nodes:
         if not self._dirty:
             return []
         self._dirty = False
-        facts = tuple(sorted(map(_lasting, self.cache.items()), key=lambda one: one.name))
+        facts = tuple(sorted(map(lasting_facts, self.cache.items()), key=lambda one: one.name))
         if facts == self._told:
             return []
         self._told = facts
@@ -256,12 +256,12 @@ class _Nodes:
         return self.news(at)
 
     def _note(self, old: Manifest | None, new: Manifest | None) -> None:
-        if old is None or new is None or _lasting(old) != _lasting(new):
+        if old is None or new is None or lasting_facts(old) != lasting_facts(new):
             self._dirty = True
             self._wake()
 
 
-def _lasting(node: Manifest) -> NodeFacts:
+def lasting_facts(node: Manifest) -> NodeFacts:
     """What counts of a node for good: a cordon and a node that is not ready pass."""
     return replace(facts_of(node), unschedulable=False, condition=())
 

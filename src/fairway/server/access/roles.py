@@ -102,7 +102,9 @@ _OPEN = (
     "configmaps", "endpoints", "events", "persistentvolumeclaims", "pods", "pods/log", "podtemplates",
     "serviceaccounts", "services", "*/status",
 )  # fmt: skip
+_WHAT_IF = Rule(("create",), ("fairway.dev",), ("simulations",))
 _READ_OBJECTS = (
+    _WHAT_IF,
     Rule(READ, ("",), ("namespaces", "nodes", "persistentvolumes", *_OPEN)),
     Rule(READ, _OTHER_GROUPS, EVERYTHING),
 )
@@ -112,6 +114,7 @@ _READ_NAMESPACE = (
     Rule(READ, _OTHER_GROUPS, EVERYTHING),
 )
 _READ_BESIDE = (
+    _WHAT_IF,
     Rule(
         READ,
         (_KUEUE,),
