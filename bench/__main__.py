@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench import jobs, kubeapi, managed, parked, scenario, victims, waits
+from bench import jobs, kubeapi, managed, parked, scenario, starts, victims, waits
 from bench.api.lines import for_fairway
 from bench.api.wire import Refused
 from bench.scenarios import lines as scenarios
@@ -141,6 +141,7 @@ def main() -> int:
         jobs.lines,
         managed.lines,
         waits.lines,
+        starts.lines,
         scenarios.lines,
     ):
         lines += _told(part, scale)

@@ -67,6 +67,12 @@ spec: {restartPolicy: Never, containers: [{name: main, image: any, command: [/bi
 END
 kubectl wait --for=jsonpath={.status.phase}=Succeeded pod/sample-job-abcde"""
 
+GENERATOR = """cat >generator.yaml <<'END'
+cohorts:
+- {className: cohort, count: 1, queuesSets: [{className: cq, count: 2, nominalQuota: 2, workloadsSets: [
+    {count: 5, creationIntervalMs: 100, workloads: [{className: small, runtimeMs: 900, request: 1}]}]}]}
+END"""
+
 BEFORE = {
     "fairway users add": NO_USERS,
     "fairway users edit": USERS,
@@ -94,6 +100,10 @@ BEFORE = {
     "fairway delete clusterqueue": "fairway apply -f queues.yaml",
     "fairway delete -f": "fairway apply -f queues.yaml",
     "fairway delete pod/one": "for one in one two; do kubectl run $one --image=any --command -- sleep 9; done",
+    "fairway simulate": "fairway apply -f queues.yaml",
+    "fairway simulate --priority": RUNNING,
+    "fairway simulate --trace": "printf '; MaxProcs: 4\\n1 0 0 9 4 -1 -1 4 9 -1 1 1 1 -1 1 -1 -1 -1\\n' >jobs.swf",
+    "fairway simulate --generate": GENERATOR,
     "fairway restore": "fairway shutdown --jobs; test -f ~/fairway.tar || fairway backup ~/fairway.tar",
     "fairway up": "fairway shutdown",
     "fairway use prod": "kubectl config set-context prod --cluster=fairway --user=fairway",

@@ -31,7 +31,7 @@ def two_queues(**options: str) -> list[Manifest]:
     """Two ClusterQueues of 4 cpu each that lend to each other."""
     queues = [cluster_queue(name, cpu=4, cohort="all", **options) for name in "ab"]  # type: ignore[arg-type]
     local = [local_queue(name, name, namespace="default") for name in "ab"]
-    return [encode(one) for one in (flavor(), *queues, *local)]
+    return [encode(flavor()), *map(encode, queues), *map(encode, local)]
 
 
 def scenario(jobs: list[TraceJob], objects: list[Manifest] | None = None, config: Config | None = None) -> Scenario:

@@ -52,6 +52,11 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="FILE",
     help="As if these queues, flavors and cohorts were applied.",
 )
+@click.option(
+    "--check",
+    is_flag=True,
+    help="With a trace: how far expected starts are off, forecast from its past at moments of it.",
+)
 @click.option("--limit", type=click.IntRange(1, 5000), default=20, show_default=True, help="Print at most N jobs.")
 @output_option
 @session_options
@@ -68,11 +73,12 @@ def simulate(*, output: str, limit: int, **given: Any) -> None:
 
     \b
     Examples:
-      fairway simulate --quota team-a:gpu=+4
-      fairway simulate --add-node cpu=64,memory=512Gi,gpu=8,queue=team-a
+      fairway simulate --quota cluster-queue:gpu=+4
+      fairway simulate --add-node cpu=64,memory=512Gi,gpu=8,queue=cluster-queue
       fairway simulate --priority train-3=1000 --job gpu=2,duration=4h,count=5
       fairway simulate --policy team-a:withinClusterQueue=LowerPriority -o json
       fairway simulate --trace jobs.swf --quota default:cpu=+64
+      fairway simulate --trace jobs.swf --check
       fairway simulate --generate generator.yaml --policy fairSharing=on
     """
     from fairway.cli import whatif  # noqa: PLC0415 - help must not wait for it
@@ -81,7 +87,11 @@ def simulate(*, output: str, limit: int, **given: Any) -> None:
     changes = whatif.changes(given)
     spec = {"changes": changes, "limit": limit if output == "table" else 5000}
     if given["trace"] or given["generate"]:
-        status = whatif.play(_trace(given, where), given, spec)
+        trace = _trace(given, where)
+        if given["check"]:
+            click.echo(whatif.check(trace, given, json=output == "json"))
+            return
+        status = whatif.play(trace, given, spec)
     else:
         with open_session(**where) as session:
             _in_namespace(changes, session.namespace)

@@ -207,6 +207,27 @@ def play(trace: "JobTrace", given: Manifest, spec: Manifest) -> Manifest:
     return compared(scenario, {**spec, "horizonSeconds": spec.get("horizonSeconds") or 1e10}, notes)
 
 
+def check(trace: "JobTrace", given: Manifest, *, json: bool) -> str:
+    """How far expected starts are off on a trace."""
+    import msgspec  # noqa: PLC0415
+
+    from fairway.simulate.playing import trace_scenario  # noqa: PLC0415
+    from fairway.simulate.replay import replay  # noqa: PLC0415
+
+    found = replay(trace_scenario(trace, given["queue"])[0])
+    if json:
+        return tables.as_json(None if found is None else msgspec.to_builtins(found))
+    if found is None:
+        return "No job waited at the moments that were looked at: there is nothing to compare."
+    return (
+        f"{found.compared} starts were forecast from the past of the trace alone and compared with its replay.\n"
+        f"Half were off by less than {duration(found.median_seconds)}, nine of ten by less than "
+        f"{duration(found.p90_seconds)}; {found.in_range:.0%} were within the range given.\n"
+        f"Half of these jobs still waited for more than {duration(found.median_wait_seconds)}; who says of each "
+        f"that it waits as long as the median before is off by {duration(found.naive_seconds)}."
+    )
+
+
 # The tables
 
 

@@ -8,7 +8,7 @@ again; admission checks are ready at once, and so are pods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final
 
@@ -21,6 +21,9 @@ from fairway.admission.events import CheckVerdict
 from fairway.admission.instructions import Admit, Deactivate, Evict, Instruction, Start
 from fairway.simulate.jobs import PresentJob, TraceJob, Workloads
 from fairway.simulate.usage import Usage
+
+_MOST_IDLE: Final = 10_000
+"""After so many steps in which only time passed and nothing is to come, those who still wait never start."""
 
 _READY: Final = CheckVerdict(state="Ready")
 
@@ -41,6 +44,9 @@ class JobRun(Struct, gc=False):
     preemptions: int = 0
     attempt: int = 0
     """Of the attempt that runs: the number of its admission; 0 if none does."""
+
+    began: float = 0.0
+    """Of the attempt that runs, or ran last: when it began."""
 
     cluster_queue: str = ""
 
@@ -76,6 +82,9 @@ class Player:
         self._waiting = 0
         self._live = 0
         self._on_start: Callable[[JobRun], None] | None = None
+        self._idle = 0
+        """Steps in a row in which only time passed."""
+
         self._begin(surroundings, present)
 
     def run(self, until: float = inf, on_start: Callable[[JobRun], None] | None = None) -> None:
@@ -83,6 +92,21 @@ class Player:
         self._on_start = on_start
         while self._step(until):
             pass
+
+    def redraw(self, seconds: Callable[[JobRun, float], float]) -> None:
+        """Forget what is to come: no job arrives any more, and those that are there run for other times.
+
+        `seconds` gives the run time of a job that has run for so long.
+        """
+        del self._arriving[self._next :]
+        self._agenda = [entry for entry in self._agenda if not entry[3]]
+        heapify(self._agenda)
+        for run in self.runs.values():
+            if run.attempt:
+                elapsed = self.now - run.began
+                self._schedule(run.began + max(elapsed, seconds(run, elapsed)), run.key, run.attempt)
+            elif run.ended is None:
+                run.seconds = seconds(run, 0.0)
 
     @property
     def waiting(self) -> int:
@@ -111,7 +135,7 @@ class Player:
 
     def _resume(self, run: JobRun, job: PresentJob) -> None:
         since = job.since or self.now
-        run.running, run.started = True, since
+        run.running, run.started, run.began = True, since, since
         self._waiting -= 1
         self._schedule_end(run, max(self.now, since + job.seconds))
 
@@ -120,7 +144,8 @@ class Player:
     def _step(self, until: float) -> bool:
         wakeup, arrival = self.engine.next_wakeup, self._next_arrival()
         when = min(self._agenda[0][0] if self._agenda else inf, arrival)
-        if wakeup is not None and wakeup < when and self._live:
+        if wakeup is not None and wakeup < when and self._live and self._idle < _MOST_IDLE:
+            self._idle += when == inf
             when = max(self.now, wakeup)
             if when > until:
                 return False
@@ -130,6 +155,7 @@ class Player:
             if when > until or when == inf:
                 return False
             self._move(when)
+            self._idle = 0
             happened = self._ended(when) + self._arrived(when)
         self.batches += 1
         if happened:
@@ -207,6 +233,7 @@ class Player:
             return
         run.cluster_queue = cluster_queue
         self._waiting -= 1
+        run.began = self.now
         if run.started is None:
             run.started = self.now
         self._schedule_end(run, self.now + run.seconds)
