@@ -37,6 +37,7 @@ def test_all_commands_are_known() -> None:
         "quota",
         "queues",
         "usage",
+        "simulate",
         "top",
         "dashboard",
         "schedule",
