@@ -217,6 +217,7 @@ class ControllerManager:
             cluster,
             configuration,
             WorkerProcess(MODULE),
+            books=self.books,
             requeue_batch_seconds=0.0 if own_nodes else KUEUE_BATCH_SECONDS,
             schedulers=frozenset({DEFAULT_SCHEDULER}) if own_nodes else None,
         )

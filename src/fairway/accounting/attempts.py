@@ -136,7 +136,7 @@ def of_workload(workload: Manifest, group: OwnerLabels = NO_OWNER) -> AttemptRec
         namespace=metadata["namespace"],
         kind="PodGroup" if is_group else owner.get("kind", "Workload"),
         job=job,
-        job_name=_GENERATED.sub("", job),
+        job_name=shared_name(job),
         job_id=0,
         workload=metadata["name"],
         user=annotations_of(workload).get(names.USER, ""),
@@ -202,7 +202,7 @@ def of_managed_job(job: Manifest, place: QuotaPlace, group: OwnerLabels = NO_OWN
             namespace=metadata["namespace"],
             kind="ManagedJob",
             job=metadata["name"],
-            job_name=spec.get("name") or _GENERATED.sub("", metadata["name"]),
+            job_name=spec.get("name") or shared_name(metadata["name"]),
             job_id=spec.get("id", 0),
             workload=status.get("workload", ""),
             user=spec.get("user", ""),
@@ -232,6 +232,11 @@ _MANAGED: Final[Mapping[str, AttemptEnd]] = {
     ManagedOutcome.CANCELLED: AttemptEnd.CANCELLED,
 }
 """Every other outcome is a failure."""
+
+
+def shared_name(name: str) -> str:
+    """The name that jobs of the same purpose share: without a generated suffix."""
+    return _GENERATED.sub("", name)
 
 
 def place_of(workload: Manifest) -> QuotaPlace:

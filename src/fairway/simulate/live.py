@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from fairway.accounting.books import AccountBooks
 from fairway.admission.config import Config
 from fairway.admission.port import WaitingExplainer
 from fairway.apis.machinery.kind import Manifest
@@ -96,6 +97,7 @@ class Simulations:
         configuration: ConfigurationSource,
         worker: SimulationWorker,
         *,
+        books: Callable[[], AccountBooks | None],
         requeue_batch_seconds: float,
         schedulers: frozenset[str] | None,
     ) -> None:
@@ -104,6 +106,8 @@ class Simulations:
 
         self.state = LiveState(cluster, config, schedulers)
         self._worker = worker
+        self._books = books
+        self._has_read_past = False
         self._clock = cluster.clock
         self._accuracy = _Accuracy()
         self.state.on_admitted = self._accuracy.started
@@ -178,6 +182,10 @@ class Simulations:
             self._computed_at, self._of_change, self._task = at, change, None
 
     async def _frames(self, question: Manifest, most: int) -> AsyncIterator[bytes]:
+        books = None if self._has_read_past else self._books()
+        if books is not None:
+            self._has_read_past = True
+            self.state.read_past(books)
         yield pickle.dumps(question)
         yield pickle.dumps(self.state.scenario())
         async for part in self.state.workloads(most):

@@ -1,9 +1,11 @@
 """The live state of a server as a scenario, from its caches; and how long the jobs ran that ended on it."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import datetime
+from itertools import islice
 from typing import Final
 
+from fairway.accounting.attempts import AttemptEnd, shared_name
+from fairway.accounting.books import AccountBooks
 from fairway.admission.config import Config
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
@@ -18,6 +20,10 @@ MODULE: Final = "fairway.simulate.worker"
 """What the worker process runs."""
 
 _CHUNK: Final = 100
+_MOST_PAST: Final = 2_000
+"""Attempts that are read at once, within a few milliseconds."""
+
+_OWN_END: Final = frozenset({AttemptEnd.SUCCEEDED, AttemptEnd.FAILED})
 _KINDS: Final = {
     "namespaces": "Namespace",
     "resourceflavors.kueue.x-k8s.io": "ResourceFlavor",
@@ -56,8 +62,11 @@ class LiveState:
                 cache.on_change(self._changed)
         self._workloads.on_change(self._workload_changed)
 
-    def now(self) -> datetime:
-        return self._clock.now()
+    def read_past(self, books: AccountBooks) -> None:
+        """Learn from the history that was kept before this process began: the latest attempts, in their order."""
+        for _, attempt in reversed(list(islice(books.ended(), _MOST_PAST))):
+            if attempt.outcome in _OWN_END and attempt.started:
+                self.durations.add(attempt.job_name, attempt.user, attempt.queue, attempt.ended - attempt.started)
 
     def scenario(self) -> Scenario:
         """Everything but the Workloads."""
@@ -105,7 +114,7 @@ class LiveState:
             self._jobs.get(workload["metadata"]["namespace"], owner["name"]) if owner["kind"] == "ManagedJob" else None
         )
         if job is None:
-            return owner["name"], "", declared
+            return shared_name(owner["name"]), "", declared
         spec = job["spec"]
         return str(spec.get("name") or owner["name"]), str(spec.get("user") or ""), declared or _max_duration(job)
 
