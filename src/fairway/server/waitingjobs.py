@@ -100,7 +100,7 @@ class WaitingJobs:
         found = await explainer.all(where.namespace) if explainer is not None else []
         part, metadata = _page(request, found)
         items = [self._typed(item) for item in part]
-        whole = {
+        whole: Manifest = {
             "kind": "WaitingJobList",
             "apiVersion": f"{self._kind.group}/{VERSION}",
             "metadata": {"resourceVersion": self._view.revision, **metadata},
