@@ -213,17 +213,9 @@ class ControllerManager:
         else:
             decider = stored = StoredDecider(cluster, configuration)
             self.explainer = StoredExplainer(cluster, stored.figures, order)
-        self.simulations = Simulations(
-            cluster,
-            configuration,
-            WorkerProcess(MODULE),
-            books=self.books,
-            requeue_batch_seconds=0.0 if own_nodes else KUEUE_BATCH_SECONDS,
-            schedulers=frozenset({DEFAULT_SCHEDULER}) if own_nodes else None,
-        )
+        self.simulations = self._simulations(own_nodes=own_nodes)
         """Expected starts, and what-if runs."""
 
-        self.parts.append(self.simulations)
         self._add_reports(names, decider)
         scheduler = Scheduler(cluster, kubernetes) if "scheduler" in names else None
         if "workload" in names:
@@ -255,6 +247,18 @@ class ControllerManager:
             )
         if scheduler is not None:
             self.parts.append(scheduler)
+
+    def _simulations(self, *, own_nodes: bool) -> Simulations:
+        simulations = Simulations(
+            self.cluster,
+            self.configuration,
+            WorkerProcess(MODULE),
+            books=self.books,
+            requeue_batch_seconds=0.0 if own_nodes else KUEUE_BATCH_SECONDS,
+            schedulers=frozenset({DEFAULT_SCHEDULER}) if own_nodes else None,
+        )
+        self.parts.append(simulations)
+        return simulations
 
     def books(self) -> AccountBooks | None:
         """The history, if it is kept in this process and has been read."""
