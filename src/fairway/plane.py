@@ -25,6 +25,7 @@ from fairway.controllers.webhooks.installing import InstallManifest
 from fairway.controllers.webhooks.scheduling import SchedulingAdmission
 from fairway.managedjobs.configured import RunnerConfig
 from fairway.manager import SERVER_CONFIG_MAP, ControllerManager, server_plugins
+from fairway.runner.declared import read_nodes
 from fairway.runner.enforcement import Enforcement
 from fairway.runner.jobfiles import JobFiles
 from fairway.runner.machine import Machine
@@ -112,8 +113,15 @@ class OwnNode:
         self.supervision = LocalSupervision(settings.state, clock)
         self._defaults = Defaults(cluster, _capacity(machine), Counter(machine.gpu_models))
         self._runner = Runner(
-            cluster, self.supervision, machine, settings.state, recorder, enforcement=_enforcement(own)
+            cluster,
+            self.supervision,
+            machine,
+            settings.state,
+            recorder,
+            enforcement=_enforcement(own),
         )
+        if settings.nodes is not None:
+            self._runner.declare(read_nodes(settings.nodes))
         names = ServiceNames(cluster, settings.state)
         self._runner.use_hosts(names.file)
         self.parts: list[Part] = [names, self._runner, JobFiles(cluster, settings.state, _retention(own))]

@@ -83,6 +83,9 @@ class Settings:
     gpus: str | None = None
     """What this machine gives to jobs, where it is not what it has; GPUs as `8`, `T4:8` or `V100:4,T4:2`."""
 
+    nodes: Path | None = None
+    """A file with nodes that are declared, besides this machine."""
+
     controllers: str = "all"
     """Those that run in this process: `all`, `none`, names, or `-name` for all but these."""
 
@@ -121,7 +124,7 @@ class Settings:
                 raise SettingsError(f"--gpus {self.gpus}: {error}") from None
         if (self.tls_cert is None) != (self.tls_key is None):
             raise SettingsError("--tls-cert and --tls-key belong together: give both or none")
-        for option, path in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):
+        for option, path in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key), ("--nodes", self.nodes)):
             if path is not None and not path.is_file():
                 raise SettingsError(f"{option} {path}: there is no such file")
         if self.public_name is not None and not _NAME.fullmatch(self.public_name):

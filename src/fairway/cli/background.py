@@ -140,6 +140,7 @@ def serving_arguments(settings: Settings) -> list[str]:
         ("--cpus", settings.cpus),
         ("--memory", settings.memory),
         ("--gpus", settings.gpus),
+        ("--nodes", settings.nodes),
         ("--controllers", None if settings.controllers == "all" else settings.controllers),
     ):
         if value is not None:

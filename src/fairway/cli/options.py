@@ -77,6 +77,12 @@ def serving_options(command: Command) -> Command:
             metavar="[MODEL:]N[,...]",
             help="GPUs for jobs, such as 8, T4:8 or V100:4,T4:2; may exceed the real number.  [default: all]",
         ),
+        click.option(
+            "--nodes",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Also have the nodes of this file; their pods run on this machine.",
+        ),
         controllers_option,
         click.option("--api-only", is_flag=True, help="Serve only the API: run no scheduler and no jobs."),
         click.option(

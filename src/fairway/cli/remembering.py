@@ -31,6 +31,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cpus: str | None = None
     memory: str | None = None
     gpus: str | None = None
+    nodes: str | None = None
     controllers: str = "all"
     api_only: bool = False
     no_node: bool = False
@@ -62,6 +63,7 @@ def remember(settings: Settings) -> None:
         cpus=settings.cpus,
         memory=settings.memory,
         gpus=settings.gpus,
+        nodes=_absolute(settings.nodes),
         controllers=settings.controllers,
         api_only=settings.api_only,
         no_node=settings.no_node,
@@ -119,7 +121,7 @@ def _settings(state: Path, options: Options, environment: Mapping[str, str]) -> 
     if not port.isdecimal() or int(port) > 65535:
         raise SettingsError(f"{_PORT} {port!r}: a port is a number from 0 to 65535")
     given: dict[str, Any] = msgspec.structs.asdict(options) | {"port": int(port)}
-    for name in ("tls_cert", "tls_key"):
+    for name in ("tls_cert", "tls_key", "nodes"):
         given[name] = Path(given[name]) if given[name] is not None else None
     return Settings(state=state, **given)
 

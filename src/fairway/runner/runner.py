@@ -21,6 +21,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
 from fairway.runner.attending import Attending
+from fairway.runner.declared import DeclaredNodes
 from fairway.runner.devices import Devices, NotEnough
 from fairway.runner.directories import Directories
 from fairway.runner.enforcement import Enforcement
@@ -83,6 +84,7 @@ class Runner:
         self._recorder = recorder
         self._writer = cluster.writer("fairway-runner")
         self._node = NodeKeeper(cluster, machine, lasting_name(state, machine), taints)
+        self._declared = DeclaredNodes(cluster, ())
         self._registered = False
         self._machine = machine
         self._directories = Directories(state)
@@ -120,10 +122,15 @@ class Runner:
         """Take from it the file that pods of a namespace see as /etc/hosts; an empty path is the machine's own."""
         self._launching.hosts = hosts
 
+    def declare(self, nodes: Sequence[Manifest]) -> None:
+        """Have these nodes, too, whose pods run here; before the caches are filled."""
+        self._declared = DeclaredNodes(self._cluster, nodes)
+
     async def register(self) -> None:
         """Make the Node, or bring it up to date, once; the caches must be full."""
         if not self._registered:
             await self._node.register()
+            await self._declared.register()
             self._registered = True
 
     async def run(self) -> None:
@@ -166,7 +173,7 @@ class Runner:
 
     def _on_pod(self, old: Manifest | None, new: Manifest | None) -> None:
         known = new if new is not None else old
-        if known is None or known["spec"].get("nodeName") != self._node.name:
+        if known is None or not self._runs_here(known):
             return
         uid = known["metadata"]["uid"]
         if new is None:
@@ -180,6 +187,10 @@ class Runner:
                 self._worker.add(uid)
         elif _matters(old, new) or (_is_over(new) and not _is_over(old) and uid not in self._concluding):
             self._worker.add(uid)
+
+    def _runs_here(self, pod: Manifest) -> bool:
+        node = pod["spec"].get("nodeName")
+        return node == self._node.name or node in self._declared
 
     def _on_process(self, process: Process) -> None:
         uid = self._processes.note(process)
@@ -226,7 +237,7 @@ class Runner:
                 await self._refuse(pod, *misfit)
                 return None
             try:
-                self._starting.provide(pod, record)
+                self._starting.provide(pod, record, gpus=pod["spec"]["nodeName"] not in self._declared)
             except NotEnough as lack:
                 return await self._reject(pod, lack)
             await self._starting.start_all(pod, record, plan.starts)
@@ -390,6 +401,9 @@ class Runner:
     def _accept(self, pod: Manifest, record: PodRecord) -> Misfit | None:
         """Count what a pod takes; why not, if it came without the scheduler and does not fit."""
         if record.requests is not None:
+            return None
+        if pod["spec"]["nodeName"] in self._declared:
+            record.requests = {}
             return None
         requests = requests_of(pod)
         others = (

@@ -53,7 +53,7 @@ class Starting:
         self._clock = clock
         self._said_images = False
 
-    def provide(self, pod: Manifest, record: PodRecord) -> None:
+    def provide(self, pod: Manifest, record: PodRecord, *, gpus: bool = True) -> None:
         """GPUs, a place for its logs, volumes, before the first container starts; trouble is every container's.
 
         `NotEnough` if so many GPUs are not free.
@@ -61,7 +61,8 @@ class Starting:
         if record.volumes is not None:
             return
         try:
-            self._take_gpus(pod)
+            if gpus:
+                self._take_gpus(pod)
             self._keep_logs(pod)
             record.volumes = self._launching.volumes(pod)
         except Unstartable as error:
