@@ -101,6 +101,7 @@ WRONG = {
     ),
     "gang scheduling as a number": ({"gangscheduling": 3}, "queueconfig.gangscheduling", "false"),
     "preemption as a word": ({"allow-preemption": "yes"}, "queueconfig.allow-preemption", "true or false"),
+    "the user as a name": ({"user-info": "ana"}, "queueconfig.user-info", "true or false"),
     "a queue with spaces": ({"queue": "a b"}, "queueconfig.queue", "a b"),
     "a class that is none": ({"priority-class": 3}, "queueconfig.priority-class", "text"),
     "an organization without a name": ({"organizations": [{}]}, "queueconfig.organizations[0].name", "Required"),

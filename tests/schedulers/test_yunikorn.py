@@ -369,6 +369,12 @@ def test_nobody_submits_in_the_name_of_others() -> None:
     assert scheduled(job) == [], "an administrator may"
 
 
+def test_the_user_can_be_left_to_yunikorns_own_webhook() -> None:
+    job = samples.job()
+    scheduled(job, config=configured(jobs=[{"type": "batch", "user-info": False}]))
+    assert f"{Y}user.info" not in pods_of(job)["main"]["annotations"]
+
+
 MEMBER = USER1._replace(may_impersonate=False, groups=("web",))
 
 

@@ -30,7 +30,7 @@ KEY: Final = "queueconfig"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9_]{0,61}[a-z0-9])?")
 _YUNIKORN_PATH: Final = re.compile(r"root(\.[A-Za-z0-9_-]+)+")
 _NAME_RULE: Final = "must be small letters, digits, `-` and `_`, at most 63, such as ml"
-_SETTINGS: Final = ("scheduler", "gangscheduling", "allow-preemption", "priority-class", "queue")
+_SETTINGS: Final = ("scheduler", "gangscheduling", "allow-preemption", "priority-class", "queue", "user-info")
 _JOB: Final = ("type", *_SETTINGS)
 _ORGANIZATION: Final = ("name", *_SETTINGS, "jobs")
 _TOP: Final = (*_SETTINGS, "jobs", "organization", "organizations", "runtime-classes")
@@ -49,6 +49,7 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     allow_preemption: bool | None = None
     priority_class: str | None = None
     queue: str | None = None
+    user_info: bool | None = None
 
     def over(self, other: "JobSettings") -> "JobSettings":
         """These, and the other ones where these say nothing."""
@@ -169,17 +170,22 @@ class _Reader:
         if scheduler is not None and scheduler not in self._schedulers:
             self.errors.append(problems.not_supported(f"{path}.scheduler", scheduler, sorted(self._schedulers)))
         gang, parameters = self._gang(fields.get("gangscheduling"), f"{path}.gangscheduling")
-        preemption = fields.get("allow-preemption")
-        if preemption is not None and type(preemption) is not bool:
-            self._wrong_type(f"{path}.allow-preemption", preemption, "must be true or false")
         return JobSettings(
             scheduler=scheduler,
             gang=gang,
             gang_parameters=parameters,
-            allow_preemption=preemption,
+            allow_preemption=self._switch(fields, path, "allow-preemption"),
             priority_class=self._object_name(fields.get("priority-class"), f"{path}.priority-class"),
             queue=self._queue(fields.get("queue"), f"{path}.queue"),
+            user_info=self._switch(fields, path, "user-info"),
         )
+
+    def _switch(self, fields: Mapping[str, Any], path: str, name: str) -> bool | None:
+        value = fields.get(name)
+        if value is None or type(value) is bool:
+            return value
+        self._wrong_type(f"{path}.{name}", value, "must be true or false")
+        return None
 
     def _gang(self, value: object, path: str) -> tuple[bool | None, GangParameters | None]:
         if value is None or type(value) is bool:

@@ -167,7 +167,7 @@ def _schedule(
         organization=organization,
         team=author.namespace_labels.get(TEAM, ""),
         job_type=job_type,
-        user=author.user,
+        user="" if said.user_info is False else author.user,
         groups=author.groups,
         application_id=_fitting(f"{job.kind.types[0]}-{f'{namespace}-{alone}' if alone else new_id()}"),
         queue=said.queue or "",
