@@ -31,6 +31,7 @@ class WorkerProcess:
         self._module = module
         self._idle_seconds = idle_seconds
         self._process: Process | None = None
+        self._ending: list[Process] = []
         self._lock = asyncio.Lock()
         self._idle: asyncio.TimerHandle | None = None
 
@@ -58,9 +59,11 @@ class WorkerProcess:
             finally:
                 self._idle = asyncio.get_running_loop().call_later(self._idle_seconds, self._kill)
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """End the process; return when it has ended."""
         self._keep()
         self._kill()
+        await asyncio.gather(*(process.wait() for process in self._ending))
 
     async def _answer(self, question: AsyncIterator[bytes]) -> bytes:
         if self._process is None or self._process.returncode is not None:
@@ -87,8 +90,13 @@ class WorkerProcess:
 
     def _kill(self) -> None:
         process, self._process = self._process, None
-        if process is not None and process.returncode is None:
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        if process.returncode is None:
             process.kill()
+            self._ending = [one for one in self._ending if one.returncode is None] + [process]
 
 
 def answer_questions(answer: Callable[[list[bytes]], bytes]) -> None:

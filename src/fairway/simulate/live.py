@@ -53,7 +53,7 @@ class SimulationWorker(Protocol):
 
     async def ask(self, question: AsyncIterator[bytes], seconds: float) -> bytes: ...
 
-    def close(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 class _Accuracy:
@@ -126,7 +126,7 @@ class Simulations:
         finally:
             if self._task is not None:
                 self._task.cancel()
-            self._worker.close()
+            await self._worker.close()
 
     # Forecasts
 
