@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV_READY := $(VENV)/.ready-dev
 RAY_READY := .venv-ray/.ready
+PAGE_READY := $(VENV)/.ready-page
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
 CLUSTER_NAME = $(if $(NAME),--name $(NAME))
@@ -13,7 +14,7 @@ SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py te
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test test-ray split operators pages fresh explore lint format bench bench-quick bench-cluster bench-ray conformance conformance-cluster kueue-suites cluster cluster-down test-cluster clean packages
+.PHONY: help setup dev demo kubectl test test-ray test-page pictures split operators pages fresh explore lint format bench bench-quick bench-cluster bench-ray conformance conformance-cluster kueue-suites cluster cluster-down test-cluster clean packages
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -38,7 +39,7 @@ demo: $(READY)   ## quota, waiting, preemption and the way back: real jobs, live
 	@$(BIN)/python examples/demo.py
 
 test: $(DEV_READY)   ## all tests; gets or builds kubectl where there is none
-	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages --ignore tests/operators --ignore tests/cluster --ignore tests/ray_real
+	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages --ignore tests/operators --ignore tests/cluster --ignore tests/ray_real --ignore tests/page
 
 $(RAY_READY): $(DEV_READY)
 	@echo "Setting up .venv-ray, with Ray ..."
@@ -48,6 +49,16 @@ $(RAY_READY): $(DEV_READY)
 
 test-ray: $(RAY_READY) ## RayJobs on real Ray: a guide, a preemption, a killed server (about five minutes)
 	KUBECTL="$$(tools/kubectl/get)" timeout 900 .venv-ray/bin/python -m pytest tests/ray_real
+
+$(PAGE_READY): $(DEV_READY)
+	@$(INSTALL) --editable '.[dev,page]'
+	@touch $@
+
+test-page: $(PAGE_READY) ## the web page in a real Chromium (about three minutes); installs Chromium with apt, or says how
+	CHROMIUM="$$(tools/chromium/get)" && export CHROMIUM && timeout 900 $(BIN)/python -m pytest tests/page
+
+pictures: $(PAGE_READY) ## the pictures of the web page in docs/images
+	CHROMIUM="$$(tools/chromium/get)" && export CHROMIUM && FAIRWAY_PICTURES=docs/images $(BIN)/python -m pytest tests/page/test_pictures.py
 
 operators: $(DEV_READY) ## operators that others wrote on the embedded API; builds them with Go, once
 	KUBECTL="$$(tools/kubectl/get)" timeout 900 $(BIN)/python -m pytest tests/operators

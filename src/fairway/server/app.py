@@ -118,7 +118,6 @@ class Api:
         self.objects = objects
         self._users = users
         self._authentication = Authentication(users)
-        self._page = WebPage(state, users, self._authentication, objects.now)
         self._audit = audit
         self._logs = Logs(state)
         self.limits = limits or Limits()
@@ -149,6 +148,8 @@ class Api:
         }
         """By group, version and resource."""
 
+        on_request = {resource for _, _, resource in self._virtual}
+        self._page = WebPage(state, users, self._authentication, objects.now, on_request)
         self._plain = Plain(objects.registry, self.metrics, lambda: self.not_ready, objects.store.check_writable)
         self._resources: frozenset[str] = frozenset()
         """The label of metrics: bounded, not chosen by clients."""

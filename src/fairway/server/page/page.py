@@ -9,7 +9,7 @@ GET    /page/machine     how busy the server's machine is, for those who may rea
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -40,7 +40,16 @@ class _Login(msgspec.Struct, forbid_unknown_fields=True):
 class WebPage:
     """Answers requests for the page; `authorization` lets its sessions use the API."""
 
-    def __init__(self, state: Path, users: Users, authentication: Authentication, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        state: Path,
+        users: Users,
+        authentication: Authentication,
+        now: Callable[[], datetime],
+        resources: Collection[str] = (),
+    ) -> None:
+        """`resources` are those that are answered on request; the page leaves out what would need others."""
+        self._resources = sorted(resources)
         self._state = state
         self._users = users
         self._authentication = authentication
@@ -128,7 +137,11 @@ class WebPage:
         return Response(201, b"{}", headers=(set_cookie, *_PRIVATE))
 
     def _who(self, request: Request) -> Response:
-        user, token = self._user(request)
+        """The user; an empty one where there is no session, which is no error of the page that has to find out."""
+        try:
+            user, token = self._user(request)
+        except Unauthorized:
+            return msgspec.structs.replace(ok({"user": ""}), headers=_PRIVATE)
         return msgspec.structs.replace(ok(self._described(user, token)), headers=_PRIVATE)
 
     def _described(self, user: User, token: Token) -> dict[str, Any]:
@@ -141,6 +154,7 @@ class WebPage:
             "nodes": allowed(user, verb="list", group="", resource="nodes"),
             "writes": _writes(user, ""),
             "namespaces": [{"name": one, "writes": _writes(user, one)} for one in spaces if _reads(user, one)],
+            "resources": self._resources,
             "expires": token.expires,
             "now": self._now(),
             "version": version_info()["gitVersion"],

@@ -2,10 +2,14 @@
 import { Refusal, whenLoggedOut } from "./api.js";
 import { h, icon, notice, show } from "./dom.js";
 import { tell } from "./dialog.js";
-import { load, login, logout, session } from "./session.js";
-import { health } from "./watch.js";
+import { load, login, logout, serves, session } from "./session.js";
+import { assess, health } from "./watch.js";
 
-const PAGES = [["overview", "Overview", "overview", () => true], ["queue", "Queue", "queue", () => true]];
+const PAGES = [
+  ["overview", "Overview", "overview", () => true], ["queue", "Queue", "queue", () => true], ["quota", "Quota", "tree", () => true],
+  ["history", "History", "history", () => serves("usage")], ["nodes", "Nodes", "nodes", () => session.nodes], ["whatif", "What if", "whatif", () => serves("simulations")],
+  ["users", "Users", "users", () => session.admin],
+];
 const VIEWS = { jobs: "job", workloads: "job" };
 const THEME = "fairway-theme";
 let current = null;
@@ -67,9 +71,10 @@ async function route() {
   const mine = ++turn;
   if (asked.name === "login") return enter(asked.parts[0] || "");
   if (!session.user) {
-    try { await load(); } catch (error) { return error.code === 401 ? enter("") : failed(error); }
+    try { await load(); } catch (error) { return failed(error); }
+    if (!session.user) return enter("");
   }
-  if (!document.getElementById("main")) frame();
+  if (!document.getElementById("live")) frame();
   const view = VIEWS[asked.name] || asked.name;
   const known = view === "job" || PAGES.some(([path]) => path === view);
   const shown = known ? asked.name : "overview";
@@ -84,6 +89,7 @@ async function route() {
   const main = document.getElementById("main");
   main.replaceChildren();
   current = mount(main, asked);
+  assess();
   document.title = `${main.querySelector("h1")?.textContent || "Fairway"} · Fairway`;
   if (performance.now() > 4000) main.focus({ preventScroll: true });
   scrollTo(0, 0);

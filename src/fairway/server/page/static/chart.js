@@ -1,18 +1,17 @@
-// Charts in SVG: stacked columns over time, and lines.
+// Charts in SVG, as wide as they are told so that their letters have the size of the page: columns over time, and lines.
 import { h } from "./dom.js";
 import { number } from "./format.js";
 
-const WIDTH = 720;
 const LEFT = 44;
 const BOTTOM = 22;
 
-function frame(height, top, label, unit) {
+function frame(width, height, top, label, unit) {
   const y = (value) => height - BOTTOM - (value / top) * (height - BOTTOM - 14);
   const lines = [0, top / 2, top].map((value) => [
-    h("line", { class: "grid", x1: LEFT, x2: WIDTH, y1: y(value), y2: y(value) }),
-    h("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, number(value, top < 4 ? 1 : 0)),
+    h("line", { class: "grid", x1: LEFT, x2: width, y1: y(value), y2: y(value) }),
+    h("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, number(value, top < 0.2 ? 3 : top < 4 ? 2 : 0)),
   ]);
-  return { y, element: h("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": label }, h("title", null, label), lines,
+  return { y, element: h("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, h("title", null, label), lines,
     unit && h("text", { x: LEFT, y: 10 }, unit)) };
 }
 
@@ -24,11 +23,11 @@ function nice(value) {
 }
 
 /** `columns`: [{label, title, parts: [numbers]}]; the parts are stacked, in the colours a0, a1, … */
-export function columnChart({ columns, label, unit, height = 190 }) {
+export function columnChart({ columns, label, unit, width = 720, height = 190 }) {
   const top = nice(Math.max(...columns.map(({ parts }) => parts.reduce((sum, one) => sum + one, 0)), 0));
-  const { y, element } = frame(height, top, label, unit);
-  const step = (WIDTH - LEFT) / Math.max(1, columns.length);
-  const every = Math.ceil(columns.length / 8);
+  const { y, element } = frame(width, height, top, label, unit);
+  const step = (width - LEFT) / Math.max(1, columns.length);
+  const every = Math.ceil(columns.length / Math.max(2, Math.floor(width / 75)));
   columns.forEach(({ label: text, title, parts }, index) => {
     const x = LEFT + index * step;
     let sum = 0;
@@ -44,12 +43,12 @@ export function columnChart({ columns, label, unit, height = 190 }) {
 }
 
 /** `series`: [{name, dashed, points: [[x, y]]}]; `ticks`: [[x, text]] */
-export function lineChart({ series, ticks, label, unit, height = 190 }) {
+export function lineChart({ series, ticks, label, unit, width = 720, height = 190 }) {
   const points = series.flatMap((one) => one.points);
   const top = nice(Math.max(...points.map(([, value]) => value), 0));
   const end = Math.max(...points.map(([at]) => at), 1e-9);
-  const { y, element } = frame(height, top, label, unit);
-  const x = (value) => LEFT + (value / end) * (WIDTH - LEFT - 4);
+  const { y, element } = frame(width, height, top, label, unit);
+  const x = (value) => LEFT + (value / end) * (width - LEFT - 4);
   series.forEach((one, index) => {
     const steps = one.points.flatMap(([at, value], number_) => (number_ ? [`${x(at)},${y(one.points[number_ - 1][1])}`, `${x(at)},${y(value)}`] : [`${x(at)},${y(value)}`]));
     element.append(h("polyline", { class: `line l${index % 3}${one.dashed ? " dash" : ""}`, points: steps.join(" ") }));
@@ -60,4 +59,9 @@ export function lineChart({ series, ticks, label, unit, height = 190 }) {
 
 export function swatches(names) {
   return h("div", { class: "legend" }, names.map((name, index) => h("span", null, h("i", { class: `swatch a${index % 6}` }), name)));
+}
+
+/** How wide a chart in this element may be. */
+export function room(element) {
+  return Math.max(280, Math.min(1400, (element.clientWidth || 720) - 32));
 }

@@ -88,19 +88,22 @@ export class LogView {
 
   draw() {
     let chunk = this.box.lastElementChild;
+    if (chunk?.className === "empty" && this.shown < this.lines.length) {
+      chunk.remove();
+      chunk = null;
+    }
     for (let index = this.shown; index < this.lines.length; index += 1) {
       const line = this.lines[index];
       const at = this.needle ? line.toLowerCase().indexOf(this.needle) : 0;
       if (at < 0) continue;
       if (this.needle) this.hits += 1;
-      if (!chunk || chunk.childElementCount >= CHUNK) this.box.append((chunk = h("div", { class: "chunk" })));
+      if (chunk?.className !== "chunk" || chunk.childElementCount >= CHUNK) this.box.append((chunk = h("div", { class: "chunk" })));
       const end = at + this.needle.length;
       chunk.append(h("div", { class: "l" }, h("span", { class: "n", "aria-hidden": "true" }, String(index + this.dropped + 1)),
         h("span", null, this.needle ? [line.slice(0, at), h("mark", null, line.slice(at, end)), line.slice(end)] : line)));
     }
     this.shown = this.lines.length;
     if (!this.box.childElementCount) this.box.append(h("div", { class: "empty" }, this.needle ? "No line matches." : "Nothing was written yet."));
-    else if (this.box.firstElementChild.className === "empty" && this.box.childElementCount > 1) this.box.firstElementChild.remove();
     this.tell(this.what);
     if (this.stuck) this.box.scrollTop = this.box.scrollHeight;
   }

@@ -4,7 +4,7 @@ import { setServerTime } from "./format.js";
 import { foreignRow, jobRow } from "./jobs.js";
 import { Collection } from "./watch.js";
 
-export const session = { user: "", admin: false, everywhere: false, nodes: false, namespaces: [] };
+export const session = { user: "", admin: false, everywhere: false, nodes: false, namespaces: [], resources: [] };
 const shared = new Map();
 const IDLE_MS = 30_000;
 
@@ -21,6 +21,11 @@ export async function logout() {
   for (const { collection } of shared.values()) collection.close();
   shared.clear();
   try { await remove("/page/session"); } finally { location.hash = "#/login"; location.reload(); }
+}
+
+/** Whether the server answers for a resource that not every version has. */
+export function serves(resource) {
+  return session.resources.includes(resource);
 }
 
 export function mayWrite(namespace) {

@@ -4,14 +4,15 @@ import { h, morph } from "./dom.js";
 const SPARE = 8;
 
 export class VirtualTable {
-  /** `columns`: {name, label, num, cell(row)}; `template`: CSS grid columns; `narrow` draws a row on a phone. */
-  constructor({ label, columns, template, narrow, selectable = false, open, empty, onWindow = () => {}, onSelect = () => {} }) {
-    Object.assign(this, { label, columns, template, narrow, selectable, open, empty, onWindow, onSelect });
+  /** `columns`: {name, label, num, width, wide, cell(row)}, of which `wide` ones need room; `narrow` draws a row on a phone. */
+  constructor({ label, columns, narrow, selectable = false, open, empty, onWindow = () => {}, onSelect = () => {} }) {
+    Object.assign(this, { label, all: columns, narrow, selectable, open, empty, onWindow, onSelect });
     this.rows = [];
     this.lines = new Map();
     this.selected = new Set();
     this.focused = 0;
     this.phone = matchMedia("(max-width: 860px)");
+    this.medium = matchMedia("(max-width: 1240px)");
     this.space = h("div", { class: "space", role: "presentation" });
     this.scroller = h("div", { class: "rows", role: "presentation", onscroll: () => this.draw() }, this.space);
     this.head = h("div", { class: "head", role: "row" });
@@ -23,14 +24,15 @@ export class VirtualTable {
     this.nothing = h("div", { hidden: true });
     this.element.append(this.nothing);
     this.scroller.onkeydown = (event) => this.key(event);
-    this.phone.onchange = () => this.reset();
+    this.phone.onchange = this.medium.onchange = () => this.reset();
     this.resize = new ResizeObserver(() => this.draw());
     this.resize.observe(this.scroller);
     this.drawHead();
   }
 
   get height() { return this.phone.matches ? 68 : 40; }
-  destroy() { this.resize.disconnect(); this.phone.onchange = null; }
+  get columns() { return this.medium.matches ? this.all.filter((one) => !one.wide) : this.all; }
+  destroy() { this.resize.disconnect(); this.phone.onchange = this.medium.onchange = null; }
 
   drawHead() {
     this.head.style.setProperty("grid-template-columns", this.grid());
@@ -41,12 +43,13 @@ export class VirtualTable {
     this.head.replaceChildren(...[check, ...cells].filter(Boolean));
   }
 
-  grid() { return this.selectable ? `20px ${this.template}` : this.template; }
+  grid() { return [this.selectable && "20px", ...this.columns.map((one) => one.width)].filter(Boolean).join(" "); }
 
   reset() {
     for (const line of this.lines.values()) line.remove();
     this.lines.clear();
-    this.draw();
+    this.drawHead();
+    this.set(this.rows);
   }
 
   set(rows) {

@@ -12,7 +12,7 @@ const all = new Set();
 
 /** Whether everything is up to date: `live`, `loading`, or `lost` while a server that was there does not answer. */
 export const health = { state: "loading", listeners: new Set() };
-function assess() {
+export function assess() {
   const states = [...all].flatMap((one) => one.feeds.map((feed) => feed.state));
   const state = states.includes("lost") ? "lost" : states.includes("loading") ? "loading" : "live";
   if (state === health.state) return;

@@ -1,10 +1,10 @@
 // Overview: what runs and waits, quota and its use, how busy the machine is, and the last 24 hours.
 import { FAIRWAY, get, inNamespace, KUEUE, query } from "../api.js";
-import { columnChart, swatches } from "../chart.js";
+import { columnChart, room } from "../chart.js";
 import { empty, h, icon, notice, show } from "../dom.js";
 import { amount, bytes, clock, number, percent, plural, quantity, resourceName } from "../format.js";
 import { legend, poolLine, quotaTree } from "../quota.js";
-import { collection, follow, session } from "../session.js";
+import { collection, follow, serves, session } from "../session.js";
 
 const MACHINE_MS = 5000;
 const SLOW_MS = 60_000;
@@ -20,7 +20,7 @@ export function mount(main) {
       h("section", { class: "card", "aria-labelledby": "quota-title" }, h("header", null, h("h2", { id: "quota-title" }, "Quota"), h("span", { class: "grow" }), legend()), queues),
       h("div", { class: "stack" },
         session.nodes && h("section", { class: "card", "aria-labelledby": "machine-title" }, h("header", null, h("h2", { id: "machine-title" }, "Machines and GPUs")), machine),
-        h("section", { class: "card", "aria-labelledby": "day-title" }, h("header", null, h("h2", { id: "day-title" }, "Last 24 hours"), h("span", { class: "grow" }), h("a", { class: "link small", href: "#/history" }, "History")), day)))));
+        serves("usage") && h("section", { class: "card", "aria-labelledby": "day-title" }, h("header", null, h("h2", { id: "day-title" }, "Last 24 hours"), h("span", { class: "grow" }), h("a", { class: "link small", href: "#/history" }, "History")), day)))));
 
   const draw = () => {
     const found = collection("clusterQueues");
@@ -40,7 +40,7 @@ export function mount(main) {
     stops.push(() => clearInterval(timer));
   };
   every(SLOW_MS, () => get(`${KUEUE}/cohorts`).then(({ items }) => { state.cohorts = items; draw(); }, () => {}));
-  every(SLOW_MS, () => loadDay().then((usage) => { state.usage = usage; drawDay(day, state); }, () => { state.usage = null; drawDay(day, state); }));
+  if (serves("usage")) every(SLOW_MS, () => loadDay().then((usage) => { state.usage = usage; drawDay(day, state); }, () => { state.usage = null; drawDay(day, state); }));
   if (session.nodes) {
     every(SLOW_MS, () => get("/api/v1/nodes").then(({ items }) => { state.nodes = items; drawMachine(machine, state); draw(); }, () => {}));
     every(MACHINE_MS, () => get("/page/machine").then((busy) => { state.machine = busy; drawMachine(machine, state); }, () => {}));
@@ -140,6 +140,6 @@ function drawDay(element, { usage }) {
     return { label: hour, title: one ? `${hour}: ${number(of(one))} ${gpu ? "GPU" : "CPU"} hours, ${one.started} started, ${one.ended} ended` : `${hour}: nothing ran`, parts: [one ? of(one) : 0] };
   });
   const sum = (name) => usage.reduce((all, one) => all + one[name], 0);
-  return show(element, columnChart({ columns, label: `${gpu ? "GPU" : "CPU"} hours used in each of the last 24 hours`, unit: `${gpu ? "GPU" : "CPU"} hours`, height: 170 }), swatches([`${gpu ? "GPU" : "CPU"} hours`]),
+  return show(element, columnChart({ columns, label: `${gpu ? "GPU" : "CPU"} hours used in each of the last 24 hours`, unit: `${gpu ? "GPU" : "CPU"} hours`, width: room(element), height: 170 }),
     h("p", { class: "small soft" }, h("a", { class: "link", href: "#/history" }, `${number(sum("started"), 0)} started`), `, ${number(sum("ended"), 0)} ended, ${number(sum("failed"), 0)} failed, ${number(sum("preempted"), 0)} preempted.`));
 }

@@ -35,18 +35,17 @@ export function mount(main, { query }) {
   const count = h("span", { class: "sub", role: "status" });
   const table = new VirtualTable({
     label: "Jobs in the order of admission", selectable: true,
-    template: "44px minmax(120px, 1.4fr) minmax(60px, .6fr) minmax(70px, .7fr) 72px minmax(90px, .9fr) 72px 84px 116px minmax(140px, 2fr)",
     columns: [
-      { name: "position", label: "Place", num: true, cell: (row) => (row.waits ? find(row)?.position ?? "" : "") },
-      { name: "title", label: "Job", cell: (row) => [h("a", { href: linkTo(row), tabindex: "-1" }, row.title), h("span", { class: "mute" }, ` ${row.id ?? row.kind}`)] },
-      { name: "user", label: "User", cell: (row) => row.user },
-      { name: "queue", label: "Queue", cell: (row) => row.queue },
-      { name: "priority", label: "Priority", num: true, cell: priorityText },
-      { name: "ask", label: "Asks for", cell: (row) => row.ask, hint: (row) => row.ask },
-      { name: "time", label: "Time", num: true, cell: (row) => duration(row.waits ? waitedFor(row) : ranFor(row)), hint: (row) => `waited ${duration(waitedFor(row))}, ran ${duration(ranFor(row))}` },
-      { name: "start", label: "Starts", num: true, cell: (row) => (row.waits ? expected(find(row)?.expectedStart) : ""), hint: (row) => (row.waits ? expectedRange(find(row)?.expectedStart) : "") },
-      { name: "state", label: "State", cell: pill },
-      { name: "why", label: "Why", cell: (row) => why(row, find(row)), hint: (row) => why(row, find(row)) },
+      { name: "position", width: "44px", label: "Place", num: true, cell: (row) => (row.waits ? find(row)?.position ?? "" : "") },
+      { name: "title", width: "minmax(96px, 1.4fr)", label: "Job", cell: (row) => [h("a", { href: linkTo(row), tabindex: "-1" }, row.title), h("span", { class: "mute" }, ` ${row.id ?? row.kind}`)] },
+      { name: "user", width: "minmax(48px, .6fr)", label: "User", cell: (row) => row.user },
+      { name: "queue", width: "minmax(70px, .7fr)", wide: true, label: "Queue", cell: (row) => row.queue },
+      { name: "priority", width: "66px", label: "Priority", num: true, cell: priorityText },
+      { name: "ask", width: "minmax(90px, .9fr)", wide: true, label: "Asks for", cell: (row) => row.ask, hint: (row) => row.ask },
+      { name: "time", width: "60px", label: "Time", num: true, cell: (row) => duration(row.waits ? waitedFor(row) : ranFor(row)), hint: (row) => `waited ${duration(waitedFor(row))}, ran ${duration(ranFor(row))}` },
+      { name: "start", width: "72px", label: "Starts", num: true, cell: (row) => (row.waits ? expected(find(row)?.expectedStart) : ""), hint: (row) => (row.waits ? expectedRange(find(row)?.expectedStart) : "") },
+      { name: "state", width: "112px", label: "State", cell: pill },
+      { name: "why", width: "minmax(80px, 2fr)", label: "Why", cell: (row) => why(row, find(row)), hint: (row) => why(row, find(row)) },
     ],
     narrow: (row) => [
       h("span", { role: "cell", class: "name cut" }, h("a", { href: linkTo(row), tabindex: "-1" }, row.title), h("span", { class: "mute" }, ` ${row.id ?? row.kind} · ${row.user || row.queue}`),
