@@ -9,6 +9,7 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.integrations.batch_job import BatchJob
 from fairway.integrations.framework import Reclaims, StopProgress, StopStep
 from fairway.integrations.injection import InjectionConflict, PodSetInfo
+from fairway.integrations.topology import topology_request
 from fairway.store.patching.merge import merge_patch
 
 from .stored import stored_job
@@ -250,3 +251,12 @@ def test_pods_ready(status: Manifest, want: bool) -> None:  # noqa: FBT001 - a t
 def test_reclaimable(spec: dict[str, Any], status: Manifest, want: int) -> None:
     assert isinstance(JOBS, Reclaims)
     assert JOBS.reclaimable_pods(stored_job(status=status, **spec)) == ({"main": want} if want else {})
+
+
+def test_slices_within_slices_are_read_from_their_annotation() -> None:
+    key = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+    text = '[{"topology": "cloud/block", "size": 8}, {"topology": "cloud/rack", "size": 4}]'
+    request = topology_request({"metadata": {"annotations": {key: text}}})
+    layers = [{"topology": "cloud/block", "size": 8}, {"topology": "cloud/rack", "size": 4}]
+    assert request == {"podsetSliceRequiredTopologyConstraints": layers}
+    assert topology_request({"metadata": {"annotations": {key: "not that"}}}) is None

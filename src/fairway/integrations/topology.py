@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from fairway.apis.machinery import problems
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.names import wrong_key
@@ -32,6 +34,9 @@ def topology_request(template: Mapping[str, Any], pod_index_label: str | None = 
     if names.SLICE_TOPOLOGY in asked and names.SLICE_SIZE in asked:
         request["podSetSliceRequiredTopology"] = asked[names.SLICE_TOPOLOGY]
         request["podSetSliceSize"] = as_int64(asked[names.SLICE_SIZE]) or 0
+    layers = _layers(asked.get(names.SLICE_CONSTRAINTS))
+    if layers:
+        request["podsetSliceRequiredTopologyConstraints"] = layers
     if not request:
         return None
     if names.GROUP_NAME in asked and ("required" in request or "preferred" in request):
@@ -39,6 +44,22 @@ def topology_request(template: Mapping[str, Any], pod_index_label: str | None = 
     if pod_index_label is not None:
         request["podIndexLabel"] = pod_index_label
     return request
+
+
+class _Layer(msgspec.Struct, frozen=True):
+    topology: str
+    size: int
+
+
+def _layers(text: str | None) -> list[Manifest]:
+    """Slices within slices, as JSON: `[{"topology": "cloud/rack", "size": 4}]`; nothing of a text that is not that."""
+    if text is None:
+        return []
+    try:
+        found = msgspec.json.decode(text, type=list[_Layer])
+    except msgspec.MsgspecError:
+        return []
+    return [{"topology": one.topology, "size": one.size} for one in found]
 
 
 def is_placed(pod: Mapping[str, Any]) -> bool:

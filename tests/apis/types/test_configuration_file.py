@@ -192,3 +192,9 @@ def test_a_wrong_text_is_refused_with_the_place(text: str, where: str, what: str
 def test_a_text_that_is_no_yaml_is_refused() -> None:
     with pytest.raises(BadRequest, match="not valid YAML"):
         read("a: [")
+
+
+def test_the_feature_gates_of_topologies_are_read_and_others_ignored() -> None:
+    gates = "{TASBalancedPlacement: true, TASFailedNodeReplacementFailFast: false, PartialAdmission: false}"
+    found = read(f"{NEW}featureGates: {gates}\n")
+    assert (found.balanced_placement, found.replace_failed_nodes_once) == (True, False)

@@ -104,6 +104,12 @@ class Configuration(Struct, frozen=True, kw_only=True):
     excluded_resource_prefixes: tuple[str, ...] = ()
     transformations: tuple[ResourceTransformation, ...] = ()
     ignore_undeclared_resources: bool = False
+    balanced_placement: bool = False
+    """The feature gate `TASBalancedPlacement`."""
+
+    replace_failed_nodes_once: bool = True
+    """The feature gate `TASFailedNodeReplacementFailFast`."""
+
     finished_retention_seconds: float | None = None
     """How long finished workloads are kept; `None` keeps them."""
 

@@ -262,6 +262,8 @@ class _Reader:
             excluded_resource_prefixes=resources.exclude_resource_prefixes,
             transformations=self._transformations(resources.transformations),
             ignore_undeclared_resources=self._ignores_undeclared(resources.quota_check_strategy),
+            balanced_placement=_gate(written.feature_gates, "TASBalancedPlacement", usually=False),
+            replace_failed_nodes_once=_gate(written.feature_gates, "TASFailedNodeReplacementFailFast", usually=True),
             finished_retention_seconds=self._seconds(f"{path}.afterFinished", retention.after_finished),
             deactivated_retention_seconds=self._seconds(
                 f"{path}.afterDeactivatedByKueue", retention.after_deactivated_by_kueue
@@ -392,3 +394,9 @@ def _selector(written: _Selector) -> LabelSelector:
             for one in written.match_expressions
         ),
     )
+
+
+def _gate(gates: Any, name: str, *, usually: bool) -> bool:
+    """A feature gate that is known here; all others are ignored, as they are whole features."""
+    set_to = gates.get(name) if isinstance(gates, dict) else None
+    return set_to if isinstance(set_to, bool) else usually

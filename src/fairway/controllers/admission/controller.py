@@ -49,6 +49,8 @@ def engine_config(configuration: Configuration, *, requeue_batch_seconds: float)
         pods_ready=_pods_ready(configuration),
         resources=_resources(configuration),
         requeue_batch_seconds=requeue_batch_seconds,
+        balanced_placement=configuration.balanced_placement,
+        replace_failed_nodes_once=configuration.replace_failed_nodes_once,
         hold_admission=configuration.hold_admission,
         keep_first_submit_time=True,  # by an annotation of Workloads, which only those have that Fairway made anew
     )
