@@ -1,8 +1,8 @@
 """What the condition `PodsReady` of a workload should say, and since when it should.
 
 The condition is for people and for timeouts that are minutes long. So it is written only once it has been wanted for a
-moment: a job that ends in between costs no write, and neither do pods that come and go. Before a workload is first
-admitted it has no such condition.
+moment: a job that ends in between costs no write, and neither do pods that come and go. Before a workload is
+first admitted it has no such condition. Where a timeout is shorter than a minute it is written at once, as in Kueue.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,7 @@ _READY: Final = "All pods reached readiness and the workload is running"
 
 _FIRST_SECONDS: Final = 1.0
 _SECONDS: Final = 0.25
+_SHORT_SECONDS: Final = 60.0
 
 
 class Readiness(NamedTuple):
@@ -43,6 +44,12 @@ def readiness(workload: Manifest, *, ready: bool) -> Readiness | None:
     return WAITING
 
 
+def _is_short(waiting: WaitForPodsReady) -> bool:
+    """Whether a workload may be evicted before people would look."""
+    recovery = waiting.recovery_timeout_seconds
+    return min(waiting.timeout_seconds, waiting.timeout_seconds if recovery is None else recovery) < _SHORT_SECONDS
+
+
 class Settling:
     """Remembers since when each workload wants another condition than it has."""
 
@@ -56,11 +63,13 @@ class Settling:
         """The condition that is to be written now, or in how many seconds there may be one; neither if all is well."""
         uid = workload["metadata"]["uid"]
         wanted = None if waiting is None else readiness(workload, ready=ready)
+        if waiting is not None and wanted is None and _is_short(waiting):
+            wanted = WAITING
         held = conditions.find(workload, conditions.PODS_READY)
         if waiting is None or wanted is None or (held is not None and (held["status"], held["reason"]) == wanted[:2]):
             self.forget(uid)
             return None, None
-        at_once = waiting.block_admission and wanted.status == "True"
+        at_once = _is_short(waiting) or (waiting.block_admission and wanted.status == "True")
         left = self._seconds_left(uid, wanted, at_once=at_once, first=held is None)
         if left > 0:
             return None, left
