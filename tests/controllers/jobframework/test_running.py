@@ -199,6 +199,20 @@ def test_pods_that_are_over_give_their_quota_back() -> None:
     asyncio.run(play())
 
 
+def test_a_waiting_job_may_be_content_with_fewer_pods_later() -> None:
+    async def play() -> None:
+        async with a_scene() as scene:
+            await scene.submit(a_job(parallelism=5, completions=6))
+            assert "minCount" not in scene.workload()["spec"]["podSets"][0]
+            await scene.change({"metadata": {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "1"}}})
+            assert scene.workload()["spec"]["podSets"][0]["minCount"] == 1
+            await scene.reserve(count=2)
+            assert scene.job()["spec"]["parallelism"] == 2
+            assert scene.is_running()
+
+    asyncio.run(play())
+
+
 def test_a_job_admitted_with_fewer_pods_runs_with_those_and_gets_all_back() -> None:
     annotations = {"kueue.x-k8s.io/job-min-parallelism": "2"}
 

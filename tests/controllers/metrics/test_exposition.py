@@ -223,6 +223,26 @@ def test_admissions_below_a_cohort_are_forgotten_when_nothing_names_it_any_more(
     asyncio.run(story())
 
 
+def test_the_series_of_a_cohort_end_with_its_object_until_something_names_it_anew() -> None:
+    async def story() -> None:
+        async with measured() as world:
+            await timeline.create(
+                world.local,
+                resourceflavors=flavor(),
+                cohorts=_cohort("team"),
+                clusterqueues=cluster_queue(cohortName="team"),
+            )
+            quota = {"cohort": "team", "flavor": "default-flavor", "resource": "cpu"}
+            assert world.value("kueue_cohort_subtree_quota", **quota) == 4
+            await world.local.api.delete("cohorts", "team")
+            await timeline.catch_up(world.local)
+            assert world.value("kueue_cohort_subtree_quota", **quota) is None
+            await timeline.create(world.local, clusterqueues=cluster_queue("other", cohortName="team"))
+            assert world.value("kueue_cohort_subtree_quota", **quota) == 8
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("written", "labels", "want"),
     [

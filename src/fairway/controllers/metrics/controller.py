@@ -45,6 +45,9 @@ class QueueMetrics:
         self._finished: dict[Key, QueuePlace] = {}
         """The place of each finished Workload that is still stored, by its namespace and name."""
 
+        self._retired: set[str] = set()
+        """Cohorts whose object was deleted, until something names them anew: their series end, as in Kueue."""
+
         self._cluster_queues = cluster.cache(_CLUSTER_QUEUES)
         self._local_queues = cluster.cache(_LOCAL_QUEUES)
         self._cluster_queues.on_change(self._cluster_queue_changed)
@@ -114,6 +117,8 @@ class QueueMetrics:
                 self._tally.count(_COHORT_COUNTER, (cohort, shown.priority_class))
 
     def _cluster_queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        if new is not None and (old is None or old["spec"] != new["spec"]):
+            self._retired.discard(new["spec"].get("cohortName", ""))
         if old is not None and new is None:
             self._places.settle(self._tally)
             for name, family in (COUNTERS | HISTOGRAMS).items():
@@ -134,14 +139,20 @@ class QueueMetrics:
         return selector is not None and selector.matches(local_queue["metadata"].get("labels") or {})
 
     def _cohort_changed(self, old: Manifest | None, new: Manifest | None) -> None:
-        if old is not None and new is None:
+        if new is not None:
+            self._retired.discard(new["metadata"]["name"])
+            self._retired.discard(new["spec"].get("parentName", ""))
+        elif old is not None:
             self._places.settle(self._tally)
             self._tally.forget(_COHORT_COUNTER, (old["metadata"]["name"],))
+            self._retired.add(old["metadata"]["name"])
 
     def _forget_left_cohorts(self) -> None:
         """Drop the counts of cohorts that no object and no child names any more."""
         counted = {labels[0] for labels in self._tally.counts.get(_COHORT_COUNTER, ())}
-        for name in counted.difference(cohort.name for cohort in self._decider.figures.cohorts()):
+        present = {cohort.name for cohort in self._decider.figures.cohorts()}
+        self._retired &= present
+        for name in counted - present:
             self._tally.forget(_COHORT_COUNTER, (name,))
 
     # Telling
@@ -198,7 +209,8 @@ class QueueMetrics:
             here = waiting.get(namespaced_name(manifest), (0, 0))
             yield from gauges.of_local_queue(figures, place, cluster_queue, here, _active(manifest))
         for cohort in figures.cohorts():
-            yield from gauges.of_cohort(cohort, configuration)
+            if cohort.name not in self._retired:
+                yield from gauges.of_cohort(cohort, configuration)
         by_queue, by_local_queue = self._places.kept()
         for name, count in by_queue.items():
             yield gauges.Sample("finished_workloads", (name,), count)
