@@ -13,7 +13,7 @@ from typing import Any
 
 from fairway.server.crds import definitions, service_client
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 Kubectl = Callable[..., str]
 
 

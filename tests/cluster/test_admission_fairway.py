@@ -2,7 +2,9 @@
 
 import base64
 import json
+import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -10,7 +12,7 @@ from fairway.apis.extensions.generating import generated
 from fairway.apis.registry import default_registry
 from fairway.server.crds import definitions
 
-from .controllers import Controller, Kubectl, define, eventually, listed, managed_job, namespace
+from .controllers import Controller, Kubectl, define, eventually, listed, managed_job, namespace, printed_webhooks
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 POD: dict[str, Any] = {
@@ -120,6 +122,43 @@ def test_what_no_queue_label_names_runs_without_us(running: Controller, k: Kubec
     k("create", "-f", "-", given=json.dumps(plain))
     with pytest.raises(AssertionError, match="webhook"):
         k("create", "-f", "-", given=queued("v1", "Pod", "queued", queue, POD))
+
+
+def test_nothing_is_lost_or_doubled_while_the_webhooks_cannot_be_reached(
+    running: Controller, k: Kubectl, queue: str
+) -> None:
+    """The controller leads on: what it wants to create is refused as well, and created once when they are back."""
+    pods = ("get", "pods", "-n", queue, "-l", "fairway.dev/job", "-o", "name")
+    for name in ("first", "second"):
+        k("create", "-f", "-", given=managed_job(name, queue, queue="team"))
+    eventually(lambda: len(k(*pods).split()) == 2)
+    k("create", "-f", "-", given=managed_job("third", queue, queue="team"))
+    webhooks = printed_webhooks(running, "fairway")
+    port = urlsplit(running.url).port
+    k("apply", "-f", "-", given=webhooks.replace(f":{port}", ":1"))
+
+    def refused() -> bool:
+        """kube-apiserver hears of the change a moment later."""
+        try:
+            k("create", "--dry-run=server", "-f", "-", given=managed_job("fourth-", queue, queue="team"))
+        except AssertionError as error:
+            return "failed calling webhook" in str(error)
+        return False
+
+    eventually(refused)
+    k("delete", "mj", "first", "-n", queue, "--wait=false")
+    eventually(lambda: "second" in k(*pods) and "first" not in k(*pods))
+    k("apply", "-f", "-", given=webhooks)
+    back = time.monotonic()
+    eventually(lambda: sorted(owners(k, queue)) == ["second", "third"])
+    print(f"the waiting job has its pod {time.monotonic() - back:.1f} s after the webhooks are back")  # noqa: T201
+    eventually(lambda: not refused())
+
+
+def owners(k: Kubectl, place: str) -> list[str]:
+    """The managed jobs of all pods, one for each pod."""
+    items = json.loads(k("get", "pods", "-n", place, "-o", "json"))["items"]
+    return [pod["metadata"]["ownerReferences"][0]["name"] for pod in items]
 
 
 def test_the_rules_of_kueues_kinds_hold(k: Kubectl, queue: str) -> None:
