@@ -14,7 +14,7 @@ SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py te
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test test-ray test-page pictures split operators pages fresh explore lint format bench bench-quick bench-cluster bench-ray conformance conformance-cluster kueue-suites cluster cluster-down test-cluster clean packages
+.PHONY: help setup dev demo kubectl test test-ray test-kuberay test-page pictures split operators pages fresh explore lint format bench bench-quick bench-cluster bench-ray conformance conformance-cluster kueue-suites cluster cluster-down test-cluster clean packages
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -48,7 +48,10 @@ $(RAY_READY): $(DEV_READY)
 	@touch $@
 
 test-ray: $(RAY_READY) ## RayJobs on real Ray: a guide, a preemption, a killed server (about five minutes)
-	KUBECTL="$$(tools/kubectl/get)" timeout 900 .venv-ray/bin/python -m pytest tests/ray_real
+	KUBECTL="$$(tools/kubectl/get)" timeout 1500 .venv-ray/bin/python -m pytest tests/ray_real --ignore tests/ray_real/test_kuberay.py
+
+test-kuberay: $(RAY_READY) ## the KubeRay operator on the embedded API; builds it with Go, once
+	KUBECTL="$$(tools/kubectl/get)" timeout 900 .venv-ray/bin/python -m pytest tests/ray_real/test_kuberay.py
 
 $(PAGE_READY): $(DEV_READY)
 	@$(INSTALL) --editable '.[dev,page]'
