@@ -69,13 +69,12 @@ def staged(told: Callable[[LocalCluster, Simulations, HereWorker], Awaitable[Non
         async with local_cluster() as world:
             with suppress(AlreadyExists):
                 await world.api.create("namespaces", {"metadata": {"name": "default"}})
-            for plural, one in (
-                ("resourceflavors", flavor()),
-                ("clusterqueues", cluster_queue("cq", cpu=2)),
-                ("localqueues", local_queue("cq", "cq")),
-                *(("workloads", workload(f"w{number}", cpu=2, uid="")) for number in range(waiting)),
+            for plural, made in (
+                ("resourceflavors", encode(flavor())),
+                ("clusterqueues", encode(cluster_queue("cq", cpu=2))),
+                ("localqueues", encode(local_queue("cq", "cq"))),
+                *(("workloads", encode(workload(f"w{number}", cpu=2))) for number in range(waiting)),
             ):
-                made = encode(one)
                 made["metadata"] = {"name": made["metadata"]["name"]}
                 await world.api.create(plural, made)
             worker = HereWorker()
