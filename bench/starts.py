@@ -1,7 +1,8 @@
 """``python -m bench.starts``: the simulator's speed, errors of expected starts, and what a server did.
 
 The trace is made up: 60 users whose jobs have names, sizes and run times of their own (lognormal around a middle of
-each name), submitted at random at 90 % of what the machine can do (98 % where errors are measured). The server is a real one with quick jobs.
+each name), submitted at random at 90 % of what the machine can do (98 % where errors are measured). The server is real
+and has quick jobs.
 """
 
 from __future__ import annotations
