@@ -18,6 +18,7 @@ PAGES = {
     "nodes": "Nodes",
     "users": "Users",
     "history": "History",
+    "whatif": "What if",
 }
 Open = Callable[..., Visit]
 
@@ -194,3 +195,20 @@ def test_the_history_shows_use_waits_and_outcomes_and_saves_csv(visit: Open) -> 
     expect(page.get_by_label("Use in all")).to_contain_text("vision")
     page.get_by_role("button", name="12 months").click()
     expect(page.get_by_label("Use in all")).to_contain_text("speech")
+
+
+def test_what_if_plays_more_quota_forward_and_compares(visit: Open) -> None:
+    page = visit().go("whatif", "What if")
+    page.get_by_label("ClusterQueue").select_option("vision")
+    page.get_by_label("Quota, or +4, -2").fill("+8")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_text("Another quota: clusterQueue vision, resource cpu, nominal +8")).to_be_visible()
+
+    page.get_by_role("button", name="Play it").click()
+
+    expect(page.get_by_label("By queue")).to_contain_text("vision", timeout=60_000)
+    expect(page.get_by_label("Jobs", exact=True)).to_contain_text("sooner")
+    expect(page.get_by_role("img", name="Waiting jobs over time, with the changes and as it is")).to_be_visible()
+    for kind in ("Another node", "New jobs", "Another priority", "Without a job", "Another policy"):
+        page.get_by_role("button", name=kind).click()
+        expect(page.get_by_role("button", name="Add", exact=True)).to_be_visible()
