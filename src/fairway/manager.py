@@ -30,6 +30,7 @@ from fairway.controllers.batchjob.controller import JobController
 from fairway.controllers.decider.stored import PendingOrder, StoredDecider, StoredExplainer, unknown_order
 from fairway.controllers.jobframework.controller import FrameworkController
 from fairway.controllers.kit.configuration import ConfigurationSource, CurrentConfiguration
+from fairway.controllers.limits.controller import LimitsController
 from fairway.controllers.managedjob.controller import ManagedJobController
 from fairway.controllers.managedjob.kubelets import Kubelets
 from fairway.controllers.managedjob.plugin import Ids, ManagedJobAdmission, ReservedIds
@@ -68,13 +69,14 @@ SERVER_CONFIG_MAP: Final = "fairway-server"
 
 
 ON_A_CLUSTER: Final[Mapping[AdmittedBy, frozenset[str]]] = {
-    AdmittedBy.KUEUE: frozenset({"accounting", "managedjob", "quota"}),
+    AdmittedBy.KUEUE: frozenset({"accounting", "limits", "managedjob", "quota"}),
     AdmittedBy.NONE: frozenset({"accounting", "managedjob", "quota"}),
     AdmittedBy.FAIRWAY: frozenset(
         {
             "accounting",
             "admission",
             "jobframework",
+            "limits",
             "managedjob",
             "metrics",
             "pods",
@@ -279,6 +281,8 @@ class ControllerManager:
             self.parts.append(WaitingForNode(self.cluster))
         if self.accounting is not None:
             self.parts.append(self.accounting)
+        if "limits" in names:
+            self.parts.append(LimitsController(self.cluster, self.books))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["asyncio.Future[None]"]:

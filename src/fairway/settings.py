@@ -25,6 +25,7 @@ CONTROLLERS: Final = (
     "admission",
     "batchjob",
     "jobframework",
+    "limits",
     "managedjob",
     "metrics",
     "placement",

@@ -98,6 +98,7 @@ CONTROLLER_PERMISSIONS: Final = (
     Permission(
         VISIBILITY_GROUP, ("clusterqueues/pendingworkloads",), ("get",), "positions of waiting jobs", ("kueue",)
     ),
+    Permission(_KUEUE, ("admissionchecks/status",), ("patch",), "the check of limits and budgets", ("kueue",)),
     # Fairway decides
     Permission(
         _KUEUE, ("workloads/finalizers", "clusterqueues/finalizers"), ("update",), "owners and deletion", _DECIDES

@@ -15,6 +15,9 @@ PROVISIONING_PREFIX: Final = "provreq.kueue.x-k8s.io/"
 USER: Final = "fairway.dev/user"
 """On a job or a pod that is queued, and on its Workload: who created it."""
 
+OVER_LIMIT: Final = "fairway.dev/over-limit"
+"""On a Workload whose user or organization is over a limit: which one, and until when."""
+
 
 JOB_UID: Final = "kueue.x-k8s.io/job-uid"
 """On a Workload: the uid of the job that it was made for."""

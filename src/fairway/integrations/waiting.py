@@ -5,7 +5,8 @@ from typing import Final
 
 from fairway.admission.reasons import Outcome
 from fairway.apis.machinery.kind import Manifest
-from fairway.integrations import checks, conditions
+from fairway.integrations import checks, conditions, names
+from fairway.integrations.webhooks import annotations_of
 from fairway.integrations.workloads import controller_of
 
 WAITS_FOR_NODE: Final = "WaitingForNode"
@@ -79,6 +80,11 @@ def owner_of(workload: Manifest | None) -> Manifest | None:
     return None if owner is None else {"kind": owner["kind"], "name": owner["name"]}
 
 
+def over_limit(workload: Manifest | None) -> str:
+    """Which limit of its user or organization keeps a Workload out of the queue; empty if none does."""
+    return annotations_of(workload).get(names.OVER_LIMIT, "") if workload is not None else ""
+
+
 def can_ever_fit(workload: Manifest) -> bool | None:
     """What the message of its last try says: whether some flavor lacks only quota that others use."""
     reserved = conditions.find(workload, conditions.QUOTA_RESERVED)
@@ -97,7 +103,7 @@ def _why(workload: Manifest) -> tuple[Outcome, str]:
         return Outcome.DEACTIVATED, f"The workload is deactivated{said}"
     at = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")
     if at and requeued is not None and requeued["status"] == "False":
-        return Outcome.BACKING_OFF, f"Waiting to be requeued after: {at}"
+        return Outcome.BACKING_OFF, over_limit(workload) or f"Waiting to be requeued after: {at}"
     if reserved is not None and reserved["status"] == "False" and reserved.get("message"):
         return _OUTCOMES.get(reserved["reason"], Outcome.NOT_TRIED), reserved["message"]
     return Outcome.NOT_TRIED, "Workload is pending evaluation in the scheduling queue"

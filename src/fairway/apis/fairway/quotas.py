@@ -124,6 +124,8 @@ class Organization(NamedTuple):
     admin: Members
     limits: tuple[UserLimit, ...]
     teams: tuple[TeamQuota, ...]
+    gpu_hours: float | None = None
+    """What all its jobs together may use in a month."""
 
     @property
     def total(self) -> Amounts:
@@ -172,7 +174,7 @@ _TYPE: Final = ("name", "namespace", "guaranteed", "maximum", "weight", "jobs", 
 _TEAM: Final = ("name", "namespace", "guaranteed", "maximum", "lend", "borrow", "weight", "jobs", "types", "submit",
                 "admin", "limits", "kueue", "yunikorn")  # fmt: skip
 _ORGANIZATION: Final = ("name", "parent", "guaranteed", "maximum", "weight", "types", "submit", "admin", "limits",
-                        "teams")  # fmt: skip
+                        "teams", "budget")  # fmt: skip
 _DEFINITION: Final = ("flavors", "organizations", "targets", "yunikorn")
 
 
@@ -218,7 +220,7 @@ class _Reader:
         if is_team:
             own = {field: part for field, part in fields.items() if field in _TEAM}
             teams: tuple[TeamQuota, ...] = (self._team(own, path, None),)
-            fields = {field: part for field, part in fields.items() if field in ("parent", "name")}
+            fields = {field: part for field, part in fields.items() if field in ("parent", "name", "budget")}
         else:
             teams = self._items(fields.get("teams"), f"{path}.teams", lambda one, at: self._team(one, at, types))
         return Organization(
@@ -233,7 +235,18 @@ class _Reader:
             admin=self._members(fields, path, "admin"),
             limits=self._items(fields.get("limits"), f"{path}.limits", self._limit),
             teams=teams,
+            gpu_hours=self._budget(fields.get("budget"), f"{path}.budget"),
         )
+
+    def _budget(self, value: object, path: str) -> float | None:
+        """`{gpuHours: 1000}`: what may be used in each month."""
+        if value is None:
+            return None
+        hours = self._fields(value, path, ("gpuHours",)).get("gpuHours")
+        if isinstance(hours, bool) or not isinstance(hours, int | float) or hours < 0:
+            self.errors.append(problems.wrong_type(f"{path}.gpuHours", hours, "must be a number, zero or more"))
+            return None
+        return float(hours)
 
     def _team(self, value: object, path: str, types: object) -> TeamQuota:
         fields = self._fields(value, path, _TEAM)

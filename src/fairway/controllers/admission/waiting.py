@@ -16,7 +16,7 @@ from fairway.apis.machinery.quantities import format_amount
 from fairway.client.cluster import Cluster
 from fairway.controllers.admission.controller import QueueingController
 from fairway.integrations import checks, conditions, priority_ranges
-from fairway.integrations.waiting import hints_with_quota, item_with_quota, owner_of
+from fairway.integrations.waiting import hints_with_quota, item_with_quota, over_limit, owner_of
 from fairway.integrations.workloads import namespaced_name
 
 MayRead = Callable[[str], bool]
@@ -114,6 +114,8 @@ class WaitingWorkloads:
     def _item(self, standing: Standing, message: str) -> Manifest:
         record = standing.record
         workload = self._workloads.get(record.namespace, record.name)
+        if standing.explanation.outcome is Outcome.BACKING_OFF:
+            message = over_limit(workload) or message
         metadata = {"name": record.name, "namespace": record.namespace}
         if workload is not None:
             metadata["creationTimestamp"] = workload["metadata"]["creationTimestamp"]
