@@ -150,7 +150,7 @@ class LimitsController:
 
     def _pending_check(self, workload: Manifest) -> str | None:
         """The name of the check that waits for an answer from here."""
-        if not _holds_quota(workload):
+        if not _holds_quota(workload) or _is_evicted(workload):
             return None
         for one in (workload.get("status") or {}).get("admissionChecks") or ():
             if one["state"] == CheckState.PENDING and self._is_ours(one["name"]):
@@ -195,6 +195,11 @@ def _holds_quota(workload: Manifest) -> bool:
     return conditions.is_true(workload, conditions.QUOTA_RESERVED) and not conditions.is_true(
         workload, conditions.FINISHED
     )
+
+
+def _is_evicted(workload: Manifest) -> bool:
+    """Its checks are reset then, while it still has its quota: they are not to be answered yet."""
+    return conditions.is_true(workload, conditions.EVICTED)
 
 
 def _is_ours(check: Manifest) -> bool:
