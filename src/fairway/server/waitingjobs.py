@@ -8,6 +8,7 @@ The decider answers (`fairway.admission.port`); where there is none (an API alon
 `kubectl get waitingjobs` prints them.
 """
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
@@ -22,6 +23,7 @@ from fairway.server.virtual import ObjectView, rendered
 
 GROUP: Final = "fairway.dev"
 VERSION: Final = "v1alpha1"
+_KEPT_SECONDS: Final = 0.5
 _WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 
 _COLUMNS: Final = (
@@ -70,6 +72,7 @@ class WaitingJobs:
         self._view = view
         self._explainer = explainer
         self._onlooker = onlooker
+        self._kept: tuple[str, float, list[Manifest]] | None = None
         self._kind = Kind(
             group=group,
             kind="WaitingJob",
@@ -97,7 +100,7 @@ class WaitingJobs:
             item = await self._one(request, where)
             return rendered(self._view, request, self._kind, [item], item)
         explainer = self._explainer()
-        found = await explainer.all(where.namespace) if explainer is not None else []
+        found = await self._found(explainer, request, where.namespace) if explainer is not None else []
         part, metadata = _page(request, found)
         items = [self._typed(item) for item in part]
         whole: Manifest = {
@@ -108,6 +111,17 @@ class WaitingJobs:
             "items": items,
         }
         return rendered(self._view, request, self._kind, items, whole)
+
+    async def _found(self, explainer: WaitingExplainer, request: Request, namespace: str) -> list[Manifest]:
+        """Everyone who waits. Pages of the list share one look for half a second: many open web pages ask at once."""
+        now = time.monotonic()
+        if "limit" in request.query and self._kept is not None:
+            of, until, found = self._kept
+            if of == namespace and now < until:
+                return found
+        found = await explainer.all(namespace)
+        self._kept = (namespace, time.monotonic() + _KEPT_SECONDS, found) if "limit" in request.query else None
+        return found
 
     def close(self) -> None:
         """None takes long."""

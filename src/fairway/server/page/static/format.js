@@ -91,7 +91,7 @@ export function expected(start) {
   if (!start) return "";
   if (!start.known) return "";
   const left = seconds(start.at) - now();
-  return left <= 20 ? "any moment" : `in ${duration(left)}`;
+  return left <= 20 ? "soon" : `in ${duration(left)}`;
 }
 export function expectedRange(start) {
   if (!start || !start.known) return start ? start.message : "";

@@ -39,7 +39,8 @@ export class Waits {
   }
 
   /** Ask soon; not more often than the server takes to answer allows. */
-  refresh(soon = 0) {
+  refresh(soon = 0, last = false) {
+    this.again = !last; // the server may answer with what was half a second ago: once more at the end
     if (this.timer || this.closed) return;
     const due = this.asked ? this.asked + Math.max(LEAST_MS, 8 * this.took) - performance.now() : 0;
     this.timer = setTimeout(() => this.ask(), soon || Math.max(0, due));
@@ -67,6 +68,7 @@ export class Waits {
     this.timer = 0;
     if (this.closed) return;
     this.onChange();
+    if (this.again) setTimeout(() => this.again && this.refresh(0, true), 1200);
     if (pending) setTimeout(() => this.refresh(), 2000);
   }
 
