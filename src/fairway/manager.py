@@ -49,6 +49,7 @@ from fairway.controllers.webhooks.commitment import CommitmentWarnings
 from fairway.controllers.webhooks.creators import CreatorAnnotations
 from fairway.controllers.webhooks.finalizers import FinalizerAdmission
 from fairway.controllers.webhooks.kindrules import KindRules
+from fairway.controllers.webhooks.podlimits import PodLimitAdmission
 from fairway.controllers.webhooks.priority_ranges import PriorityAdmission
 from fairway.controllers.webhooks.queues import QueueAdmission
 from fairway.controllers.webhooks.scheduling import SchedulingAdmission
@@ -120,6 +121,7 @@ def server_plugins(
     frameworks = run_frameworks(settings.controller_names)
     return AdmissionChain(
         *(() if scheduling is None else (scheduling,)),
+        PodLimitAdmission(cluster),
         PriorityAdmission(cluster),
         QueueAdmission(cluster, configuration, frameworks),
         CreatorAnnotations(frameworks),

@@ -34,7 +34,13 @@ _UID: Final = "00000000-0000-4000-8000-000000000001"
 _TIME: Final = "2026-01-01T00:00:00Z"
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _CHANGING: Final = ("managedFields", "resourceVersion", "selfLink")
-_GROUPS: Final = ("api/v1", "apis/batch/v1", "apis/scheduling.k8s.io/v1", "apis/coordination.k8s.io/v1")
+_GROUPS: Final = (
+    "api/v1",
+    "apis/batch/v1",
+    "apis/scheduling.k8s.io/v1",
+    "apis/coordination.k8s.io/v1",
+    "apis/node.k8s.io/v1",
+)
 
 
 class Server:

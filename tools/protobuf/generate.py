@@ -23,8 +23,8 @@ DATA = pathlib.Path(__file__).parents[2] / "src" / "fairway" / "server" / "proto
 
 KINDS = {
     "v1": (
-        "Binding", "ConfigMap", "Endpoints", "Event", "Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim",
-        "Pod", "PodTemplate", "Secret", "Service", "ServiceAccount",
+        "Binding", "ConfigMap", "Endpoints", "Event", "LimitRange", "Namespace", "Node", "PersistentVolume",
+        "PersistentVolumeClaim", "Pod", "PodTemplate", "Secret", "Service", "ServiceAccount",
     ),
     "admissionregistration.k8s.io/v1": ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
     "apps/v1": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
@@ -38,6 +38,7 @@ KINDS = {
     "events.k8s.io/v1": ("Event",),
     "meta.k8s.io/v1": ("DeleteOptions",),
     "networking.k8s.io/v1": ("Ingress", "IngressClass", "NetworkPolicy"),
+    "node.k8s.io/v1": ("RuntimeClass",),
     "policy/v1": ("PodDisruptionBudget",),
     "rbac.authorization.k8s.io/v1": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     "scheduling.k8s.io/v1": ("PriorityClass",),

@@ -80,7 +80,10 @@ KUBERNETES_KINDS = [
     "authorization.v1.SubjectAccessReview",
 ]
 OPERATOR_KINDS = [
-    *(f"core.v1.{kind}" for kind in ("Service", "Endpoints", "PersistentVolume", "PersistentVolumeClaim")),
+    *(
+        f"core.v1.{kind}"
+        for kind in ("Service", "Endpoints", "LimitRange", "PersistentVolume", "PersistentVolumeClaim")
+    ),
     *(f"apps.v1.{kind}" for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")),
     *(f"rbac.v1.{kind}" for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")),
     *(f"networking.v1.{kind}" for kind in ("Ingress", "IngressClass", "NetworkPolicy")),
@@ -90,6 +93,7 @@ OPERATOR_KINDS = [
     "batch.v1.CronJob",
     "discovery.v1.EndpointSlice",
     "events.v1.Event",
+    "node.v1.RuntimeClass",
     "policy.v1.PodDisruptionBudget",
     "storage.v1.StorageClass",
 ]

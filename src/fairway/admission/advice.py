@@ -32,6 +32,7 @@ _MESSAGES: Final = {
     Outcome.NAMESPACE_MISMATCH: "its ClusterQueue does not accept jobs of this namespace",
     Outcome.NAMESPACE_MISSING: "the namespace {} does not exist",
     Outcome.REQUESTS_EXCEED_LIMITS: "its pods request more than their limits: {}",
+    Outcome.OUTSIDE_LIMIT_RANGE: "its pods are outside of the LimitRanges of its namespace: {}",
     Outcome.QUEUE_INACTIVE: "ClusterQueue {} is inactive",
     Outcome.QUEUE_MISSING: "ClusterQueue {} does not exist",
     Outcome.LOCAL_QUEUE_INACTIVE: "queue {} is stopped",
@@ -51,6 +52,8 @@ _CURES: Final = {
     "or change the selector",
     Outcome.NAMESPACE_MISSING: "create the namespace {subject}",
     Outcome.REQUESTS_EXCEED_LIMITS: "lower the requests or raise the limits, and launch it again",
+    Outcome.OUTSIDE_LIMIT_RANGE: "change the requests to what `kubectl describe limitranges` shows, and launch it "
+    "again; or ask an administrator to change the LimitRange",
     Outcome.QUEUE_MISSING: "create ClusterQueue {subject}, or point LocalQueue {local} to one that exists",
     Outcome.LOCAL_QUEUE_INACTIVE: "set spec.stopPolicy of LocalQueue {subject} to None",
     Outcome.LOCAL_QUEUE_MISSING: "create LocalQueue {subject}, or launch the job in an existing queue: "

@@ -224,7 +224,8 @@ class Cycle:
                 return Explanation(Outcome.REQUESTS_EXCEED_LIMITS, details)
             if self._world.nodes is not None and ask.shape.scheduler not in self._world.nodes.schedulers:
                 return Explanation(Outcome.SCHEDULER_MISSING, ask.shape.scheduler)
-        return None
+        outside = self._world.pod_limits.violations(record.namespace, record.spec.pod_sets)
+        return Explanation(Outcome.OUTSIDE_LIMIT_RANGE, ", ".join(outside)) if outside else None
 
     def _assign(
         self,

@@ -203,7 +203,7 @@ def _released(world: World, record: Record, event: events.QuotaReleased) -> None
 
 def _reclaimed(world: World, record: Record, event: events.PodsReclaimed) -> None:
     record.reclaimed = dict(event.counts)
-    record.demand = world.demands.of(record.spec.pod_sets, record.reclaimed, gang=record.gang)
+    world.weigh(record)
     if record.holding:
         workloads.update_holder(world, record, priority_changed=False)
     else:
@@ -285,6 +285,8 @@ _HANDLERS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.CheckDeleted: lambda world, event: objects.delete_check(world, event.name),
     events.NamespaceChanged: lambda world, event: objects.set_namespace(world, event.name, event.labels),
     events.NamespaceDeleted: lambda world, event: objects.delete_namespace(world, event.name),
+    events.LimitRangeChanged: objects.set_limits,
+    events.RuntimeClassChanged: objects.set_runtime_class,
     events.NodesChanged: lambda world, event: objects.set_nodes(world, event.nodes, event.schedulers),
     events.TopologyChanged: lambda world, event: objects.set_topology(world, event.topology),
     events.TopologyDeleted: lambda world, event: objects.delete_topology(world, event.name),

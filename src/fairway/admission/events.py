@@ -6,6 +6,8 @@ after them are for what happens often, and say the same as the changed object wo
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 from fairway.apis.core.node_views import NodeFacts
@@ -80,6 +82,21 @@ class NamespaceChanged(Event, frozen=True, gc=False, kw_only=True):
 
 class NamespaceDeleted(Event, frozen=True, gc=False, kw_only=True):
     name: str
+
+
+class LimitRangeChanged(Event, frozen=True, gc=False, kw_only=True):
+    """``limits`` are those of its spec; ``None`` when it was deleted."""
+
+    namespace: str
+    name: str
+    limits: tuple[dict[str, Any], ...] | None
+
+
+class RuntimeClassChanged(Event, frozen=True, gc=False, kw_only=True):
+    """``overhead`` is what a pod of this class takes besides its containers; ``None`` when there is none."""
+
+    name: str
+    overhead: dict[str, Any] | None
 
 
 class NodesChanged(Event, frozen=True, gc=False, kw_only=True):

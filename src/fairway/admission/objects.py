@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairway.admission import lifecycle, places
+from fairway.admission import events, lifecycle, places
 from fairway.admission.clusterqueues import QueueState, weight_of
 from fairway.admission.flavors import Flavor
 from fairway.admission.instructions import EvictionReason
@@ -382,3 +382,32 @@ def wake(world: World, queue: QueueState) -> bool:
         return not record.backing_off(world.now) and queue.selects(record.namespace, world.namespaces)
 
     return queue.pending.wake(queue, may_try)
+
+
+# LimitRanges and RuntimeClasses
+
+
+def set_limits(world: World, event: events.LimitRangeChanged) -> None:
+    world.pod_limits.set_range(event.namespace, event.name, event.limits)
+    _weigh_again(world, (record for record in world.records.values() if record.namespace == event.namespace))
+
+
+def set_runtime_class(world: World, event: events.RuntimeClassChanged) -> None:
+    world.pod_limits.set_class(event.name, event.overhead)
+    _weigh_again(
+        world,
+        (
+            record
+            for record in world.records.values()
+            if any(one.template.spec.get("runtimeClassName") == event.name for one in record.spec.pod_sets)
+        ),
+    )
+
+
+def _weigh_again(world: World, records: Iterable[Record]) -> None:
+    """Pods count otherwise from now on. Those who hold quota hold what they were given."""
+    for record in tuple(records):
+        if record.stage is not Stage.FINISHED:
+            world.weigh(record)
+            if record.stage is Stage.PENDING:
+                lifecycle.requeue(world, record)

@@ -57,6 +57,7 @@ class Outcome(StrEnum):
     NAMESPACE_MISMATCH = "NamespaceMismatch"
     NAMESPACE_MISSING = "NamespaceMissing"
     REQUESTS_EXCEED_LIMITS = "RequestsExceedLimits"
+    OUTSIDE_LIMIT_RANGE = "OutsideLimitRange"
     QUEUE_INACTIVE = "ClusterQueueInactive"
     QUEUE_MISSING = "ClusterQueueMissing"
     LOCAL_QUEUE_INACTIVE = "LocalQueueInactive"

@@ -54,6 +54,7 @@ _PLAIN = {
 _ABOUT = {
     Outcome.NAMESPACE_MISSING: 'workload namespace "{}" does not exist',
     Outcome.REQUESTS_EXCEED_LIMITS: "resources validation failed: {}",
+    Outcome.OUTSIDE_LIMIT_RANGE: "resources didn't satisfy LimitRange constraints: {}",
     Outcome.QUEUE_INACTIVE: "ClusterQueue {} is inactive",
     Outcome.QUEUE_MISSING: "ClusterQueue {} doesn't exist",
     Outcome.LOCAL_QUEUE_INACTIVE: "LocalQueue {} is inactive",

@@ -141,7 +141,7 @@ def _read_spec(world: World, record: Record, workload: Workload) -> None:
         first = _moment(metadata.annotations.get(FIRST_SUBMITTED, ""))
         if first is not None and first < record.created + 1:  # creation times are whole seconds
             record.created = first
-    record.demand = world.demands.of(spec.pod_sets, record.reclaimed, gang=record.gang)
+    world.weigh(record)
 
 
 def _is_held_back(workload: Workload) -> bool:

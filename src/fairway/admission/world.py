@@ -15,6 +15,7 @@ from fairway.admission.flavors import Flavor
 from fairway.admission.forest import CohortTree, Forest
 from fairway.admission.instructions import Instruction
 from fairway.admission.nodes import Nodes
+from fairway.admission.podlimits import PodLimits
 from fairway.admission.records import Demands, Record
 from fairway.admission.resources import FlavorResources
 from fairway.admission.shapes import Shapes
@@ -63,6 +64,7 @@ class World:
         "now",
         "out",
         "provisioning_checks",
+        "pod_limits",
         "records",
         "room_for_second_pass",
         "second_pass",
@@ -88,6 +90,7 @@ class World:
         self.second_pass: dict[str, int] = {}
         """Workloads that hold quota and need a place in a topology, with the number of their next try."""
         self.room_for_second_pass = False
+        self.pod_limits = PodLimits()
         self.local_queues: dict[str, LocalQueueState] = {}
         self.known_local_queues: set[str] = set()
         self.records: dict[str, Record] = {}
@@ -115,6 +118,11 @@ class World:
         """The ClusterQueue that the workload's LocalQueue leads to."""
         local = self.local_queues.get(record.local_queue)
         return self.queues.get(local.cluster_queue) if local is not None else None
+
+    def weigh(self, record: Record) -> None:
+        """Work out what a workload asks for, less the pods that need their quota no more."""
+        pod_sets = self.pod_limits.completed(record.namespace, record.spec.pod_sets)
+        record.demand = self.demands.of(pod_sets, record.reclaimed, gang=record.gang)
 
     # What must be looked at again
 

@@ -20,6 +20,7 @@ from fairway.apis.jobset import records as jobset
 from fairway.apis.kubeflow import records as kubeflow
 from fairway.apis.kueue import records as kueue
 from fairway.apis.machinery.kind import Kind
+from fairway.apis.node import records as node
 from fairway.apis.ray import records as ray
 from fairway.apis.scheduling import records as scheduling
 from fairway.apis.spark import records as spark
@@ -174,6 +175,7 @@ def default_registry() -> Registry:
             batch,
             scheduling,
             coordination,
+            node,
             kueue,
             autoscaling,
             ray,

@@ -118,6 +118,8 @@ CONTROLLER_PERMISSIONS: Final = (
         _DECIDES,
     ),
     Permission(_KUEUE, ("provisioningrequestconfigs", "topologies"), _FOLLOW, "parameters of checks", _DECIDES),
+    Permission("", ("limitranges",), _FOLLOW, "defaults and limits of pods, as they count", _DECIDES),
+    Permission("node.k8s.io", ("runtimeclasses",), _FOLLOW, "overhead of pods", _DECIDES),
     Permission("", ("pods/status",), ("patch",), "conditions of pods that were preempted", _DECIDES),
     Permission("", ("podtemplates",), (*_FOLLOW, "create", "patch", "delete"), "of ProvisioningRequests", _DECIDES),
     Permission("batch", ("jobs",), _JOB_VERBS, "suspend and start Jobs; delete those past their retention", _DECIDES),

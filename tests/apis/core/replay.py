@@ -13,11 +13,17 @@ from fairway.apis.coordination import records as coordination
 from fairway.apis.core import records as core
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.machinery.schemas.walk import inspect
+from fairway.apis.node import records as node
 from fairway.apis.scheduling import records as scheduling
 from fairway.errors import FieldError
 
 DATA: Final = Path(__file__).parent / "data"
-KINDS: Final = {kind.kind: kind for kind in (*core.KINDS, *batch.KINDS, *coordination.KINDS, *scheduling.KINDS)}
+KINDS: Final = {
+    kind.kind: kind
+    for kind in (*core.KINDS, *batch.KINDS, *coordination.KINDS, *scheduling.KINDS, *node.KINDS)
+    if (DATA / f"{kind.plural}.json").exists()
+}
+"""Those that were recorded."""
 
 NOW: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -5,6 +5,7 @@ from typing import Final
 from fairway.apis.core.accounts import SERVICE_ACCOUNT
 from fairway.apis.core.configuration import CONFIG_MAP, SECRET
 from fairway.apis.core.events import EVENT
+from fairway.apis.core.limitranges import LIMIT_RANGE
 from fairway.apis.core.namespaces import NAMESPACE
 from fairway.apis.core.nodes import NODE
 from fairway.apis.core.pods import POD
@@ -14,6 +15,7 @@ from fairway.apis.machinery.kind import Kind
 KINDS: Final[tuple[Kind, ...]] = (
     CONFIG_MAP,
     EVENT,
+    LIMIT_RANGE,
     NAMESPACE,
     NODE,
     POD,

@@ -154,6 +154,15 @@ def _labels(manifest: Manifest) -> dict[str, str]:
     return labels
 
 
+def _limit_range(key: Key, limits: tuple[Manifest, ...] | None, at: float) -> events.Event:
+    return events.LimitRangeChanged(at=at, namespace=key[0], name=key[1], limits=limits)
+
+
+def _runtime_class(name: str, made: Manifest, at: float) -> events.Event:
+    overhead = (made.get("overhead") or {}).get("podFixed")
+    return events.RuntimeClassChanged(at=at, name=name, overhead=overhead)
+
+
 TOPICS: Final = (
     Topic(
         "namespaces",
@@ -166,6 +175,18 @@ TOPICS: Final = (
         _spec,
         lambda made, at: events.TopologyChanged(at=at, topology=typed(Topology, made)),
         lambda key, at: events.TopologyDeleted(at=at, name=key[1]),
+    ),
+    Topic(
+        "limitranges",
+        _spec,
+        lambda made, at: _limit_range(key_of(made), tuple(made["spec"].get("limits") or ()), at),
+        lambda key, at: _limit_range(key, None, at),
+    ),
+    Topic(
+        "runtimeclasses.node.k8s.io",
+        lambda made: made.get("overhead"),
+        lambda made, at: _runtime_class(made["metadata"]["name"], made, at),
+        lambda key, at: _runtime_class(key[1], {}, at),
     ),
     Topic(
         "resourceflavors",

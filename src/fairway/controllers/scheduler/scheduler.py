@@ -55,6 +55,7 @@ class Scheduler:
         self._worker: Worker[Key] = Worker("scheduling", cluster.clock, self._carry_out, parallel=_WRITES_AT_ONCE)
         self._pods = cluster.cache("pods")
         self._nodes = cluster.cache("nodes")
+        self._limit_ranges = cluster.cache("limitranges")
         self._pods.on_change(self._on_pod_change)
         self._nodes.on_change(self._on_node_change)
 
@@ -71,7 +72,7 @@ class Scheduler:
 
         It has to be followed by `settle`. No pod is overtaken: all waiting pods have been tried and do not fit.
         """
-        if not self._waiting.are_settled or not _waits(pod):
+        if not self._waiting.are_settled or not _waits(pod) or self._may_grow(pod):
             return None
         demand = demand_of_new(pod["spec"])
         node = best_node(self._ledger.rooms(), demand)
@@ -80,6 +81,13 @@ class Scheduler:
             self._ledger.place(place, node, demand)
             self._reserved.setdefault((owner, node), []).append(place)
         return node
+
+    def _may_grow(self, pod: Manifest) -> bool:
+        """Whether a LimitRange or a runtime class may add to what the pod asks for, once it is created."""
+        namespace = pod["metadata"]["namespace"]
+        return "runtimeClassName" in pod["spec"] or any(
+            one["metadata"]["namespace"] == namespace for one in self._limit_ranges.items()
+        )
 
     def settle(self, owner: str, node: str, pod: Manifest | None) -> None:
         """What became of a pod that got a place by `reserve`: it was made, or not."""

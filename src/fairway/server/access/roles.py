@@ -94,12 +94,12 @@ _KUEUE, _VISIBILITY = "kueue.x-k8s.io", "visibility.kueue.x-k8s.io"
 _OTHER_GROUPS = (
     "apiextensions.k8s.io", "apps", "autoscaling", "autoscaling.x-k8s.io", "batch", "coordination.k8s.io",
     "discovery.k8s.io", "events.k8s.io", "fairway.dev", "jobset.x-k8s.io", "kubeflow.org", "kubernetes.dask.org",
-    _KUEUE, "networking.k8s.io", "policy", "ray.io", "scheduling.k8s.io", "sparkoperator.k8s.io", "storage.k8s.io",
-    _VISIBILITY,
+    _KUEUE, "networking.k8s.io", "node.k8s.io", "policy", "ray.io", "scheduling.k8s.io", "sparkoperator.k8s.io",
+    "storage.k8s.io", _VISIBILITY,
 )  # fmt: skip
 
 _OPEN = (
-    "configmaps", "endpoints", "events", "persistentvolumeclaims", "pods", "pods/log", "podtemplates",
+    "configmaps", "endpoints", "events", "limitranges", "persistentvolumeclaims", "pods", "pods/log", "podtemplates",
     "serviceaccounts", "services", "*/status",
 )  # fmt: skip
 _WHAT_IF = Rule(("create",), ("fairway.dev",), ("simulations",))
@@ -122,6 +122,7 @@ _READ_BESIDE = (
          "cohorts/status", "provisioningrequestconfigs", "resourceflavors", "topologies", "workloadpriorityclasses"),
     ),
     Rule(READ, ("scheduling.k8s.io",), ("priorityclasses",)),
+    Rule(READ, ("node.k8s.io",), ("runtimeclasses",)),
     Rule(READ, ("apiextensions.k8s.io",), ("customresourcedefinitions",)),
     Rule(READ, ("fairway.dev",), ("quotadefinitions",)),
 )  # fmt: skip
