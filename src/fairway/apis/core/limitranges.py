@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from fairway.apis.core import checks
-from fairway.apis.core.resources import canonical, is_extended, wrong_quantity
+from fairway.apis.core.resources import canonical, is_extended, wrong_quantity, wrong_resource_name
 from fairway.apis.machinery import metadata_rules as metadata
 from fairway.apis.machinery import names, problems
 from fairway.apis.machinery.kind import Column, Kind, Manifest, Rules
@@ -41,10 +40,9 @@ def _validate(manifest: Manifest) -> list[FieldError]:
     for position, item in enumerate(_items(manifest)):
         path = f"spec.limits[{position}]"
         scope = item.get("type") or ""
-        if not scope or "/" in scope:
-            errors += [problems.invalid(f"{path}.type", scope, fault) for fault in names.key_faults(scope)]
-        else:
-            errors += checks.wrong_choice(scope, f"{path}.type", _TYPES)
+        errors += [problems.invalid(f"{path}.type", scope, fault) for fault in names.key_faults(scope)]
+        if scope not in _TYPES and "/" not in scope:
+            errors.append(problems.invalid(f"{path}.type", scope, "must be a standard limit type or fully qualified"))
         if scope in seen:
             errors.append(problems.duplicate(f"{path}.type", scope))
         seen.add(scope)
@@ -58,7 +56,10 @@ def _wrong_lists(item: dict[str, Any], path: str) -> list[FieldError]:
     for field in _LISTS:
         for resource, quantity in (item.get(field) or {}).items():
             where = f"{path}.{field}[{resource}]"
-            errors += [problems.invalid(where, resource, fault) for fault in names.key_faults(resource)]
+            if item.get("type") in ("Container", "Pod"):
+                errors += wrong_resource_name(resource, where)
+            else:
+                errors += [problems.invalid(where, resource, fault) for fault in names.key_faults(resource)]
             errors += wrong_quantity(resource, quantity, where)
     return errors
 
@@ -150,6 +151,7 @@ LIMIT_RANGE: Final = Kind(
         "v1": (
             Column(
                 name="Created At",
+                type="date",
                 value=lambda manifest, _now: manifest["metadata"].get("creationTimestamp", ""),
                 description="When it was created.",
             ),

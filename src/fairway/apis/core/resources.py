@@ -139,16 +139,18 @@ def _read(quantity: object, path: str) -> tuple[Quantity | None, list[FieldError
 
 
 def _wrong_amount(resource: str, quantity: object, path: str, *, whole_pod: bool) -> list[FieldError]:
-    errors = [problems.invalid(path, resource, fault) for fault in names.key_faults(resource)]
-    if not errors:
-        errors += _wrong_resource_name(resource, path, whole_pod=whole_pod)
+    errors = wrong_resource_name(resource, path, whole_pod=whole_pod)
     errors += wrong_quantity(resource, quantity, path)
     if resource.startswith(_HUGE_PAGES) and not _whole_pages(resource, quantity):
         errors.append(problems.invalid(path, quantity, f"{quantity} is not positive integer multiple of {resource}"))
     return errors
 
 
-def _wrong_resource_name(resource: str, path: str, *, whole_pod: bool) -> list[FieldError]:
+def wrong_resource_name(resource: str, path: str, *, whole_pod: bool = False) -> list[FieldError]:
+    """What is wrong with the name of a resource that a container, or a whole pod, asks for."""
+    errors = [problems.invalid(path, resource, fault) for fault in names.key_faults(resource)]
+    if errors:
+        return errors
     standard = resource in _CONTAINER_RESOURCES or resource.startswith(_HUGE_PAGES)
     if whole_pod:
         if resource in _POD_RESOURCES or resource.startswith(_HUGE_PAGES):

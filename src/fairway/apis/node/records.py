@@ -5,7 +5,6 @@ Pods are processes here, whatever their class: its handler is not used, its over
 
 from typing import Final
 
-from fairway.apis.core import checks
 from fairway.apis.core.placement import wrong_tolerations
 from fairway.apis.core.resources import canonical, wrong_resources
 from fairway.apis.machinery import metadata_rules as metadata
@@ -22,7 +21,9 @@ def _default(manifest: Manifest) -> None:
 
 
 def _validate(manifest: Manifest) -> list[FieldError]:
-    errors = [*metadata.wrong_metadata(manifest), *checks.wrong_label(manifest.get("handler") or "", "handler")]
+    handler = manifest.get("handler") or ""
+    errors = metadata.wrong_metadata(manifest)
+    errors += [problems.invalid("handler", handler, fault) for fault in names.label_faults(handler)]
     overhead = (manifest.get("overhead") or {}).get("podFixed")
     if overhead:
         errors += wrong_resources({"limits": overhead}, "overhead", frozenset())
