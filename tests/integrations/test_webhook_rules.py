@@ -101,16 +101,7 @@ def _texts(errors: list[Any]) -> list[str]:
             [f'{GATES}: Invalid value: "a.io/b,a.io/b": duplicate gate name: a.io/b'],
             id="a gate twice",
         ),
-        pytest.param(
-            annotated(elastic_job="true"),
-            [
-                (
-                    "metadata.annotations[kueue.x-k8s.io/elastic-job]: Forbidden: elastic job is not supported for "
-                    '"batch/v1, Kind=Job"'
-                )
-            ],
-            id="elastic jobs are not offered",
-        ),
+        pytest.param(annotated(elastic_job="true"), [], id="elastic jobs"),
         pytest.param(partial("2", parallelism=3), [], id="fewer pods"),
         pytest.param(
             partial("3", parallelism=3),

@@ -75,6 +75,7 @@ def test_every_resource_that_is_served_was_compared_or_is_known_to_be_ours_alone
         "usage",
         "users",
         "waitingjobs",
+        "runtimeclasses",
     }
 
 
@@ -86,7 +87,7 @@ def test_a_group_has_the_versions_of_a_real_one_in_its_order(discovery: Discover
 
 
 def test_a_group_or_version_that_is_not_served_has_no_document(discovery: Discovery) -> None:
-    assert discovery.group("node.k8s.io") is None
+    assert discovery.group("resource.k8s.io") is None
     assert discovery.group("") is None
     assert discovery.resources("batch", "v2") is None
     assert discovery.resources("", "v2") is None

@@ -191,6 +191,8 @@ def obstacle(reason: Reason, cluster_queue: str) -> str:
             return f"flavor {flavor} {reason.detail}"
         case Code.UNTOLERATED_TAINT:
             return f"flavor {flavor} has the taint {reason.detail}, which the job does not tolerate"
+        case Code.OTHER_SLICE_FLAVOR:
+            return f"the pods that it has run in flavor {reason.detail or 'none'}, not in {flavor}"
         case Code.NO_NODE | Code.GANG_TOO_LARGE:
             return _no_machine(reason)
         case Code.AFFINITY_MISMATCH:

@@ -14,6 +14,7 @@ from fairway.admission import placement
 from fairway.admission.choices import Assignment, Choice, FitVerdict, Mode, PodSetChoice, conclude
 from fairway.admission.clusterqueues import FlavorGroup, FlavorSlot, QueueState
 from fairway.admission.flavors import Flavor
+from fairway.admission.instructions import PodSetAdmission
 from fairway.admission.nodes import Nodes
 from fairway.admission.precedents import Answer, Fork, Question
 from fairway.admission.reasons import Code, Reason
@@ -24,6 +25,7 @@ from fairway.apis.kueue.objects import PreemptionPolicy
 
 _WORST = FitVerdict(Mode.NO_FIT, 2**31)
 _BEST = FitVerdict(Mode.FIT, 0)
+_NOTHING: Mapping[str, PodSetAdmission] = {}
 
 
 class Oracle(Protocol):
@@ -50,6 +52,7 @@ class Assigner:
         "_progress",
         "_queue",
         "_record",
+        "_replaced",
         "_shortcut",
         "_topologies",
         "_transcript",
@@ -59,6 +62,8 @@ class Assigner:
     _queue: QueueState
     _progress: Progress | None
     _pinned: Pinned | None
+    _replaced: Mapping[str, PodSetAdmission]
+    """What the pod sets of the slice have that the workload would take the place of."""
 
     def __init__(
         self,
@@ -89,13 +94,18 @@ class Assigner:
         progress: Progress | None = None,
         counts: tuple[int, ...] | None = None,
         pinned: Pinned | None = None,
+        replaced: Mapping[str, PodSetAdmission] = _NOTHING,
     ) -> Assignment:
-        """Find flavors for all pod sets (of these sizes, where given), continuing where an earlier try stopped."""
+        """Find flavors for all pod sets (of these sizes, where given), continuing where an earlier try stopped.
+
+        What would take the place of a slice gets the flavors of that, and asks for what it has not got yet.
+        """
         self._record, self._queue, self._progress, self._pinned = record, queue, progress, pinned
+        self._replaced = replaced
         if record.demand.wants_topology or queue.only_topologies:
             made = self._work_out(record.demand, counts)
             return placement.with_placements(made, queue, self._topologies, balance=self._balance)
-        if not self._shortcut or progress is not None or counts is not None:
+        if not self._shortcut or progress is not None or counts is not None or replaced:
             return self._work_out(record.demand, counts)
         known = self._precedent(queue.precedents.of(record.demand))
         if known is None:
@@ -131,7 +141,7 @@ class Assigner:
                     choice = choices.get(resource)
                     if choice is not None:
                         own[resource] = choice
-                        usage[choice.fr] = usage.get(choice.fr, 0) + amount
+                        usage[choice.fr] = usage.get(choice.fr, 0) + amount - self._held(ask.name, resource)
                 if not ask.requests and ask.topology is not None and ask.topology.pod_set_group_name is not None:
                     own = {name: one for name, one in choices.items() if self._flavors[one.fr.flavor].topology}
                 found.append(PodSetChoice(ask, own, reasons, failed))
@@ -171,7 +181,11 @@ class Assigner:
         usage: Mapping[FlavorResource, int],
     ) -> tuple[dict[str, Choice] | None, list[Reason]]:
         """The flavor of one resource group, for all that is requested of the group."""
-        wanted = [(name, amount) for name, amount in requests if name in group.covered]
+        wanted = [
+            (name, amount - sum(self._held(asks[index].name, name) for index in members))
+            for name, amount in requests
+            if name in group.covered
+        ]
         reasons: list[Reason] = []
         best: dict[str, tuple[FlavorResource, FitVerdict]] | None = None
         best_verdict = _WORST
@@ -181,7 +195,9 @@ class Assigner:
             slot = group.flavors[attempted]
             if self._pinned is not None and all(self._pinned.get((at, resource)) != slot.name for at in members):
                 continue
-            obstacle = self._obstacle(slot.name, members, asks, group)
+            obstacle = self._of_another_slice(slot.name, members, asks, wanted)
+            if obstacle is None:
+                obstacle = self._obstacle(slot.name, members, asks, group)
             if obstacle is not None:
                 reasons.append(obstacle)
                 continue
@@ -207,6 +223,23 @@ class Assigner:
             return 0
         following = progress.tried[pod_set].get(resource, -1) + 1
         return following if following <= last else 0
+
+    def _held(self, pod_set: str, resource: str) -> int:
+        """How much of a resource the slice that is replaced has for a pod set."""
+        held = self._replaced.get(pod_set)
+        return held.usage.get(resource, 0) if held is not None else 0
+
+    def _of_another_slice(
+        self, name: str, members: tuple[int, ...], asks: tuple[PodSetDemand, ...], wanted: list[tuple[str, int]]
+    ) -> Reason | None:
+        """Why a flavor is none for a slice: its job runs on another already."""
+        for index in members if self._replaced else ():
+            held = self._replaced.get(asks[index].name)
+            for resource, _ in wanted:
+                flavor = "" if held is None else held.flavors.get(resource, "")
+                if flavor != name:
+                    return Reason(Code.OTHER_SLICE_FLAVOR, flavor=name, resource=resource, detail=flavor)
+        return None
 
     def _obstacle(
         self, name: str, members: tuple[int, ...], asks: tuple[PodSetDemand, ...], group: FlavorGroup

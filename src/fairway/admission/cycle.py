@@ -17,7 +17,7 @@ from fairway.admission.assignment import Assigner, Oracle, Pinned, reduced_count
 from fairway.admission.choices import Assignment, FitVerdict, Mode
 from fairway.admission.clusterqueues import QueueState
 from fairway.admission.forest import CohortTree
-from fairway.admission.instructions import EvictionReason, Preemption
+from fairway.admission.instructions import EvictionReason, PodSetAdmission, Preemption
 from fairway.admission.preemption import classical, fair
 from fairway.admission.preemption.search import PlacementQuestion, Search, Target, cheaper, in_base_order
 from fairway.admission.quota import Node, without
@@ -37,7 +37,7 @@ _STEPS_ASIDE = frozenset({Outcome.NAMESPACE_MISMATCH, Outcome.SCHEDULER_MISSING}
 class CycleEntry:
     """A head in a cycle, with what it would take and from whom. ``resumed``: its search began behind some flavors."""
 
-    __slots__ = ("assignment", "level", "progress", "queue", "record", "resumed", "targets", "usage")
+    __slots__ = ("assignment", "level", "progress", "queue", "record", "replaced", "resumed", "targets", "usage")
 
     def __init__(
         self,
@@ -47,8 +47,10 @@ class CycleEntry:
         targets: list[Target],
         *,
         progress: Progress | None,
+        replaced: Record | None,
         resumed: bool,
     ) -> None:
+        self.replaced = replaced
         self.progress = progress
         self.resumed = resumed
         self.record = record
@@ -159,10 +161,11 @@ class Cycle:
         return ordering.classical(entries)
 
     def try_now(self, record: Record, queue: QueueState) -> Assignment:
-        return self._assigner().assign(record, queue)
+        return self._assigner().assign(record, queue, replaced=_by_pod_set(self._world.replaced_by(record)))
 
     def finds_room(self, record: Record, queue: QueueState) -> bool:
-        return self._assigner(_spare_everybody).assign(record, queue).mode is Mode.FIT
+        replaced = _by_pod_set(self._world.replaced_by(record))
+        return self._assigner(_spare_everybody).assign(record, queue, replaced=replaced).mode is Mode.FIT
 
     def would_preempt(self, record: Record, queue: QueueState) -> list[Record]:
         return [target.record for target in self._targets(record, queue, self.try_now(record, queue))]
@@ -202,11 +205,14 @@ class Cycle:
                 self._changed = True
             return None
         progress = self._progress(record, queue)
-        assignment, targets = self._assign(assigner, record, queue, progress)
+        replaced = self._world.replaced_by(record)
+        assignment, targets = self._assign(assigner, record, queue, progress, replaced=replaced)
         got_to = None
         if assignment.unfinished:
             got_to = Progress(assignment.tried, self._tree.cycle, queue.generation, record.lane_key)
-        return CycleEntry(record, queue, assignment, targets, progress=got_to, resumed=progress is not None)
+        return CycleEntry(
+            record, queue, assignment, targets, progress=got_to, replaced=replaced, resumed=progress is not None
+        )
 
     def _hindrance(self, record: Record, queue: QueueState) -> Explanation | None:
         """What keeps a head from competing, other than quota."""
@@ -234,7 +240,12 @@ class Cycle:
         queue: QueueState,
         progress: Progress | None,
         pinned: Pinned | None = None,
+        replaced: Record | None = None,
     ) -> tuple[Assignment, list[Target]]:
+        if replaced is not None:
+            part_of = assigner.assign(record, queue, progress, pinned=pinned, replaced=_by_pod_set(replaced))
+            targets = self._targets(record, queue, part_of)
+            return self._place_preemptor(part_of, targets), targets
         full = assigner.assign(record, queue, progress, pinned=pinned)
         targets = self._targets(record, queue, full)
         if full.mode is Mode.FIT or targets or not record.demand.divisible:
@@ -375,7 +386,7 @@ class Cycle:
             for resource, choice in each.choices.items()
         }
         self._answers.clear()
-        assignment, targets = self._assign(assigner, entry.record, entry.queue, None, pinned)
+        assignment, targets = self._assign(assigner, entry.record, entry.queue, None, pinned, entry.replaced)
         entry.assignment, entry.targets = assignment, targets
         entry.level, entry.usage = assignment.level, assignment.usage
 
@@ -388,7 +399,9 @@ class Cycle:
             if entry.queue.reclaim != "Any":
                 self._keep(entry.queue, _room_to_keep(entry), assignment.placed)
             self._wait(entry, Outcome.NO_CANDIDATES)
-        elif any(target.record.key in self._preempted for target in entry.targets):
+        elif any(target.record.key in self._preempted for target in entry.targets) or (
+            entry.replaced is not None and entry.replaced.key in self._preempted
+        ):
             self._skip(entry, Outcome.OVERLAPPING_TARGETS)
         elif not self._still_fits(entry):
             self._skip(entry, Outcome.NO_LONGER_FITS)
@@ -459,7 +472,13 @@ class Cycle:
 
     def _sleep(self, entry: CycleEntry) -> Sleep | None:
         world = self._world
-        if not world.shortcuts or entry.resumed or world.config.fair_sharing or world.config.minimum_run_seconds:
+        if (
+            not world.shortcuts
+            or entry.resumed
+            or entry.replaced is not None
+            or world.config.fair_sharing
+            or world.config.minimum_run_seconds
+        ):
             return None
         return sleeping.after_failed_try(entry.record, entry.queue, entry.assignment, world.frs)
 
@@ -472,6 +491,11 @@ class Cycle:
         if entry.record.lane is not None:
             entry.record.lane.explanation = explanation
         lifecycle.explain(self._world, entry.record, explanation)
+
+
+def _by_pod_set(replaced: Record | None) -> dict[str, PodSetAdmission]:
+    """What a slice that is to be replaced has, by pod set."""
+    return {} if replaced is None else {one.name: one for one in lifecycle.current_admission(replaced)}
 
 
 def _spare_everybody(record: Record, queue: QueueState, fr: FlavorResource, amount: int) -> FitVerdict:  # noqa: ARG001

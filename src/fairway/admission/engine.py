@@ -188,6 +188,9 @@ def _on_record(action: Callable[[World, Record, Any], None]) -> Callable[[World,
 
 
 def _finished(world: World, record: Record, _: events.WorkloadFinished) -> None:
+    for other in world.local_queue(record.local_queue).records.values() if record.stage is Stage.FINISHED else ():
+        if other.replaced is not None and other.replaced[0] is record:
+            other.replaced = None  # both are stored
     if record.stage is not Stage.FINISHED:
         lifecycle.finish(world, record)
 

@@ -70,6 +70,15 @@ class Admit(Instruction, frozen=True, gc=False, kw_only=True):
     admitted: bool
     pending_checks: tuple[str, ...] = ()
     waited_seconds: float = 0.0
+    replaces: str = ""
+    """The slice that ends with this, once it is written."""
+
+
+class Replace(Instruction, frozen=True, gc=False, kw_only=True):
+    """A slice of an elastic job is finished: another of its job, which is admitted, has taken its place."""
+
+    uid: str
+    job_uid: str
 
 
 class Start(Instruction, frozen=True, gc=False, kw_only=True):

@@ -7,6 +7,8 @@ elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fairway.admission import places
 from fairway.admission.choices import Assignment
 from fairway.admission.clusterqueues import QueueState
@@ -18,6 +20,7 @@ from fairway.admission.instructions import (
     Evict,
     EvictionReason,
     Explain,
+    PodSetAdmission,
     Preemption,
     Requeue,
     RequeueReason,
@@ -126,11 +129,19 @@ def allow_requeue(world: World, record: Record, reason: RequeueReason) -> None:
 
 
 def reserve(world: World, record: Record, queue: QueueState, assignment: Assignment) -> None:
-    """Give a workload what was assigned, and let it start when no check stands before it."""
+    """Give a workload what was assigned, and let it start when no check stands before it.
+
+    A slice that it takes the place of ends at the same moment: what both have together is never more than the new one.
+    """
     dequeue(world, record)
+    replaced = world.replaced_by(record)
     record.admission = assignment.admission()
     record.usage = assignment.taken
     record.placed = assignment.placed
+    if replaced is not None:
+        record.replaced = replaced, replaced.stage
+        record.usage = admitted_amounts(world, record)
+        finish(world, replaced)
     # The API keeps whole seconds, and a restarted engine must agree with itself.
     record.reserved_at = float(int(world.now))
     record.evicted = None
@@ -153,6 +164,7 @@ def reserve(world: World, record: Record, queue: QueueState, assignment: Assignm
             admitted=not waiting,
             pending_checks=waiting,
             waited_seconds=max(0.0, world.now - record.created),
+            replaces="" if replaced is None else replaced.key,
         )
     )
 
@@ -185,17 +197,24 @@ def hold_again(world: World, record: Record) -> None:
 def admitted_amounts(world: World, record: Record) -> Amounts:
     """What an admission takes, less the pods that were reclaimed since."""
     total: dict[FlavorResource, int] = {}
+    for pod_set in current_admission(record):
+        for resource, flavor in pod_set.flavors.items():
+            fr = world.frs.get(flavor, resource)
+            total[fr] = total.get(fr, 0) + pod_set.usage.get(resource, 0)
+    return tuple((fr, amount) for fr, amount in total.items() if amount)
+
+
+def current_admission(record: Record) -> Iterator[PodSetAdmission]:
+    """What each pod set has now: less than it was given once pods were reclaimed, or its job has become smaller."""
     demand = record.demand
     full = dict(zip((ask.name for ask in demand.asks), demand.full_counts, strict=True))
     for pod_set in record.admission:
         left = max(0, full.get(pod_set.name, pod_set.count) - record.reclaimed.get(pod_set.name, 0))
-        for resource, flavor in pod_set.flavors.items():
-            amount = pod_set.usage.get(resource, 0)
-            if left < pod_set.count:
-                amount = amount // pod_set.count * left
-            fr = world.frs.get(flavor, resource)
-            total[fr] = total.get(fr, 0) + amount
-    return tuple((fr, amount) for fr, amount in total.items() if amount)
+        if left >= pod_set.count:
+            yield pod_set
+        else:
+            usage = {resource: amount // pod_set.count * left for resource, amount in pod_set.usage.items()}
+            yield PodSetAdmission(pod_set.name, left, pod_set.flavors, usage)
 
 
 def _sync_checks(record: Record, queue: QueueState) -> tuple[str, ...]:
@@ -401,8 +420,19 @@ def take_back_admission(world: World, record: Record) -> None:
     """An admission could not be written: it did not happen."""
     let_go(world, record)
     _back_to_pending(record)
+    _bring_back_replaced(world, record)
     world.usage.forgive(record.local_queue, record.key)
     enqueue(world, record)
+
+
+def _bring_back_replaced(world: World, record: Record) -> None:
+    """The slice that ended for this one holds its quota again: what was to take its place was never stored."""
+    if record.replaced is None:
+        return
+    (old, stage), record.replaced = record.replaced, None
+    if world.records.get(old.key) is old and old.stage is Stage.FINISHED:
+        old.stage = stage
+        hold_again(world, old)
 
 
 def restart_if_running(world: World, record: Record) -> None:
@@ -463,6 +493,7 @@ def finish(world: World, record: Record) -> None:
 def forget(world: World, record: Record) -> None:
     """The object is gone."""
     finish(world, record)
+    _bring_back_replaced(world, record)
     del world.records[record.key]
     world.local_queue(record.local_queue).records.pop(record.key, None)
 

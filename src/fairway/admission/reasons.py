@@ -17,6 +17,7 @@ class Code(StrEnum):
     TOPOLOGY_UNSUPPORTED = "TopologyUnsupported"
     UNTOLERATED_TAINT = "UntoleratedTaint"
     AFFINITY_MISMATCH = "AffinityMismatch"
+    OTHER_SLICE_FLAVOR = "OtherSliceFlavor"
     NO_NODE = "NoNode"
     GANG_TOO_LARGE = "GangTooLarge"
     EXCEEDS_MAXIMUM = "ExceedsMaximum"

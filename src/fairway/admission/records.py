@@ -35,6 +35,8 @@ GANG = "fairway.dev/gang"
 POD_GROUP = "kueue.x-k8s.io/is-group-workload"
 """A Workload with one of these annotations set to ``true`` is a gang: its pods run at the same time or not at all."""
 GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
+"""On a slice of an elastic job that has grown: the key of the slice whose place it takes."""
 JOB_UID = "kueue.x-k8s.io/job-uid"
 
 _MOST_DIGITS = 10
@@ -94,6 +96,7 @@ class Record:
     """One workload. Times are seconds since the epoch; ``None`` in a time field means that it has not happened.
 
     ``queue`` is set while its usage counts; ``cluster_queue`` names where its admission is, counted or not.
+    ``replaced`` is the slice that ended for it, and how far that was, until both are stored.
     """
 
     __slots__ = (
@@ -130,6 +133,8 @@ class Record:
         "protection",
         "queue",
         "reclaimed",
+        "replaced",
+        "replaces",
         "requeue_at",
         "requeue_count",
         "requeue_held_by",
@@ -161,6 +166,8 @@ class Record:
         self.gang = False
         self.gated = ""
         self.waiting_for_replacement = False
+        self.replaces = metadata.annotations.get(REPLACEMENT_FOR, "")
+        self.replaced: tuple[Record, Stage] | None = None
 
         self.demand = NOTHING
         self.reclaimed: dict[str, int] = {}
@@ -220,7 +227,7 @@ class Record:
         """Recompute what depends on priority, eviction and age."""
         self.priority = self.base_priority + self.earned
         self.order_key = (-self.priority, self.order_time(config), self.uid)
-        self.lane_key = (self.base_priority, self.demand.key)
+        self.lane_key = (self.base_priority, self.demand.key, self.replaces)
         # What a workload has earned does not save it from an eviction that is under way: its preemptor counts on that.
         self.protection = self.priority if self.evicted is None else self.base_priority
         self.victim_key = (self.protection, -(self.reserved_at or 0.0), self.uid, self.key)

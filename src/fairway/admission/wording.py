@@ -97,6 +97,8 @@ def obstacle(reason: Reason) -> str:
             return f"untolerated taint {reason.detail} in flavor {flavor}"
         case Code.AFFINITY_MISMATCH:
             return f"flavor {flavor} doesn't match node affinity"
+        case Code.OTHER_SLICE_FLAVOR:
+            return f"could not assign {flavor} flavor since the original workload is assigned: {reason.detail}"
         case Code.NO_NODE | Code.GANG_TOO_LARGE:
             return _no_node(reason)
         case Code.EXCEEDS_MAXIMUM:

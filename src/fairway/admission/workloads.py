@@ -17,6 +17,7 @@ from fairway.admission.records import (
     GANG,
     GATED_BY,
     POD_GROUP,
+    REPLACEMENT_FOR,
     Record,
     Stage,
     annotation_number,
@@ -134,6 +135,7 @@ def _read_spec(world: World, record: Record, workload: Workload) -> None:
     record.earned = annotation_number(metadata.annotations, EARNED_PRIORITY)
     record.gang = "true" in (metadata.annotations.get(GANG), metadata.annotations.get(POD_GROUP))
     record.gated = metadata.annotations.get(GATED_BY, "")
+    record.replaces = metadata.annotations.get(REPLACEMENT_FOR, "")
     record.reclaimed = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
     record.waiting_for_replacement = _is_held_back(workload)
     record.created = seconds(metadata.creation_timestamp)

@@ -63,8 +63,8 @@ class World:
         "nodes",
         "now",
         "out",
-        "provisioning_checks",
         "pod_limits",
+        "provisioning_checks",
         "records",
         "room_for_second_pass",
         "second_pass",
@@ -118,6 +118,15 @@ class World:
         """The ClusterQueue that the workload's LocalQueue leads to."""
         local = self.local_queues.get(record.local_queue)
         return self.queues.get(local.cluster_queue) if local is not None else None
+
+    def replaced_by(self, record: Record) -> Record | None:
+        """The slice that a slice of the same job would take the place of: one that holds quota of the same queue."""
+        if not record.replaces:
+            return None
+        old = self.records.get(record.replaces)
+        if old is None or old.queue is None or old.namespace != record.namespace:
+            return None
+        return old if old.queue is self.queue_for(record) else None
 
     def weigh(self, record: Record) -> None:
         """Work out what a workload asks for, less the pods that need their quota no more."""

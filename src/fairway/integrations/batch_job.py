@@ -7,7 +7,7 @@ from fairway.apis.machinery import problems
 from fairway.apis.machinery.immutability import IMMUTABLE
 from fairway.apis.machinery.kind import Manifest
 from fairway.errors import FieldError
-from fairway.integrations import injection, topology, webhooks
+from fairway.integrations import injection, slices, topology, webhooks
 from fairway.integrations.framework import StopProgress, StopStep
 from fairway.integrations.workloads import MAIN
 
@@ -132,6 +132,9 @@ class BatchJob:
             return {}
         return {MAIN: parallelism - left}
 
+    def hold_pods(self, job: Manifest) -> None:
+        slices.gate_template(job["spec"]["template"])
+
     def wrong_on_create(self, job: Manifest) -> list[FieldError]:
         return [*_wrong_minimum(job), *_wrong_equality(job), *_wrong_topology(job)]
 
@@ -223,9 +226,12 @@ def _wrong_minimum(job: Manifest) -> list[FieldError]:
     number = webhooks.go_int(text)
     if number is None:
         return [problems.invalid(_MIN_PATH, text, webhooks.unreadable("Atoi", text))]
+    errors = []
     if not 0 < number < _pods(job):
-        return [problems.invalid(_MIN_PATH, number, f"should be between 0 and {_pods(job) - 1}")]
-    return []
+        errors.append(problems.invalid(_MIN_PATH, number, f"should be between 0 and {_pods(job) - 1}"))
+    if webhooks.is_elastic(job):
+        errors.append(problems.invalid(_MIN_PATH, text, "partial admission and elastic job cannot be used together"))
+    return errors
 
 
 def _wrong_equality(job: Manifest) -> list[FieldError]:

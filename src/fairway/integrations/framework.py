@@ -95,6 +95,14 @@ class Reclaims(Protocol):
 
 
 @runtime_checkable
+class Elastic(Protocol):
+    """A kind whose number of pods may change while it runs."""
+
+    def hold_pods(self, job: Manifest) -> None:
+        """Gate the pods of a new job; in place."""
+
+
+@runtime_checkable
 class HasPriorityClass(Protocol):
     """A kind with a field of its own for the class of its priority."""
 

@@ -12,7 +12,8 @@ from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.names import label_faults
 from fairway.errors import FairwayError
-from fairway.integrations import names
+from fairway.integrations import names, webhooks
+from fairway.integrations.slices import slice_name
 
 _FIELDS: Final = (
     ("metadata", ("labels", "annotations")),
@@ -25,6 +26,10 @@ _QUEUE_KEYS: Final = (
     ("annotations", (names.WORKLOAD,)),
 )
 """What of it says where the pods were admitted."""
+
+
+_OVERWRITTEN: Final = (names.SLICE_NAME, names.WORKLOAD)
+"""What pods of an elastic job may have from an earlier chain of slices."""
 
 
 class InjectionConflict(FairwayError):
@@ -127,7 +132,10 @@ def difference(template: Manifest, other: Manifest) -> Manifest:
 
 def merge(into: PodSetInfo, other: PodSetInfo) -> None:
     """Add what another asks for; `InjectionConflict`, with nothing added, if they contradict."""
-    _check(into.annotations, other.annotations, "annotations")
+    stale = _OVERWRITTEN if names.SLICE_NAME in other.annotations else ()
+    _check(
+        {key: value for key, value in into.annotations.items() if key not in stale}, other.annotations, "annotations"
+    )
     _check(into.labels, other.labels, "labels")
     _check(into.node_selector, other.node_selector, "nodeSelector")
     into.annotations.update(other.annotations)
@@ -157,6 +165,8 @@ def _info(
         info.node_selector.update(spec.get("nodeLabels") or {})
         info.tolerations.extend(spec.get("tolerations") or ())
     info.annotations[names.WORKLOAD] = workload["metadata"]["name"]
+    if webhooks.is_elastic(workload):
+        info.annotations[names.SLICE_NAME] = slice_name(workload)
     info.labels[names.POD_SET] = name
     info.labels[names.LOCAL_QUEUE] = workload["spec"].get("queueName", "")
     cluster_queue = workload["status"]["admission"]["clusterQueue"]

@@ -23,6 +23,7 @@ _MAXIMUM_PATH: Final = problems.key(LABELS, names.MAXIMUM_SECONDS)
 _CLASS_PATH: Final = problems.key(LABELS, names.PRIORITY_CLASS)
 _GATES_PATH: Final = problems.key(ANNOTATIONS, names.ADMISSION_GATED_BY)
 _ELASTIC_PATH: Final = problems.key(ANNOTATIONS, names.ELASTIC)
+_ELASTIC_KINDS: Final = frozenset({("batch/v1", "Job")})
 _RARE: Final = frozenset({names.PREBUILT_WORKLOAD, names.MAXIMUM_SECONDS, names.ELASTIC, names.ADMISSION_GATED_BY})
 """Labels and annotations that something is asked about and that hardly any job has."""
 
@@ -178,8 +179,8 @@ def unreadable(function: str, text: str) -> str:
 
 
 def _wrong_elastic(manifest: Manifest) -> list[FieldError]:
-    """Jobs whose workload grows while they run are not offered for any kind."""
-    if not is_elastic(manifest):
+    """Jobs whose workload grows while they run."""
+    if not is_elastic(manifest) or (manifest["apiVersion"], manifest["kind"]) in _ELASTIC_KINDS:
         return []
     kind = f"{manifest['apiVersion']}, Kind={manifest['kind']}"
     return [problems.forbidden(_ELASTIC_PATH, "true", f'elastic job is not supported for "{kind}"')]

@@ -19,9 +19,11 @@ _HASH_LENGTH: Final = 5
 _LONGEST_PREFIX: Final = 253 - 1 - _HASH_LENGTH
 
 
-def workload_name(kind: str, group: str, owner_name: str, owner_uid: str) -> str:
-    """The name of the workload of a job: `job-train-1a2b3`."""
-    digest = hashlib.sha1("\n".join((kind, group, owner_name, owner_uid)).encode(), usedforsecurity=False).hexdigest()
+def workload_name(kind: str, group: str, owner_name: str, owner_uid: str, *more: str) -> str:
+    """The name of the workload of a job: `job-train-1a2b3`; `more` tells those of one job apart."""
+    digest = hashlib.sha1(
+        "\n".join((kind, group, owner_name, owner_uid, *more)).encode(), usedforsecurity=False
+    ).hexdigest()
     return f"{f'{kind.lower()}-{owner_name}'[:_LONGEST_PREFIX]}-{digest[:_HASH_LENGTH]}"
 
 

@@ -31,6 +31,7 @@ from fairway.admission.instructions import (
     EvictionReason,
     Explain,
     Instruction,
+    Replace,
     SecondPassFailed,
     Unreserve,
 )
@@ -361,6 +362,12 @@ class Writes:
             self._freed(key)
         if not step.subresource and case.record.active:
             self._pass_on(events.ActiveChanged(at=self._now(), key=key, active=False))
+        for one in step.done:
+            if isinstance(one, Admit) and one.replaces:
+                record = case.record
+                self.take([Replace(at=one.at, key=one.replaces, uid=record.uid, job_uid=record.job_uid)])
+            elif isinstance(one, Replace):
+                self._pass_on(events.WorkloadFinished(at=self._now(), key=key))
         if step.read_again:
             self._pass_on(*self._intake.gone(key, self._now()))
             self._intake.read_again([key])

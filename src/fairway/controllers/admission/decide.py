@@ -21,6 +21,7 @@ from fairway.admission.instructions import (
     Instruction,
     Place,
     PodSetAdmission,
+    Replace,
     Requeue,
     Start,
     Unreserve,
@@ -33,6 +34,7 @@ from fairway.apis.machinery.quantities import format_amount
 from fairway.apis.machinery.timestamps import stamp
 from fairway.controllers.admission.observe import GATE_ANNOTATION, StoredWorkload
 from fairway.controllers.kit.status import BLOCKED_ON_GATES, DEACTIVATION_TARGET, PREEMPTED, WorkloadStatusChange
+from fairway.integrations import slices
 from fairway.integrations.conditions import ADMITTED, EVICTED, QUOTA_RESERVED, REQUEUED
 
 PENDING: Final = "Pending"
@@ -150,6 +152,12 @@ class Draft(WorkloadStatusChange):
     def give_back(self, said: Unreserve) -> None:
         """A reservation is given back that never became an admission."""
         self.unreserve(_REASONS.get(said.explanation.outcome, INADMISSIBLE), wording.waiting(said.explanation))
+
+    def end_for_another(self, said: Replace) -> None:
+        """A slice ends, because another of its job was admitted in its place."""
+        message = slices.replaced_message(said.uid, said.job_uid)
+        self.finish(slices.REPLACED, message)
+        self._emit(slices.REPLACED, message)
 
     def begin_deactivation(self, said: Deactivate) -> None:
         message = wording.deactivation(said)
@@ -382,6 +390,8 @@ def _apply(draft: Draft, decision: Instruction, case: WorkloadCase) -> None:
             draft.give_back(decision)
         case Requeue():
             draft.requeue(decision)
+        case Replace():
+            draft.end_for_another(decision)
 
 
 def _tidy(draft: Draft, case: WorkloadCase, done: list[Instruction]) -> bool:

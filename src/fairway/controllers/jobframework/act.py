@@ -2,6 +2,7 @@
 writer that they share.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from fairway.apis.machinery.kind import Manifest
@@ -10,7 +11,7 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.owners import OwnerIndex, Owners, controller_uid
 from fairway.controllers.kit.workloads import LONGEST_EVENT, WORKLOADS, WorkloadWriter
-from fairway.integrations import following, names, webhooks
+from fairway.integrations import following, names, slices, webhooks
 from fairway.integrations import workloads as new
 from fairway.integrations.conditions import shortened
 from fairway.integrations.framework import Framework, HasPriorityClass, StopProgress
@@ -60,23 +61,26 @@ class WorkloadBuilder:
         self._framework = framework
         self._named_by = framework if isinstance(framework, HasPriorityClass) else None
 
-    async def create(self, job: Manifest) -> None:
-        """A workload for a job that has none."""
+    async def create(self, job: Manifest, others: Sequence[Manifest] | None = None) -> None:
+        """A workload for a job that has none, or another slice beside the `others` of an elastic one."""
         framework, metadata = self._framework, job["metadata"]
         pod_sets = framework.pod_sets(job)
         copied = self._tools.configuration.value.label_keys_to_copy
         given = webhooks.labels_of(job)
         labels = {key: given[key] for key in copied if key in given}
         labels[names.JOB_UID] = metadata["uid"]
+        generation = () if others is None else (str(metadata.get("generation", 0)),)
+        name = new.workload_name(framework.kind, framework.group, metadata["name"], metadata["uid"], *generation)
+        said = {} if others is None else slices.annotations_of_new(name, others)
         workload = new.new_workload(
-            new.workload_name(framework.kind, framework.group, metadata["name"], metadata["uid"]),
+            name,
             metadata["namespace"],
             [new.owner_reference(job)],
             [_pod_set(one) for one in pod_sets],
             webhooks.queue_name(job),
             self._tools.priority(job, pod_sets, self._own_class(job)),
             labels=labels,
-            annotations=following.passed_on(webhooks.annotations_of(job)),
+            annotations=following.passed_on(webhooks.annotations_of(job)) | said,
             maximum_execution_seconds=webhooks.maximum_seconds(job),
         )
         await self._tools.create(workload, job)

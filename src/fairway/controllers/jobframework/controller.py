@@ -12,7 +12,7 @@ from fairway.controllers.jobframework.act import JobWriter
 from fairway.controllers.jobframework.reconcile import Reconciler
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.owners import OwnerIndex, controller_uid
-from fairway.integrations import webhooks
+from fairway.integrations import names, webhooks
 from fairway.integrations.framework import Framework
 from fairway.integrations.frameworks import FRAMEWORKS
 from fairway.integrations.priorities import MissingPriorityClass
@@ -56,6 +56,9 @@ class FrameworkController:
         for index, cache in enumerate(self._caches):
             cache.on_change(partial(self._job_changed, index))
         self._tools.workloads.on_change(self._workload_changed)
+        for index, one in enumerate(self._reconcilers):
+            if one.slices is not None:
+                one.slices.pods.on_change(partial(self._pod_changed, index))
         self._tools.namespaces.on_change(self._namespace_changed)
         self._tools.workload_classes.on_change(self._class_changed)
         self._tools.priority_classes.on_change(self._class_changed)
@@ -125,6 +128,15 @@ class FrameworkController:
         for kind, children in enumerate(self._children):
             for child in children.of(reference["uid"]):
                 self._worker.add(_key(kind, child))
+
+    def _pod_changed(self, index: int, old: Manifest | None, new: Manifest | None) -> None:
+        """A pod of an elastic job came, went, or left room for another."""
+        pod = new or old
+        if pod is None or names.SLICE_NAME not in webhooks.annotations_of(pod):
+            return
+        reference = controller_of(pod)
+        if reference is not None and reference["kind"] == self._reconcilers[index].framework.kind:
+            self._worker.add((index, pod["metadata"]["namespace"], reference["name"]))
 
     def _namespace_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if old is not None and new is not None and old["metadata"].get("labels") != new["metadata"].get("labels"):

@@ -9,9 +9,10 @@ from typing import Any, Final
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.jobframework.act import JobWriter, WorkloadBuilder, stop
+from fairway.controllers.jobframework.slicing import SliceKeeper
 from fairway.controllers.kit.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
 from fairway.integrations import conditions, equivalence, following, injection, webhooks
-from fairway.integrations.framework import CanBeOnHold, CanBeSkipped, Framework, Reclaims
+from fairway.integrations.framework import CanBeOnHold, CanBeSkipped, Elastic, Framework, Reclaims
 from fairway.integrations.workloads import controller_of
 
 _TOO_DEEP: Final = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {LONGEST_CHAIN}"
@@ -29,6 +30,7 @@ class Reconciler:
         self._reclaims = framework if isinstance(framework, Reclaims) else None
         self._holds = framework if isinstance(framework, CanBeOnHold) else None
         self._skips = framework if isinstance(framework, CanBeSkipped) else None
+        self.slices = SliceKeeper(tools, framework, self._maker) if isinstance(framework, Elastic) else None
         self._departed: dict[str, Manifest] = {}
         """By the uid of the job, workloads that were deleted under it: the only place that knows its templates."""
         self._provided: set[str] = set()
@@ -120,7 +122,13 @@ class Reconciler:
         if end is not None and self._is_settled(job):
             return None
         prebuilt = webhooks.prebuilt_workload(job)
-        go_on, workload = await (self._prebuilt(job, prebuilt) if prebuilt else self._one_workload(job))
+        elastic = self.slices if webhooks.is_elastic(job) and not prebuilt else None
+        kept = None if elastic is None else await elastic.keep(job)
+        if kept is None or not kept.follow:
+            elastic = None
+            go_on, workload = await (self._prebuilt(job, prebuilt) if prebuilt else self._one_workload(job))
+        else:
+            go_on, workload = True, kept.workload
         if not go_on or (workload is not None and conditions.is_true(workload, conditions.FINISHED)):
             return None
         if workload is not None and "deletionTimestamp" in workload["metadata"]:
@@ -134,20 +142,27 @@ class Reconciler:
                 await self._tools.finish(workload, job, "Succeeded" if end[0] else "Failed", end[1])
             return None
         if workload is None:
-            await self._do_without(job, prebuilt)
+            await self._do_without(job, prebuilt, elastic)
             return None
         workload, again = await self._report(job, workload)
         evicted = conditions.find(workload, conditions.EVICTED)
         if evicted is not None and evicted["status"] == "True":
             return await self._evict(job, workload, evicted)
+        await self._run_or_wait(job, workload, elastic)
+        return again if kept is None or kept.again is None else kept.again
+
+    async def _run_or_wait(self, job: Manifest, workload: Manifest, elastic: SliceKeeper | None) -> None:
+        """A job runs while its workload is admitted; an elastic one while any slice of it has quota."""
+        admitted = conditions.is_true(workload, conditions.ADMITTED)
         if not self.framework.is_suspended(job):
-            if not conditions.is_true(workload, conditions.ADMITTED):
+            if elastic is not None and elastic.has_quota(job):
+                await elastic.let_go(job)
+            elif not admitted:
                 await self._stop(job, workload, "Not admitted by cluster queue")
-        elif conditions.is_true(workload, conditions.ADMITTED):
+        elif admitted:
             await self._start(job, workload)
         elif conditions.is_true(workload, conditions.QUOTA_RESERVED):
             self._tools.emit_check_events(workload, [job])
-        return again
 
     def _is_settled(self, job: Manifest) -> bool:
         """Whether a finished job has a workload that says so."""
@@ -218,15 +233,18 @@ class Reconciler:
             await self._tools.commit(change)
         return True, None
 
-    async def _do_without(self, job: Manifest, prebuilt: str) -> None:
-        """There is no workload: make one, once nothing of the job runs any more."""
+    async def _do_without(self, job: Manifest, prebuilt: str, elastic: SliceKeeper | None) -> None:
+        """There is no workload: make one, once nothing of the job runs any more; or a slice for one that has grown."""
+        others = None if elastic is None else elastic.unfinished(job)
         if prebuilt:
             await self._stop(job, None, "missing workload")
-        elif not self.framework.is_active(job):
+        elif others is not None and not others and not self.framework.is_suspended(job):
+            await self._stop(job, None, "Missing Workload; unable to restore pod templates")
+        elif others or not self.framework.is_active(job):
             uid = job["metadata"]["uid"]
             self._provided.add(uid)
             try:
-                await self._maker.create(job)
+                await self._maker.create(job, others)
             finally:
                 self._provided.discard(uid)
             self._departed.pop(uid, None)

@@ -14,7 +14,7 @@ from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.owners import NestedTooDeep, OwnerMissing, Owners
 from fairway.errors import FieldError
 from fairway.integrations import names, pod_webhook, pods, priorities, webhooks
-from fairway.integrations.framework import CanBeSkipped, Framework
+from fairway.integrations.framework import CanBeSkipped, Elastic, Framework
 from fairway.integrations.frameworks import FRAMEWORKS
 
 _NONE: Mapping[str, str] = {}
@@ -90,6 +90,8 @@ class QueueAdmission:
         skipped = isinstance(framework, CanBeSkipped) and framework.is_skipped(job)
         if not skipped and self._surroundings.manages(job, framework.name):
             framework.suspend(job)
+        if isinstance(framework, Elastic) and webhooks.is_elastic(job):
+            framework.hold_pods(job)
         wrong = framework.wrong_on_create(job) if self._is_validated(framework, job) else []
         return [*webhooks.wrong_on_create(job), *wrong, *self._outside(job, framework.name)]
 
