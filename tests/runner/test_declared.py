@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from tests.runner.supervising.servers import eventually
 
 from fairway.runner.declared import DeclaredNodesError, read_nodes
 from fairway.testing.servers import Server
+from runner.supervising.servers import eventually
 
 
 def declared(tmp_path: Path, text: str) -> Path:

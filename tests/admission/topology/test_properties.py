@@ -5,8 +5,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.admission.topology.scenes import asks, topologies
 
+from admission.topology.scenes import asks, topologies
 from fairway.admission.topology.assigning import NotPlaced, place_all, still_fit, taken_by
 from fairway.admission.topology.requests import slice_constraints
 

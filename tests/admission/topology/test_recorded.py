@@ -5,8 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.admission.topology.scenes import asks, topologies
-
+from admission.topology.scenes import asks, topologies
 from fairway.admission.topology.assigning import NotPlaced, place_all, replace_failed
 from fairway.apis.kueue.placements import DomainPods, Placement
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from tests.controllers.topology.test_ungating import HOST, workload
 
+from controllers.topology.test_ungating import HOST, workload
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.topology.failures import judge
 
