@@ -221,20 +221,8 @@ class ControllerManager:
         """Expected starts, and what-if runs."""
 
         self._add_reports(names, decider)
+        self._add_queueing(names, decider, kueue, own_nodes=own_nodes)
         scheduler = Scheduler(cluster, kubernetes) if "scheduler" in names else None
-        if "workload" in names:
-            self.parts.append(WorkloadLifecycle(cluster, decider, configuration, kueue))
-        if "topology" in names:
-            self.parts.append(TopologyController(cluster, decider, kueue))
-        if "jobframework" in names:
-            frameworks = run_frameworks(names) if own_nodes else FRAMEWORKS
-            self.parts.append(FrameworkController(cluster, configuration, kueue, frameworks))
-        if "pods" in names:
-            self.parts.append(PodController(cluster, configuration, kueue))
-        if "provisioning" in names:
-            self.parts.append(ProvisioningController(cluster, kueue))
-            if own_nodes:
-                self.parts.append(CheckCapacity(cluster, kueue))
         if "batchjob" in names:
             # A pod that the scheduler of this process would bind at once is created with its node: one write less.
             self.parts.append(JobController(cluster, kubernetes, scheduler))
@@ -251,6 +239,23 @@ class ControllerManager:
             )
         if scheduler is not None:
             self.parts.append(scheduler)
+
+    def _add_queueing(self, names: Collection[str], decider: Decider, kueue: Recorder, *, own_nodes: bool) -> None:
+        """What Kueue does besides deciding: Workloads, their pods' places, jobs, pods and provisioning."""
+        cluster, configuration = self.cluster, self.configuration
+        if "workload" in names:
+            self.parts.append(WorkloadLifecycle(cluster, decider, configuration, kueue))
+        if "topology" in names:
+            self.parts.append(TopologyController(cluster, decider, kueue))
+        if "jobframework" in names:
+            frameworks = run_frameworks(names) if own_nodes else FRAMEWORKS
+            self.parts.append(FrameworkController(cluster, configuration, kueue, frameworks))
+        if "pods" in names:
+            self.parts.append(PodController(cluster, configuration, kueue))
+        if "provisioning" in names:
+            self.parts.append(ProvisioningController(cluster, kueue))
+            if own_nodes:
+                self.parts.append(CheckCapacity(cluster, kueue))
 
     def _simulations(self, *, own_nodes: bool) -> Simulations:
         simulations = Simulations(
