@@ -37,7 +37,7 @@ def ranked(name: str, index: int, **rest: Any) -> Manifest:
     return pod(name, **rest, **{INDEX: str(index)})
 
 
-BY_INDEX = {"podIndexLabel": INDEX}
+BY_INDEX: dict[str, Any] = {"podIndexLabel": INDEX}
 
 
 @pytest.mark.parametrize(
