@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import statistics
 import threading
 import time
 from collections import Counter
@@ -92,7 +91,7 @@ def test_a_standby_leads_within_ten_seconds_of_each_sigkill(
             jobs.all_started()
         assert k(*LEASE, "jsonpath={.spec.leaseTransitions}") == str(KILLS)
     print("seconds from SIGKILL to the next leader:", took)  # noqa: T201
-    assert statistics.median(took) <= 10.0, took  # others may stall this machine once
+    assert max(took) <= 10.0, took
 
 
 def test_a_suspended_leader_writes_nothing_when_it_wakes_up_after_another_took_over(
