@@ -11,7 +11,9 @@ from .shell import ROOT, Printed, Shell
 
 PAGES = [page for page in pages(ROOT) if any(isinstance(one, Command) for one in steps(page.read_text()))]
 MOST_NOT_RUN = 5
-NEEDS_CLUSTER = "needs a Kubernetes cluster"
+ELSEWHERE = {"needs a Kubernetes cluster", "needs Ray"}
+"""What these blocks say is tested in tests/cluster and tests/ray_real."""
+
 COMMAND = re.compile(r"(?:\$ |(?:fairway|kubectl|make|pip|pipx) +[a-z-])")
 
 
@@ -47,12 +49,11 @@ def told(page: Path, line: int, text: str, done: Printed, shown: tuple[str, ...]
 
 
 def test_few_blocks_are_not_run_and_each_has_a_reason() -> None:
-    """Not counted are those that need a Kubernetes cluster: tests/cluster has what they say."""
     left_out = [
         f"{name_of(page)}:{one.line}: {one.reason}"
         for page in pages(ROOT)
         for one in steps(page.read_text())
-        if isinstance(one, NotRun) and one.reason != NEEDS_CLUSTER
+        if isinstance(one, NotRun) and one.reason not in ELSEWHERE
     ]
 
     assert len(left_out) <= MOST_NOT_RUN, "\n".join(left_out)
