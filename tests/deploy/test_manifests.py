@@ -112,6 +112,7 @@ def test_jobs_of_every_kind_may_be_started_and_deleted_after_their_retention() -
 
 
 def test_no_kueue_object_but_workloads_is_written_where_kueue_admits() -> None:
+    """And whether the check that Fairway itself answers, `fairway.dev/limits`, is active."""
     written = {
         resource
         for row in permissions("kueue")
@@ -119,7 +120,7 @@ def test_no_kueue_object_but_workloads_is_written_where_kueue_admits() -> None:
         for resource in row.resources
     }
 
-    assert written <= {"workloads", "workloads/status", "workloads/finalizers"}
+    assert written <= {"workloads", "workloads/status", "workloads/finalizers", "admissionchecks/status"}
 
 
 def test_where_nothing_admits_no_right_on_kueues_kinds_is_given() -> None:

@@ -28,7 +28,7 @@ JOBS: Final = {
 }
 READ_ONLY: Final = {
     *("services", "endpoints", "endpointslices", "ingresses", "ingressclasses", "networkpolicies"),
-    *("persistentvolumeclaims", "persistentvolumes", "storageclasses", "poddisruptionbudgets"),
+    *("limitranges", "persistentvolumeclaims", "persistentvolumes", "storageclasses", "poddisruptionbudgets"),
     *("deployments", "replicasets", "statefulsets", "daemonsets", "cronjobs", "horizontalpodautoscalers"),
 }
 QUEUES: Final = {"workloads", "localqueues", "provisioningrequests", "leases"}
@@ -43,6 +43,7 @@ SHARED: Final = {
     "priorityclasses",
     "customresourcedefinitions",
     "quotadefinitions",
+    "runtimeclasses",
 }
 PLACES: Final = {"namespaces", "nodes"}
 SHARED_WITH_STATUS: Final = {"clusterqueues", "cohorts", "admissionchecks"}

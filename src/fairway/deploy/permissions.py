@@ -117,7 +117,7 @@ CONTROLLER_PERMISSIONS: Final = (
         "usage and state of queues",
         _DECIDES,
     ),
-    Permission(_KUEUE, ("provisioningrequestconfigs", "topologies"), _FOLLOW, "parameters of checks", _DECIDES),
+    Permission(_KUEUE, ("provisioningrequestconfigs",), _FOLLOW, "parameters of checks", _DECIDES),
     Permission("", ("limitranges",), _FOLLOW, "defaults and limits of pods, as they count", _DECIDES),
     Permission("node.k8s.io", ("runtimeclasses",), _FOLLOW, "overhead of pods", _DECIDES),
     Permission("", ("pods/status",), ("patch",), "conditions of pods that were preempted", _DECIDES),
