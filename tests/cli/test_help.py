@@ -76,6 +76,7 @@ def test_all_commands_are_known() -> None:
         "files",
         "download",
         "wait",
+        "history",
         "cancel",
         "hold",
         "release",

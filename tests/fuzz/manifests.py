@@ -182,6 +182,11 @@ _PARTS: Final[dict[str, Manifest]] = {
         "spec": {"job": {"spec": _TEMPLATE["spec"]}, "cluster": {"spec": _DASK}},
         "status": {"jobStatus": "Running"},
     },
+    "RuntimeClass": {
+        "handler": "runc",
+        "overhead": {"podFixed": {"cpu": "100m"}},
+        "scheduling": {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "a", "operator": "Exists"}]},
+    },
     "QuotaDefinition": {
         "spec": {"flavors": ["default-flavor"], "organizations": [{"name": "ml", "guaranteed": {"cpu": "4"}}]}
     },
@@ -208,5 +213,6 @@ def valid(kind: Kind) -> Manifest:
 
 def collection(kind: Kind, version: str, namespace: str = NAMESPACE) -> str:
     """The path of a kind's objects."""
-    root = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
+    name = kind.api_version(version)
+    root = f"/apis/{name}" if "/" in name else f"/api/{name}"
     return f"{root}/namespaces/{namespace}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"

@@ -166,7 +166,7 @@ def fitting(
     if on.width is not None:
         least = [_least(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
         places = {column.title: index for index, column in enumerate(columns)}
-        for title in dispensable:
+        for title in filter(places.__contains__, dispensable):
             if sum(least[index] for index in kept) + len(_GAP) * (len(kept) - 1) <= on.width:
                 break
             kept.remove(places[title])

@@ -385,9 +385,9 @@ class Api:
 
     def _authorize_stream(self, request: Request, asked: Route) -> datetime | None:
         """Whether a stream is allowed to its user as they are now, and until when."""
-        kind = asked.kind
-        if self.objects.registry.by_resource(kind.group, asked.version, kind.plural) is None:
-            raise NotFound(f"{kind.resource} of version {asked.version} is no longer served")
+        kind = self.objects.registry.by_resource_name(asked.kind.resource)
+        if kind is None or asked.version not in kind.versions:
+            raise NotFound(f"{asked.kind.resource} of version {asked.version} is no longer served")
         header = request.headers.get(b"authorization", b"")
         authorize(
             self._authentication.user(header),

@@ -229,7 +229,7 @@ def _reason_to_wait(waiting: WaitingInDetail) -> Iterator[str]:
     if waiting.message:
         yield _sentence(waiting.message)
     expected = waiting.expected_start
-    if expected is not None and waiting.can_ever_run:
+    if expected is not None and expected.at is not None and waiting.can_ever_run:
         yield f"Expected start: {expected.message}{_BASED_ON.get(expected.basis, '')}."
 
 
