@@ -7,7 +7,10 @@ from typing import Any
 
 from fairway.accounting.books import JournalLimits
 from fairway.controllers.accounting.controller import AccountingController
+from fairway.store.store import History
+from fairway.testing.clock import VirtualClock
 from fairway.testing.clusters import LocalCluster, cluster_on, local_cluster
+from fairway.testing.stores import local_api
 
 WORKLOADS = "workloads.kueue.x-k8s.io"
 JOBS = "managedjobs.fairway.dev"
@@ -142,6 +145,55 @@ def test_what_is_deleted_before_it_was_written_is_found_in_the_changes_after_a_c
                 await eventually(other, third.ready.is_set)
                 await other.rest()
                 assert _outcomes(third) == wanted
+
+    asyncio.run(story())
+
+
+async def _attempt_comes_and_goes(world: LocalCluster, name: str) -> None:
+    now = world.clock.now()
+    await _create(world, name)
+    admitted = [_condition("Admitted", "True", "Admitted", now)]
+    await _status(world, name, admission=_ADMISSION, conditions=admitted)
+    over = [*admitted, _condition("Finished", "True", "Succeeded", now + timedelta(seconds=5))]
+    await _status(world, name, admission=_ADMISSION, conditions=over)
+    await world.api.delete(WORKLOADS, name)
+
+
+def test_what_is_deleted_before_the_very_first_write_is_found_after_a_crash() -> None:
+    """Without a journal nothing says where to begin: a new server begins with its first change, not with a list."""
+
+    async def story() -> None:
+        async with local_cluster() as world:
+            first = AccountingController(world.cluster)
+            wanted = [("one", 1, "Succeeded", 5)]
+            async with world.running(first):
+                await _attempt_comes_and_goes(world, "one")
+                await world.cluster_says(lambda: _outcomes(first) == wanted)
+            assert _stored(world) == 0
+            cluster = cluster_on(world.api, world.clock)
+            second, other = AccountingController(cluster), LocalCluster(world.api, cluster, world.clock)
+            async with other.running(second):
+                await eventually(other, lambda: _outcomes(second) == wanted)
+                await eventually(other, lambda: _stored(other) == 1)
+
+    asyncio.run(story())
+
+
+def test_where_the_first_changes_are_forgotten_the_version_of_the_list_is_written_before_anything_happens() -> None:
+    async def story() -> None:
+        clock = VirtualClock()
+        async with local_api(history=History(changes=40), clock=clock) as api:
+            for number in range(50):
+                await api.create("namespaces", {"metadata": {"name": f"n-{number}"}})
+            cluster = cluster_on(api, clock)
+            first, world = AccountingController(cluster), LocalCluster(api, cluster, clock)
+            async with world.running(first):
+                await eventually(world, lambda: _stored(world) == 1)
+            await _attempt_comes_and_goes(world, "one")
+            cluster = cluster_on(api, clock)
+            second, world = AccountingController(cluster), LocalCluster(api, cluster, clock)
+            async with world.running(second):
+                await eventually(world, lambda: _outcomes(second) == [("one", 1, "Succeeded", 5)])
 
     asyncio.run(story())
 

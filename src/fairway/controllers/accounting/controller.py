@@ -19,6 +19,9 @@ _CONFIG_MAPS: Final = "configmaps"
 _FLUSH_SECONDS: Final = 1.0
 """From the first line to the write; what happens in between goes into the same one."""
 
+_BEGINNING: Final = "1"
+"""The version before all changes of Workloads and jobs ("0" would be any): a new server still knows them all."""
+
 _BACKOFF: Final = Backoff(first=0.1, cap=30.0)
 _AT_ONCE: Final = 100
 
@@ -68,16 +71,18 @@ class AccountingController:
     # Reading
 
     async def _follow(self, resource: str) -> None:
-        failures = 0
+        failures, is_known = 0, True
         while True:
             began = self._clock.monotonic()
             try:
-                if resource not in self._cursors:
+                if not is_known:
                     await self._list(resource)
-                async for events in self._cluster.watch(resource, self._cursors[resource]):
+                    is_known = True
+                since = self._cursors.setdefault(resource, _BEGINNING)
+                async for events in self._cluster.watch(resource, since):
                     self._take_in(resource, events)
             except Expired:
-                self._cursors.pop(resource, None)
+                is_known = False  # the cursor stays: until the list is written, the next process has to list again too
             except NotServed:
                 await self._clock.sleep(_BACKOFF.cap)
             except FairwayError as error:
@@ -95,6 +100,7 @@ class AccountingController:
         existing = self._source.existing().union(one["metadata"]["uid"] for one in listed.items)
         self._add(self.books.ledger.forget_missing(existing, self.now()))
         self._cursors[resource] = listed.resource_version
+        self._changed.set()  # what is deleted from now on is found by this version alone
 
     def _take_in(self, resource: str, events: Iterable[WatchEvent]) -> None:
         ledger = self.books.ledger
