@@ -116,8 +116,8 @@ def test_a_dry_run_on_the_server_changes_nothing(kubectl: Kubectl) -> None:
         ),
         pytest.param(workload("x", cpu="much"), ["requests", '"much"', "quantities must match"], id="not a quantity"),
         pytest.param(
-            named("RuntimeClass", "x", version="node.k8s.io/v1"),
-            ['no matches for kind "RuntimeClass" in version "node.k8s.io/v1"'],
+            named("CertificateSigningRequest", "x", version="certificates.k8s.io/v1"),
+            ['no matches for kind "CertificateSigningRequest" in version "certificates.k8s.io/v1"'],
             id="kind that is not served",
         ),
         pytest.param(

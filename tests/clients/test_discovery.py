@@ -18,6 +18,8 @@ def test_api_resources_lists_every_kind(kubectl: Kubectl) -> None:
     assert ["events", "ev", "v1", "true", "Event"] in rows
     assert {row[0]: row[1:] for row in rows if row[0] not in acknowledged} == {
         "configmaps": ["cm", "v1", "true", "ConfigMap"],
+        "limitranges": ["limits", "v1", "true", "LimitRange"],
+        "runtimeclasses": ["", "node.k8s.io/v1", "false", "RuntimeClass"],
         "events": ["ev", "events.k8s.io/v1", "true", "Event"],
         "namespaces": ["ns", "v1", "false", "Namespace"],
         "nodes": ["no", "v1", "false", "Node"],
@@ -32,6 +34,7 @@ def test_api_resources_lists_every_kind(kubectl: Kubectl) -> None:
         "provisioningrequests": ["provreq,provreqs", "autoscaling.x-k8s.io/v1", "true", "ProvisioningRequest"],
         "jobs": ["", "batch/v1", "true", "Job"],
         "leases": ["", "coordination.k8s.io/v1", "true", "Lease"],
+        "simulations": ["", "fairway.dev/v1alpha1", "false", "Simulation"],
         "managedjobs": ["mj", "fairway.dev/v1alpha1", "true", "ManagedJob"],
         "quotadefinitions": ["qd", "fairway.dev/v1alpha1", "false", "QuotaDefinition"],
         "attempts": ["", "fairway.dev/v1alpha1", "true", "Attempt"],
@@ -126,6 +129,7 @@ def test_api_versions(kubectl: Kubectl) -> None:
         "kueue.x-k8s.io/v1beta1",
         "kueue.x-k8s.io/v1beta2",
         "networking.k8s.io/v1",
+        "node.k8s.io/v1",
         "policy/v1",
         "ray.io/v1",
         "rbac.authorization.k8s.io/v1",

@@ -28,7 +28,7 @@ def test_discovery_finds_kinds_by_name_and_version(dynamic: Any) -> None:
     assert (jobs.group_version, jobs.namespaced) == ("batch/v1", True)
     assert "status" in queues.subresources
     with pytest.raises(ResourceNotFoundError):
-        dynamic.resources.get(api_version="node.k8s.io/v1", kind="RuntimeClass")
+        dynamic.resources.get(api_version="certificates.k8s.io/v1", kind="CertificateSigningRequest")
 
 
 def test_a_queue_from_its_creation_to_its_end(dynamic: Any, namespace: str) -> None:

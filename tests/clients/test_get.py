@@ -133,9 +133,7 @@ def test_get_pages_through_many(kubectl: Kubectl, hand: Hand) -> None:
     [
         pytest.param("get pod nobody", 'Error from server (NotFound): pods "nobody" not found', id="no such pod"),
         pytest.param("get rf nobody", 'resourceflavors.kueue.x-k8s.io "nobody" not found', id="no such flavor"),
-        pytest.param(
-            "get runtimeclasses", 'the server doesn\'t have a resource type "runtimeclasses"', id="no such kind"
-        ),
+        pytest.param("get widgets", 'the server doesn\'t have a resource type "widgets"', id="no such kind"),
         pytest.param("get pods --field-selector spec.x=1", "field label not supported: spec.x", id="no such field"),
         pytest.param("get pods -l 'a in (b'", "unable to parse requirement", id="broken selector"),
         pytest.param("get --raw /nowhere", "the server could not find the requested resource", id="no such path"),

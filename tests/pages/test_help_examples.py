@@ -73,7 +73,16 @@ cohorts:
     {count: 5, creationIntervalMs: 100, workloads: [{className: small, runtimeMs: 900, request: 1}]}]}]}
 END"""
 
+SCHEDULED = """cat >job.yaml <<'END'
+apiVersion: batch/v1
+kind: Job
+metadata: {name: scheduled}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: any, command: [/bin/echo, hello]}]}}}
+END
+echo 'resources: [job.yaml]' >kustomization.yaml"""
+
 BEFORE = {
+    "fairway schedule": SCHEDULED,
     "fairway users add": NO_USERS,
     "fairway users edit": USERS,
     "fairway users token": USERS,

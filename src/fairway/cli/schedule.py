@@ -57,8 +57,8 @@ def schedule(
     \b
     Examples:
       fairway schedule job.yaml
-      fairway schedule --scheduler yunikorn --org ml rayjob.yaml | kubectl create -f -
-      kustomize build . | fairway schedule -o json -
+      fairway schedule --scheduler yunikorn --org ml job.yaml | kubectl create -f -
+      kubectl kustomize . | fairway schedule -o json -
     """
     from fairway.cli.configuration import read_config  # noqa: PLC0415 - help must not wait for it
     from fairway.cli.manifests import read  # noqa: PLC0415
