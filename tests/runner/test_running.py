@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.runner.runner import LINGER_SECONDS
+from fairway.runner.runner import LINGER_SECONDS, UNCOUNTED_SECONDS
 
 from .worlds import World, a_world, container, play, pod
 
@@ -199,17 +199,24 @@ def test_a_pod_that_is_gone_at_once_leaves_no_process_and_no_file(tmp_path: Path
     play(story())
 
 
-def test_a_deleted_pod_that_ended_well_before_it_could_be_told_stays_for_a_while(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("owned", "seconds"), [(False, LINGER_SECONDS), (True, UNCOUNTED_SECONDS)])
+def test_a_deleted_pod_that_ended_well_before_it_could_be_told_stays_for_a_while(
+    tmp_path: Path, *, owned: bool, seconds: float
+) -> None:
     async def story() -> None:
         async with a_world(tmp_path) as world, world.running():
-            await started(world, pod())
+            made = pod()
+            if owned:
+                job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
+                made["metadata"]["ownerReferences"] = [job]
+            await started(world, made)
             await world.api.delete("pods", "p")
             world.supervision.end(world.id("p"), 0)
             await world.until(lambda: world.phase() == "Succeeded")
             assert "reason" not in world.status()
-            await world.pass_time(LINGER_SECONDS / 2)
+            await world.pass_time(seconds / 2)
             assert world.phase() == "Succeeded"
-            await world.pass_time(LINGER_SECONDS / 2 + 0.01)
+            await world.pass_time(seconds / 2 + 0.01)
             await world.until(lambda: world.api.get("pods", "p") is None)
 
     play(story())

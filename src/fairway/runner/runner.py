@@ -56,8 +56,11 @@ _SHORTER_SECONDS: Final = 1.0
 """By how much a grace period must shrink before the supervisor gets it again."""
 
 LINGER_SECONDS: Final = 1.0
-"""How long a deleted pod stays that succeeded before it was stopped: its controller must have seen
-it, also after a restart."""
+"""How long a deleted pod stays that succeeded before it was stopped, so that others see it."""
+
+UNCOUNTED_SECONDS: Final = 60.0
+"""The same of a pod with a controller, which must have counted it, also if its process is being started again on a busy
+machine. The pod holds nothing of the machine by then."""
 
 _log = logging.getLogger(__name__)
 
@@ -356,7 +359,8 @@ class Runner:
             return None
         if _is_done(pod):
             now = self._clock.monotonic()
-            wait = self._lingering.setdefault(uid, now + LINGER_SECONDS) - now
+            stays = UNCOUNTED_SECONDS if _has_controller(pod) else LINGER_SECONDS
+            wait = self._lingering.setdefault(uid, now + stays) - now
             if wait > 0:
                 return wait
         await self._writer.delete("pods", pod, grace_seconds=0)
@@ -503,6 +507,10 @@ def _is_done(pod: Manifest) -> bool:
     """Whether it ended well, and by itself."""
     status = pod.get("status") or {}
     return status.get("phase") == "Succeeded" and not status.get("reason")
+
+
+def _has_controller(pod: Manifest) -> bool:
+    return any(owner.get("controller") for owner in pod["metadata"].get("ownerReferences") or ())
 
 
 def _matters(old: Manifest, new: Manifest) -> bool:

@@ -13,7 +13,7 @@ So nothing is ever counted twice. A count can be missed in one case: a counted p
 one vanished, and the process died in the few milliseconds before the next status was written. Then a failure is
 forgiven, or one completion of a job without indexes is run once more. The controller itself does not bring that about:
 its deletions have preconditions, so that a pod that has ended since is counted first; and the runner keeps a pod that
-succeeded before it was stopped for a while.
+succeeded before it was stopped for a minute.
 
 Pods that the job itself did away with (it was suspended, or wants fewer) count for nothing, whatever they still do:
 they are `excused`. Only one that succeeded before it was stopped counts: its work is done, and must
