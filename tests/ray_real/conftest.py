@@ -56,4 +56,7 @@ def ray_processes(server: Server) -> list[str]:
 
 def ray_files(server: Server) -> list[Path]:
     """The temporary files of Ray that belong to a server."""
-    return list((server.state / "pods").rglob("session_*"))
+    # os.walk passes over directories that the runner removes meanwhile.
+    return [
+        Path(at) / one for at, names, _ in os.walk(server.state / "pods") for one in names if one.startswith("session_")
+    ]

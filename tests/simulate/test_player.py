@@ -112,7 +112,7 @@ def test_a_preempted_job_starts_over() -> None:
     jobs = [job("low", 0, cpu=4, seconds=10), job("high", 4, cpu=4, seconds=5, priority=9)]
     objects = [one for one in two_queues(within="LowerPriority") if one["metadata"]["name"] != "b"]
     runs = played(scenario(jobs, objects)).runs
-    assert runs["default/high"] == JobRun("default/high", 4, 5, started=4, ended=9, cluster_queue="a")
+    assert runs["default/high"] == JobRun("default/high", 4, 5, started=4, ended=9, began=4, cluster_queue="a")
     low = runs["default/low"]
     assert (low.started, low.preemptions, low.ended) == (0, 1, 19)
 

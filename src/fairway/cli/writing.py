@@ -190,16 +190,15 @@ class _ClusterWrites:
         while workers.working:
             try:
                 arrived = workers.next()
+                if isinstance(arrived, _Answered):
+                    self._results[arrived.number] = arrived.value
+                    meter.show(0, len(self._results))
+                elif arrived is not None:
+                    failed = failed or arrived
+                    workers.stop()
             except KeyboardInterrupt as stop:  # requests under way are waited for, until the second interrupt
                 workers.stop(at_once=failed is not None)
                 failed = stop
-                continue
-            if isinstance(arrived, _Answered):
-                self._results[arrived.number] = arrived.value
-                meter.show(0, len(self._results))
-            elif arrived is not None:
-                failed = failed or arrived
-                workers.stop()
         if failed is not None:
             raise failed
 

@@ -23,11 +23,15 @@ manageJobsWithoutQueueName: true
         ("", {"node_timeout_seconds": 300.0, "jobs_outside_queues": "Allow"}),
         ("nodeTimeout: 90s", {"node_timeout_seconds": 90.0, "jobs_outside_queues": "Allow"}),
         ("nodeTimeout: 0s", {"node_timeout_seconds": None, "jobs_outside_queues": "Allow"}),
+        (
+            "holdAdmission: true",
+            {"node_timeout_seconds": 300.0, "jobs_outside_queues": "Allow", "hold_admission": True},
+        ),
         ("jobsOutsideQueues: Deny", {"node_timeout_seconds": 300.0, "jobs_outside_queues": "Deny"}),
     ],
 )
 def test_what_can_be_set(text: str, want: dict[str, object]) -> None:
-    assert configuration_file.read_own(text) == want
+    assert configuration_file.read_own(text) == {"hold_admission": False, **want}
 
 
 @pytest.mark.parametrize(

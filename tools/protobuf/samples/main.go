@@ -21,6 +21,7 @@ import (
 	batch "k8s.io/api/batch/v1"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
+	node "k8s.io/api/node/v1"
 	scheduling "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,7 @@ var kinds = []struct {
 	{core.SchemeGroupVersion, "Binding", &core.Binding{}},
 	{core.SchemeGroupVersion, "ConfigMap", &core.ConfigMap{}},
 	{core.SchemeGroupVersion, "Event", &core.Event{}},
+	{core.SchemeGroupVersion, "LimitRange", &core.LimitRange{}},
 	{core.SchemeGroupVersion, "Namespace", &core.Namespace{}},
 	{core.SchemeGroupVersion, "Node", &core.Node{}},
 	{core.SchemeGroupVersion, "Pod", &core.Pod{}},
@@ -57,6 +59,7 @@ var kinds = []struct {
 	{batch.SchemeGroupVersion, "Job", &batch.Job{}},
 	{coordination.SchemeGroupVersion, "Lease", &coordination.Lease{}},
 	{meta.SchemeGroupVersion, "DeleteOptions", &meta.DeleteOptions{}},
+	{node.SchemeGroupVersion, "RuntimeClass", &node.RuntimeClass{}},
 	{scheduling.SchemeGroupVersion, "PriorityClass", &scheduling.PriorityClass{}},
 }
 
