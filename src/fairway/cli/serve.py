@@ -34,6 +34,7 @@ def serve(**options: Any) -> None:
 
     from fairway.app import serve as run  # noqa: PLC0415
     from fairway.cli.others import refuse_second_server  # noqa: PLC0415
+    from fairway.runtime.garbage import return_large_buffers  # noqa: PLC0415
     from fairway.runtime.rotation import RotatingOutput  # noqa: PLC0415
 
     settings = Settings(**options)
@@ -48,6 +49,7 @@ def serve(**options: Any) -> None:
     try:
         import uvloop  # noqa: PLC0415
 
+        return_large_buffers()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run(settings, lambda url: _announce(settings, url)))
     except KeyboardInterrupt:
