@@ -16,7 +16,7 @@ from fairway.schedulers.config import QueueConfig, read_queue_config
 from fairway.schedulers.kinds import KINDS, kind_of
 from fairway.schedulers.plugin import SchedulingError
 from fairway.schedulers.scheduling import Author
-from schedulers import samples
+from schedulers import gangs, samples
 
 Y = "yunikorn.apache.org/"
 GUIDE = {
@@ -500,3 +500,10 @@ def test_a_configured_queue_is_a_whole_path(queue: str, found: str) -> None:
         return
     scheduled(job, config=configured(queue=queue))
     assert pods_of(job)["main"]["labels"][f"{Y}queue"] == found
+
+
+def test_pods_of_a_group_say_how_many_they_are_because_a_kueue_beside_it_asks_for_that() -> None:
+    pods = gangs.pod_group("three", 3)
+    scheduled(*pods)
+    assert [pod["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] for pod in pods] == ["3"] * 3
+    assert all("kueue.x-k8s.io/queue-name" not in pod["metadata"]["labels"] for pod in pods), "Kueue leaves them alone"

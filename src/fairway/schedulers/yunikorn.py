@@ -11,7 +11,10 @@ from typing import Any, Final
 
 from fairway.apis.core.pod_requests import pod_requests
 from fairway.apis.machinery.kind import Manifest
+from fairway.integrations.pod_groups import TOTAL_COUNT
+from fairway.integrations.pods import GROUP
 from fairway.schedulers.jobs import PodRole, RoleStart, SchedulableJob
+from fairway.schedulers.kinds import POD
 from fairway.schedulers.names import GANG, SCHEDULER
 from fairway.schedulers.plugin import Amounts, GangParameters, SchedulingContext, SchedulingError
 
@@ -73,6 +76,8 @@ class YuniKornScheduler:
                 job.labels().setdefault(RAY_GANG, "true")
                 text = job.annotations().setdefault(TASK_GROUPS, text)
             common[TASK_GROUPS] = text
+            if job.kind is POD and job.find_label(GROUP):  # Kueue's webhook refuses half of a group, whoever schedules
+                common[TOTAL_COUNT] = str(sum(group["minMember"] for group in groups))
         for role in job.roles:
             wanted = {**common, TASK_GROUP: role.name} if role.name in named else common
             if wanted:
