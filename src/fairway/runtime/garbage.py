@@ -7,7 +7,8 @@ only a sample of the batches is gone through. While that finds nothing, the samp
 (`gc.freeze` takes no time), and is gone through by a *sweep* of everything: when the process is idle, and so
 seldom that it costs next to nothing, or when so much was set aside that it could matter.
 
-Objects outside of cycles are freed at once as ever; nothing here is about them.
+Objects outside of cycles are freed at once as ever. Of their memory only large buffers are a concern here
+(`return_large_buffers`).
 """
 
 import ctypes
