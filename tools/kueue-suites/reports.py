@@ -85,11 +85,11 @@ def _spec(suite: str, one: dict[str, object], failure: str, excluded: list[Exclu
     name = " > ".join([*(one["ContainerHierarchyTexts"] or ()), str(one["LeafNodeText"])])  # type: ignore[misc]
     seconds = float(one["RunTime"]) / 1e9  # type: ignore[arg-type]
     state = str(one["State"])
-    if state in {"skipped", "pending"}:
-        return Spec(name, "skipped", seconds)
     why = next((each.reason for each in excluded if each.covers(suite, name)), None)
     if why is not None:
         return Spec(name, "not applicable", seconds, why)
+    if state in {"skipped", "pending"}:
+        return Spec(name, "skipped", seconds)
     if state == "passed":
         return Spec(name, "passed", seconds)
     place = (one.get("Failure") or {}).get("Location") or {}  # type: ignore[attr-defined]

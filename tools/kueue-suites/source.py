@@ -1,7 +1,8 @@
 """A copy of Kueue's sources from the Go module cache in which managers say what they would run instead of running it.
 
 No spec is changed. What is: the framework of the suites is replaced (`go/`), functions that would start controllers
-call the package `asked`, and Kueue's collectors, which the specs read, follow `/metrics` of a server.
+call the package `asked`, Kueue's collectors, which the specs read, follow `/metrics` of a server, specs wait longer,
+and ordered ones run on after a failure.
 """
 
 import hashlib
@@ -59,6 +60,11 @@ _JOBS = "pkg/controller/jobs"
 _FRAMEWORK = "pkg/controller/jobframework/reconciler.go"
 PATCHES = (
     Patch(
+        "pkg/features/kube_features.go",
+        "func SetFeatureGateDuringTest(tb testing.TB, f featuregate.Feature, value bool) {",
+        "\ttb.Cleanup(asked.GatesChanged) // after the one that sets the gate back\n\tdefer asked.GatesChanged()\n",
+    ),
+    Patch(
         "pkg/controller/core/core.go",
         "opts SetupControllersOpts) (string, error) {",
         '\tasked.Run("queuestatus", "workload", "metrics")\n'
@@ -69,6 +75,7 @@ PATCHES = (
         "pkg/controller/tas/controllers.go",
         "func SetupControllers(mgr ctrl.Manager, queues *qcache.Manager, cache *schdcache.Cache, "
         "cfg *configapi.Configuration, roleTracker *roletracker.RoleTracker) (string, error) {",
+        "topology",
     ),
     _returns(
         "pkg/controller/elasticjobs/elastic_job_ungater.go",
@@ -131,6 +138,11 @@ PATCHES = (
             ("raycluster", "ray.io/raycluster"),
         )
     ),
+    Patch(
+        "pkg/util/webhook/noop_webhook.go",
+        "func SetupNoopWebhook[T runtime.Object](mgr ctrl.Manager, apiType T) error {",
+        "\tasked.Ignore(apiType)\n",
+    ),
     # kueuectl's suite makes a kubeconfig of a client certificate; Fairway's administrator has a token.
     Patch(
         "pkg/util/testing/kubeconfig.go",
@@ -143,6 +155,9 @@ _PATIENCE = re.compile(r"^(\t(?:Medium|Long)?Timeout\s*= )(.*time\.\w+)$", re.MU
 """How long specs wait for what is to happen: longer here, where other work may share the machine."""
 
 _LONGER = 4
+_ORDERED = re.compile(r"^(var _ = ginkgo\.Describe\(.*ginkgo\.Ordered)(, func\()", re.MULTILINE)
+"""Ordered specs: here the others run on after a failure, so that each has a result."""
+
 _VECTOR = re.compile(r"^\t(\w+) \*prometheus\.(?:Gauge|Counter|Histogram)Vec$", re.MULTILINE)
 _WAITS = "test/util/constants.go"
 _VECTORS = """\
@@ -160,7 +175,7 @@ def prepare(base: Path) -> Path:
     """The patched copy, made again when a patch has changed."""
     original = _download()
     target = base / "kueue"
-    digest = hashlib.sha256(Path(__file__).read_bytes())
+    digest = hashlib.sha256(repr((VERSION, PATCHES, _PATIENCE, _LONGER, _ORDERED, _VECTOR, _VECTORS)).encode())
     for name in sorted(_OWN):
         digest.update((HERE / name).read_bytes())
     stamp = base / "kueue.stamp"
@@ -177,6 +192,10 @@ def prepare(base: Path) -> Path:
         _write(target / path, _patched(path, (original / path).read_text()))
     waits = (original / _WAITS).read_text()
     _write(target / _WAITS, _PATIENCE.sub(rf"\g<1>{_LONGER} * \g<2>", waits))
+    for path in sorted(original.glob("test/integration/singlecluster/**/*_test.go")):
+        text = path.read_text()
+        if _ORDERED.search(text):
+            _write(target / path.relative_to(original), _ORDERED.sub(r"\1, ginkgo.ContinueOnFailure\2", text))
     names = _VECTOR.findall((original / "pkg/metrics/metrics.go").read_text())
     _write(target / "pkg/metrics/vectors.go", _VECTORS.format(names=", ".join(names)))
     stamp.write_text(digest.hexdigest())

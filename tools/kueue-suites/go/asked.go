@@ -3,6 +3,7 @@
 package asked
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 type Setup struct {
 	Controllers map[string]bool // names of Fairway's controllers
 	Frameworks  map[string]bool // integrations.frameworks of the Configuration
+	noop        map[string]bool // those whose webhook does nothing, because the first that is registered counts
 	Config      *config.Configuration
 
 	ManageJobsWithoutQueueName bool
@@ -27,10 +29,11 @@ type Setup struct {
 var (
 	lock    sync.Mutex
 	current = empty()
+	onGates func()
 )
 
 func empty() *Setup {
-	return &Setup{Controllers: map[string]bool{}, Frameworks: map[string]bool{}}
+	return &Setup{Controllers: map[string]bool{}, Frameworks: map[string]bool{}, noop: map[string]bool{}}
 }
 
 // Record changes the current setup.
@@ -49,8 +52,38 @@ func Run(controllers ...string) {
 	})
 }
 
+var frameworks = map[string]string{"*v1.Pod": "pod", "*v1.Job": "batch/job"}
+
+// Ignore records that the webhook of this type does nothing.
+func Ignore(apiType any) {
+	Record(func(s *Setup) { s.noop[frameworks[fmt.Sprintf("%T", apiType)]] = true })
+}
+
 // Integrate records that jobs of this kind are queued.
-func Integrate(framework string) { Record(func(s *Setup) { s.Frameworks[framework] = true }) }
+func Integrate(framework string) {
+	Record(func(s *Setup) {
+		if !s.noop[framework] {
+			s.Frameworks[framework] = true
+		}
+	})
+}
+
+// OnGates is called when a spec has changed a feature gate, and when the gate has been set back.
+func OnGates(call func()) {
+	lock.Lock()
+	defer lock.Unlock()
+	onGates = call
+}
+
+// GatesChanged is called by Kueue's own function for tests.
+func GatesChanged() {
+	lock.Lock()
+	call := onGates
+	lock.Unlock()
+	if call != nil {
+		call()
+	}
+}
 
 // Take returns the current setup and begins a new one.
 func Take() *Setup {

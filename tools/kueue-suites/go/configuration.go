@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/kueue/pkg/asked"
 )
 
-// configuration is the file that an administrator would write for a setup: its Configuration, and what the suite gave
-// to Kueue's functions as options.
-func configuration(s *asked.Setup) string {
+// configuration is the file that an administrator would write for a setup: its Configuration, what the suite gave to
+// Kueue's functions as options, and the feature gates that are not as usual.
+func configuration(s *asked.Setup, gates map[string]bool) string {
 	c := &config.Configuration{}
 	if s.Config != nil {
 		c = s.Config.DeepCopy()
@@ -48,6 +48,7 @@ func configuration(s *asked.Setup) string {
 	if s.QuotaCheck != "" {
 		c.Resources.QuotaCheckStrategy = &s.QuotaCheck
 	}
+	c.FeatureGates = gates
 	text, err := yaml.Marshal(c)
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	return string(text)

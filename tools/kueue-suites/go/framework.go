@@ -5,6 +5,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	kfmpi "github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/v2beta1"
 	sparkv1beta2 "github.com/kubeflow/spark-operator/v2/api/v1beta2"
@@ -123,17 +124,18 @@ func (f *Framework) StartManager(ctx context.Context, cfg *rest.Config, setup Ma
 		asked.Take()
 		setup(ctx, unstarted{mgr})
 		s := asked.Take()
-		text := configuration(s)
-		fmt.Fprintf(ginkgo.GinkgoWriter, "asked for: controllers=%v gates=%v\n%s\n", asked.Names(s.Controllers), changedGates(), text)
+		text := configuration(s, changedGates())
+		fmt.Fprintf(ginkgo.GinkgoWriter, "asked for: controllers=%v\n%s\n", asked.Names(s.Controllers), text)
 		held := s.Controllers["queuestatus"] && !s.Controllers["admission"]
 		if held { // Kueue's core controllers without its scheduler: Fairway's engine, which gives nothing away
 			s.Controllers["admission"] = true
 		}
 		wanted := fmt.Sprint(asked.Names(s.Controllers), held, text)
+		asked.OnGates(func() { f.fairway.configure(configuration(s, changedGates()), held) })
+		gomega.ExpectWithOffset(1, f.fairway.configure(text, held)).NotTo(gomega.HaveOccurred())
 		if f.running == wanted { // the manager of the specs before, which had ended with them
 			return
 		}
-		gomega.ExpectWithOffset(1, f.fairway.configure(text, held)).NotTo(gomega.HaveOccurred())
 		gomega.ExpectWithOffset(1, f.fairway.run(asked.Names(s.Controllers))).NotTo(gomega.HaveOccurred())
 		f.running = wanted
 	})
@@ -148,12 +150,25 @@ func (f *Framework) StopManager(context.Context) {
 		}
 		f.stop()
 		f.stop = nil
-		if ginkgo.CurrentSpecReport().State != types.SpecStateInvalid {
+		asked.OnGates(nil)
+		if isAfterSpec() {
 			return
 		}
 		gomega.ExpectWithOffset(1, f.fairway.run(nil)).NotTo(gomega.HaveOccurred())
 		f.running = ""
 	})
+}
+
+// isAfterSpec says whether what runs now cleans up after a spec.
+func isAfterSpec() bool {
+	const after = types.NodeTypeAfterEach | types.NodeTypeJustAfterEach | types.NodeTypeAfterAll |
+		types.NodeTypeCleanupAfterEach | types.NodeTypeCleanupAfterAll
+	for _, event := range slices.Backward(ginkgo.CurrentSpecReport().SpecEvents) {
+		if event.SpecEventType == types.SpecEventNodeStart {
+			return event.NodeType.Is(after)
+		}
+	}
+	return false
 }
 
 func (f *Framework) Teardown() {
@@ -163,12 +178,12 @@ func (f *Framework) Teardown() {
 	f.fairway.close()
 }
 
-// changedGates names the feature gates that a spec has set; Fairway has none.
-func changedGates() []string {
-	var out []string
+// changedGates are the feature gates that a spec has set, for the Configuration.
+func changedGates() map[string]bool {
+	out := map[string]bool{}
 	for name, spec := range utilfeature.DefaultMutableFeatureGate.DeepCopy().GetAll() {
-		if features.Enabled(name) != spec.Default {
-			out = append(out, fmt.Sprintf("%s=%v", name, features.Enabled(name)))
+		if set := features.Enabled(name); set != spec.Default {
+			out[string(name)] = set
 		}
 	}
 	return out
