@@ -8,7 +8,7 @@ async with local_cluster() as world:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -55,6 +55,10 @@ class LocalCluster:
                 await asyncio.sleep(_A_MOMENT)
                 await self.heal()
 
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until the store says what is expected, letting faults of clients heal."""
+        await (self.cluster_says(condition) if active_faults() else self.api.until(condition))
+
     async def rest(self) -> None:
         """Let everything happen that needs no time, and faults of clients heal."""
         await self._until_quiet()
@@ -70,6 +74,14 @@ class LocalCluster:
             await self._until_quiet(rounds=1)
         await self._until_quiet()
         faults.begin_step()
+
+    async def healed(self, waiting: Coroutine[Any, Any, None]) -> None:
+        """Wait for something that faults of clients may hold up."""
+        task = asyncio.create_task(waiting)
+        while active_faults() and not task.done():
+            await asyncio.sleep(_A_MOMENT)
+            await self.heal()
+        await task
 
     async def _until_quiet(self, rounds: int = _ROUNDS_OF_QUIET) -> None:
         """Wait until nothing has been written for a while. A write that fails is its writer's business."""
@@ -94,11 +106,7 @@ class LocalCluster:
         """The caches, and these controllers once the caches are full; one that ends by itself fails the test."""
         tasks = [asyncio.create_task(self.cluster.run())]
         try:
-            syncing = asyncio.create_task(self.cluster.synced())
-            while active_faults() and not syncing.done():
-                await asyncio.sleep(_A_MOMENT)
-                await self.heal()
-            await syncing
+            await self.healed(self.cluster.synced())
             tasks += [asyncio.create_task(controller.run()) for controller in controllers]
             yield
         finally:

@@ -1,9 +1,10 @@
 """Replay recorded decisions of Kueue and compare: ``python -m fairway.testing.conformance FILE…``
 
 Each line of a file (``.jsonl`` or ``.jsonl.gz``) is a world: queues, and a trace of steps with what a real Kueue had
-decided when things had come to rest. The replay feeds the same steps to an engine, acts as the job controller
-(evicted workloads release their quota), and compares the state, flavors, counts, evictions and preemption reason of
-every workload after every step.
+decided when things had come to rest (``expect``). The replay feeds the same steps to an engine, acts as the job
+controller (evicted workloads release their quota), and compares the state, flavors, counts, evictions and preemption
+reason of every workload after every step. A step may have what was recorded before things had come to rest
+(``passing``): the replay must pass through it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,6 +60,10 @@ class Disagreement(NamedTuple):
         )
 
 
+def _ignore() -> None:
+    """Observe nothing."""
+
+
 class Replay:
     """One world, played step by step in virtual time."""
 
@@ -76,6 +81,9 @@ class Replay:
         fair = FairSharingPolicy() if world.get("fairSharing") else None
         self.engine = Engine(Config(fair_sharing=fair, requeue_batch_seconds=requeue_batch_seconds))
         self._objects: dict[str, Json] = {}
+        self._observe: Callable[[], None] = _ignore
+        self._untried = ""
+        """A workload that was just created, and that the engine does not know yet."""
         self._reclaimed: dict[str, dict[str, int]] = {}
         self._send(
             events.NamespaceChanged(
@@ -86,8 +94,9 @@ class Replay:
             self._apply(manifest)
         self._rest()
 
-    def step(self, action: Mapping[str, Any]) -> None:
-        """Carry out one step and let the world come to rest."""
+    def step(self, action: Mapping[str, Any], observe: Callable[[], None] = _ignore) -> None:
+        """Carry out one step and let the world come to rest; ``observe`` is called whenever something was decided."""
+        self._observe = observe
         ((verb, subject),) = action.items()
         carry_out = getattr(self, f"_do_{_snake(verb)}", None)
         if carry_out is None:
@@ -102,6 +111,9 @@ class Replay:
         metadata = {**manifest["metadata"], "creationTimestamp": _rfc3339(self.now)}
         metadata.setdefault("uid", f"uid-{int(self.now)}")
         self._objects[metadata["name"]] = {**manifest, "metadata": metadata}
+        self._untried = metadata["name"]
+        self._observe()
+        self._untried = ""
         self._send(events.WorkloadAdded(at=self.now, workload=load_as(Workload, self._objects[metadata["name"]])))
 
     def _do_finish(self, name: str) -> None:
@@ -188,6 +200,7 @@ class Replay:
         Workloads may preempt each other for ever (Kueue's do, too); such a world is left unfinished and so disagrees.
         """
         for _ in range(MOST_ROUNDS):
+            self._observe()
             if not any(isinstance(each, Evict) for each in instructions):
                 return
             self.now += self._release_seconds
@@ -206,7 +219,7 @@ class Replay:
 
     def outcome(self) -> dict[str, Json]:
         """The state of every workload, in the recordings' words."""
-        found = {}
+        found: dict[str, Json] = {self._untried: {"state": "pending"}} if self._untried else {}
         for record in self.engine.records():
             if record.namespace == self.namespace:
                 found[record.name] = self._describe(record)
@@ -242,21 +255,33 @@ def compare(world: Json, file: str = "") -> Iterator[Disagreement]:
     """Play one world and give every difference of the first step that has one; later ones follow from it."""
     replay = Replay(world)
     for number, step in enumerate(world["trace"]):
-        replay.step(step["do"])
-        got = replay.outcome()
-        differences = [
-            Disagreement(file, world["seed"], number, name, field, want.get(field), got.get(name, {}).get(field))
-            for name, want in step["expect"].items()
-            for field in COMPARED
-            if want.get(field) != got.get(name, {}).get(field)
-        ]
-        differences += [
-            Disagreement(file, world["seed"], number, name, "existence", None, got[name])
-            for name in got.keys() - step["expect"].keys()
-        ]
+        differences = list(_play(replay, step))
         if differences:
-            yield from differences
+            yield from (Disagreement(file, world["seed"], number, *difference) for difference in differences)
             return
+
+
+Difference = tuple[str, str, object, object]
+"""A workload, what of it differs, what was recorded, and what was decided."""
+
+
+def _play(replay: Replay, step: Json) -> Iterator[Difference]:
+    passed: list[dict[str, Json]] = []
+    passing = step.get("passing")
+    replay.step(step["do"], _ignore if passing is None else lambda: passed.append(replay.outcome()))
+    if passing is not None and all(any(_differences(passing, moment)) for moment in passed):
+        yield "the world", "passing", passing, passed
+    yield from _differences(step["expect"], replay.outcome())
+
+
+def _differences(expected: dict[str, Json], got: dict[str, Json]) -> Iterator[Difference]:
+    for name, want in expected.items():
+        for field in COMPARED:
+            found = got.get(name, {}).get(field)
+            if want.get(field) != found:
+                yield name, field, want.get(field), found
+    for name in got.keys() - expected.keys():
+        yield name, "existence", None, got[name]
 
 
 def read_worlds(path: Path) -> Iterator[Json]:
