@@ -8,11 +8,10 @@ The decider answers (`fairway.admission.port`); where there is none (an API alon
 `kubectl get waitingjobs` prints them.
 """
 
-import time
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from fairway.admission.port import Forecasting, WaitingExplainer
+from fairway.admission.port import Forecasting, WaitingExplainer, WaitingPage
 from fairway.apis.machinery.jsonpath import custom_column
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.errors import BadRequest, MethodNotAllowed, NotFound
@@ -23,7 +22,6 @@ from fairway.server.virtual import ObjectView, rendered
 
 GROUP: Final = "fairway.dev"
 VERSION: Final = "v1alpha1"
-_KEPT_SECONDS: Final = 0.5
 _WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 
 _COLUMNS: Final = (
@@ -39,7 +37,7 @@ _COLUMNS: Final = (
 
 
 _NO_FORECAST: Final = {
-    **dict.fromkeys(("at", "earliest", "latest", "computedAt")),
+    **dict.fromkeys(("at", "earliest", "latest", "computedAt", "usualErrorSeconds")),
     "known": False,
     "basis": "",
     "message": "unknown: the process that decides does not answer",
@@ -72,7 +70,6 @@ class WaitingJobs:
         self._view = view
         self._explainer = explainer
         self._onlooker = onlooker
-        self._kept: tuple[str, float, list[Manifest]] | None = None
         self._kind = Kind(
             group=group,
             kind="WaitingJob",
@@ -100,28 +97,18 @@ class WaitingJobs:
             item = await self._one(request, where)
             return rendered(self._view, request, self._kind, [item], item)
         explainer = self._explainer()
-        found = await self._found(explainer, request, where.namespace) if explainer is not None else []
-        part, metadata = _page(request, found)
-        items = [self._typed(item) for item in part]
+        first, limit = _part(request)
+        found = await explainer.page(where.namespace, first, limit) if explainer is not None else WaitingPage([])
+        items = [self._typed(item) for item in found.items]
+        more = {"continue": str(first + len(items))} if found.has_more else {}
         whole: Manifest = {
             "kind": "WaitingJobList",
             "apiVersion": f"{self._kind.group}/{VERSION}",
-            "metadata": {"resourceVersion": self._view.revision, **metadata},
+            "metadata": {"resourceVersion": self._view.revision, **more},
             **({"forecast": explainer.forecast()} if isinstance(explainer, Forecasting) else {}),
             "items": items,
         }
         return rendered(self._view, request, self._kind, items, whole)
-
-    async def _found(self, explainer: WaitingExplainer, request: Request, namespace: str) -> list[Manifest]:
-        """Everyone who waits. Pages of the list share one look for half a second: many open web pages ask at once."""
-        now = time.monotonic()
-        if "limit" in request.query and self._kept is not None:
-            of, until, found = self._kept
-            if of == namespace and now < until:
-                return found
-        found = await explainer.all(namespace)
-        self._kept = (namespace, time.monotonic() + _KEPT_SECONDS, found) if "limit" in request.query else None
-        return found
 
     def close(self) -> None:
         """None takes long."""
@@ -152,12 +139,10 @@ class WaitingJobs:
         return {**given, "expectedStart": _NO_FORECAST, **item}
 
 
-def _page(request: Request, items: list[Manifest]) -> tuple[list[Manifest], Manifest]:
-    """The part of the list that is asked for, from the place that `continue` names, and what follows it."""
+def _part(request: Request) -> tuple[int, int | None]:
+    """Where the part of the list begins that is asked for, and how long it is at most."""
     first, limit = request.number("continue") or 0, request.number("limit") or 0
     for name, value in (("continue", first), ("limit", limit)):
         if value < 0:
             raise BadRequest(f"{name}: Invalid value: {value}: must not be negative")
-    end = first + limit if limit else len(items)
-    left = max(0, len(items) - end)
-    return items[first:end], {"continue": str(end), "remainingItemCount": left} if left else {}
+    return first, limit or None

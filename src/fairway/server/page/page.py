@@ -55,6 +55,7 @@ class WebPage:
         self._authentication = authentication
         self._now = now
         self._codes = sessions.LoginCodes()
+        self._cores = machine.Cores()
 
     @staticmethod
     def serves(request: Request) -> bool:
@@ -89,7 +90,7 @@ class WebPage:
                 return await self._end(request)
             case ["machine"], "GET":
                 authorize(self._user(request)[0], verb="list", group="", resource="nodes")
-                return ok(await asyncio.to_thread(machine.busy))
+                return ok(await asyncio.to_thread(machine.busy, self._cores))
             case _, "GET" | "HEAD":
                 return self._file(request)
         raise MethodNotAllowed(f"the server does not allow {request.method} on {request.path[:200]}")

@@ -26,8 +26,8 @@ function frame() {
   const app = document.getElementById("app");
   const live = h("span", { class: "live", id: "live", role: "status", "data-state": health.state });
   const side = h("div", { class: "side" },
-    h("a", { class: "brand", href: "#/overview" }, h("img", { src: "/page/icon.svg", alt: "" }), "Fairway"),
-    h("nav", { class: "nav", "aria-label": "Pages" }, PAGES.filter(([, , , is]) => is()).map(([path, label, picture]) => h("a", { href: `#/${path}`, "data-page": path }, icon(picture), label))),
+    h("a", { class: "brand", href: "#/overview" }, h("img", { src: "/page/icon.svg", alt: "" }), h("span", { class: "label" }, "Fairway")),
+    h("nav", { class: "nav", "aria-label": "Pages" }, PAGES.filter(([, , , is]) => is()).map(([path, label, picture]) => h("a", { href: `#/${path}`, "data-page": path, title: label }, icon(picture), h("span", { class: "label" }, label)))),
     h("div", { class: "foot" }, live,
       h("div", { class: "row" }, h("span", { class: "who cut", title: "who is logged in" }, session.user), h("span", { class: "row" },
         h("button", { class: "btn plain square", "aria-label": "Switch between light and dark", onclick: flip }, icon(theme() ? "sun" : "moon")),
@@ -80,8 +80,10 @@ async function route() {
   const shown = known ? asked.name : "overview";
   for (const link of document.querySelectorAll(".nav a")) {
     const is = link.dataset.page === shown || (view === "job" && link.dataset.page === "queue");
-    if (is) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (is) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "center" });
+    } else link.removeAttribute("aria-current");
   }
   const { mount } = await import(`./views/${known ? view : "overview"}.js`);
   if (mine !== turn) return undefined;

@@ -6,7 +6,7 @@ const LEFT = 44;
 const BOTTOM = 22;
 
 function frame(width, height, top, label, unit) {
-  const y = (value) => height - BOTTOM - (value / top) * (height - BOTTOM - 14);
+  const y = (value) => height - BOTTOM - (value / top) * (height - BOTTOM - 22);
   const lines = [0, top / 2, top].map((value) => [
     h("line", { class: "grid", x1: LEFT, x2: width, y1: y(value), y2: y(value) }),
     h("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, number(value, top < 0.2 ? 3 : top < 4 ? 2 : 0)),
@@ -15,11 +15,16 @@ function frame(width, height, top, label, unit) {
     unit && h("text", { x: LEFT, y: 10 }, unit)) };
 }
 
-/** A round number that is at least so large. */
+/** A round number that is at least so large, and whose half is round, too. */
 function nice(value) {
-  if (value <= 0) return 1;
+  if (value <= 0) return 2;
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 4, 5, 8, 10].map((one) => one * power).find((one) => one >= value);
+  return [1, 2, 4, 6, 8, 10].map((one) => one * power).find((one) => one >= value);
+}
+
+/** Hours in the unit that suits the largest of them: its name, and how many of it an hour has. */
+export function unitOf(largest) {
+  return largest > 0 && largest < 1 ? ["minutes", 60] : ["hours", 1];
 }
 
 /** `columns`: [{label, title, parts: [numbers]}]; the parts are stacked, in the colours a0, a1, … */
@@ -45,7 +50,7 @@ export function columnChart({ columns, label, unit, width = 720, height = 190 })
 /** `series`: [{name, dashed, points: [[x, y]]}]; `ticks`: [[x, text]] */
 export function lineChart({ series, ticks, label, unit, width = 720, height = 190 }) {
   const points = series.flatMap((one) => one.points);
-  const top = nice(Math.max(...points.map(([, value]) => value), 0));
+  const top = Math.max(2, nice(Math.max(...points.map(([, value]) => value), 0)));
   const end = Math.max(...points.map(([at]) => at), 1e-9);
   const { y, element } = frame(width, height, top, label, unit);
   const x = (value) => LEFT + (value / end) * (width - LEFT - 4);

@@ -82,8 +82,12 @@ export function fullTime(text) {
 export function percent(ratio) {
   return ratio === null || ratio === undefined ? "–" : `${Math.round(ratio * 100)}%`;
 }
+/** The word for so many. */
+export function words(count, one, many = `${one}s`) {
+  return count === 1 ? one : many;
+}
 export function plural(count, one, many = `${one}s`) {
-  return `${number(count, 0)} ${count === 1 ? one : many}`;
+  return `${number(count, 0)} ${words(count, one, many)}`;
 }
 
 /** `in about 40m (25m – 1h 30m)` */
@@ -97,5 +101,6 @@ export function expectedRange(start) {
   if (!start || !start.known) return start ? start.message : "";
   const from = start.earliest ? duration(Math.max(0, seconds(start.earliest) - now())) : "?";
   const to = start.latest ? duration(Math.max(0, seconds(start.latest) - now())) : "open";
+  if (start.latest && seconds(start.latest) - now() <= 20) return "any moment now";
   return `about ${clock(start.at)}; in ${from} to ${to}`;
 }

@@ -23,7 +23,8 @@ function waitingInOrder(rows, find) {
     if (!queues.has(name)) queues.set(name, []);
     queues.get(name).push(row);
   }
-  return [...queues.keys()].sort().flatMap((name) => placed(queues.get(name), find));
+  const names = [...queues.keys()].sort((a, b) => !a - !b || (a < b ? -1 : 1)); // those that are in no queue yet are last
+  return names.flatMap((name) => placed(queues.get(name), find));
 }
 
 /** Those with a place at their place, the others between them by priority and time. */

@@ -124,5 +124,5 @@ export function poolLine(pool, several, link) {
 
 export function legend() {
   return h("div", { class: "legend" }, h("span", null, h("i", { class: "used" }), "used"), h("span", null, h("i", { class: "borrowed" }), "borrowed"),
-    h("span", null, h("i", { class: "lent" }), "lent to others"), h("span", null, h("i", { class: "mark" }), "nominal quota"));
+    h("span", null, h("i", { class: "lent" }), "lent"), h("span", null, h("i", { class: "mark" }), "nominal quota"));
 }

@@ -19,10 +19,10 @@ export class VirtualTable {
     this.headGroup = h("div", { role: "rowgroup" }, this.head);
     this.bodyGroup = h("div", { role: "rowgroup" });
     this.space.append(this.bodyGroup);
-    this.element = h("div", { class: "vt", role: "table", "aria-label": label }, this.headGroup, this.scroller);
-    this.element._own = true;
+    this.table = h("div", { class: "grid", role: "table", "aria-label": label }, this.headGroup, this.scroller);
     this.nothing = h("div", { hidden: true });
-    this.element.append(this.nothing);
+    this.element = h("div", { class: "vt" }, this.table, this.nothing);
+    this.element._own = true;
     this.scroller.onkeydown = (event) => this.key(event);
     this.phone.onchange = this.medium.onchange = () => this.reset();
     this.resize = new ResizeObserver(() => this.draw());
@@ -61,9 +61,9 @@ export class VirtualTable {
     }
     this.focused = Math.max(0, Math.min(this.focused, rows.length - 1));
     this.space.style.height = `${rows.length * this.height}px`;
-    this.element.setAttribute("aria-rowcount", rows.length + 1);
+    this.table.setAttribute("aria-rowcount", rows.length + 1);
     this.nothing.hidden = rows.length > 0;
-    this.scroller.hidden = rows.length === 0;
+    this.table.hidden = rows.length === 0;
     if (!rows.length) this.nothing.replaceChildren(this.empty());
     this.draw();
   }
@@ -105,7 +105,7 @@ export class VirtualTable {
     const cells = this.phone.matches ? this.narrow(row) : this.columns.map((one) => h("span", { role: "cell", class: one.num ? "num" : one.name === "title" ? "name" : "", title: one.hint ? one.hint(row) : null }, one.cell(row)));
     return h("div", {
       class: "line", role: "row", key: row.key, "aria-rowindex": index + 2, tabindex: index === this.focused ? "0" : "-1", "aria-selected": this.selectable ? String(chosen) : null,
-      style: { transform: `translateY(${index * this.height}px)`, "grid-template-columns": this.phone.matches ? (this.selectable ? "20px minmax(0, 1fr) auto" : "minmax(0, 1fr) auto") : this.grid() },
+      style: { transform: `translateY(${index * this.height}px)`, "grid-template-columns": this.phone.matches ? `${this.selectable ? "20px " : ""}minmax(0, 1fr)` : this.grid() },
     }, check, cells);
   }
 

@@ -1,10 +1,11 @@
 // What the server says of those who wait: their place, why, and when they may start. It has no watch, so it is asked for
 // when something has changed, for the rows in sight.
 import { FAIRWAY, get, query } from "./api.js";
+import { duration } from "./format.js";
 import { scoped } from "./session.js";
 
 const PAGE = 200;
-const LEAST_MS = 700;
+const LEAST_MS = 2000;
 
 export class Waits {
   constructor(onChange) {
@@ -39,8 +40,8 @@ export class Waits {
   }
 
   /** Ask soon; not more often than the server takes to answer allows. */
-  refresh(soon = 0, last = false) {
-    this.again = !last; // the server may answer with what was half a second ago: once more at the end
+  refresh(soon = 0) {
+    this.wanting = true;
     if (this.timer || this.closed) return;
     const due = this.asked ? this.asked + Math.max(LEAST_MS, 8 * this.took) - performance.now() : 0;
     this.timer = setTimeout(() => this.ask(), soon || Math.max(0, due));
@@ -48,6 +49,7 @@ export class Waits {
 
   async ask() {
     const begun = (this.asked = performance.now());
+    this.wanting = false;
     const items = new Map();
     const pages = new Map();
     let pending = false;
@@ -68,13 +70,13 @@ export class Waits {
     this.timer = 0;
     if (this.closed) return;
     this.onChange();
-    if (this.again) setTimeout(() => this.again && this.refresh(0, true), 1200);
+    if (this.wanting) this.refresh(); // something changed while the server answered
     if (pending) setTimeout(() => this.refresh(), 2000);
   }
 
   told(list) {
     const error = list.forecast?.error;
-    this.forecast = error ? `; past starts were foretold to within ${Math.round(error.medianSeconds)} s (median)` : "";
+    this.forecast = error ? `; half of the past starts came within ${duration(error.medianSeconds)} of what was expected` : "";
   }
 
   close() {

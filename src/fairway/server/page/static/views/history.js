@@ -1,18 +1,24 @@
 // History: use by user, queue, organization and flavor over days and months; waits, preemptions, success; as CSV too.
 import { FAIRWAY, get, inNamespace, query } from "../api.js";
 import { remember } from "../app.js";
-import { columnChart, room, swatches } from "../chart.js";
+import { columnChart, room, swatches, unitOf } from "../chart.js";
+import { attemptsLink, count, jobsLink, stat } from "../counts.js";
 import { empty, h, icon, notice, options, show } from "../dom.js";
 import { amount, ago, clock, duration, fullTime, number, percent, plural, resourceName } from "../format.js";
 import { session } from "../session.js";
+import { simpleTable } from "../simple.js";
 
 const DAY = 86_400_000;
 const RANGES = { day: ["24 hours", DAY, "hour"], week: ["7 days", 7 * DAY, "day"], month: ["30 days", 30 * DAY, "day"], year: ["12 months", 365 * DAY, "month"] };
 const GROUPS = [["user", "User"], ["queue", "Queue"], ["clusterQueue", "ClusterQueue"], ["organization", "Organization"], ["team", "Team"], ["flavor", "Flavor"], ["namespace", "Namespace"], ["kind", "Kind"]];
 const MOST_COLOURS = 5;
+const ENDS = ["Succeeded", "Failed", "Preempted", "Evicted", "Cancelled", "Lost"];
+const NONE = "-"; // the group of those that have no user, team and so on, as the API calls it
+const FIRST = 50;
+const NEXT = 500;
 
 export function mount(main, { query: asked }) {
-  const state = { range: asked.get("range") in RANGES ? asked.get("range") : "week", by: asked.get("by") || "user", measure: asked.get("measure") || "", space: asked.get("namespace") || "", rows: null, total: null, attempts: [] };
+  const state = { range: asked.get("range") in RANGES ? asked.get("range") : "week", by: asked.get("by") || "user", measure: asked.get("measure") || "", space: asked.get("namespace") || "", outcome: asked.get("outcome") || "", group: asked.get("group") || "", job: asked.get("job") || "", rows: null, total: null, attempts: [], next: "" };
   const bar = h("div", { class: "row" });
   const body = h("div", { class: "body" });
   main.append(h("header", { class: "top" }, h("h1", null, "History"), h("span", { class: "grow" }), bar), body);
@@ -20,23 +26,34 @@ export function mount(main, { query: asked }) {
   const load = async () => {
     const mine = ++turn;
     const { range, by } = state;
-    remember({ range, by, measure: state.measure, namespace: state.space });
+    remember({ range, by, measure: state.measure, namespace: state.space, outcome: state.outcome, group: state.group, job: state.job });
     controls();
     const [, span, step] = RANGES[range];
     const since = new Date(Date.now() - span).toISOString().replace(/\.\d+Z/, "Z");
-    const space = session.everywhere ? state.space : state.space || session.namespaces[0]?.name;
-    const base = (resource) => (space ? inNamespace(FAIRWAY, space, resource) : `${FAIRWAY}/${resource}`);
     try {
-      const [parts, all, attempts] = await Promise.all([get(query(base("usage"), { since, step, by })), get(query(base("usage"), { since, by })), get(query(base("attempts"), { since, limit: 50 }))]);
+      const [parts, all] = await Promise.all([get(query(base("usage"), { since, step, by })), get(query(base("usage"), { since, by }))]);
+      const attempts = await list(all.since, FIRST); // sums are of whole hours or days: the attempts of the same time
       if (mine !== turn) return;
-      Object.assign(state, { parts: parts.items, rows: all.items, total: all.total, attempts: attempts.items, error: null });
+      Object.assign(state, { since: all.since, parts: parts.items, rows: all.items, total: all.total, attempts: attempts.items, next: attempts.metadata.continue, error: null });
     } catch (error) {
       if (mine !== turn) return;
       state.error = error;
     }
     draw();
   };
-  const change = (name) => (event) => { state[name] = event.target.value; load(); };
+  const base = (resource) => {
+    const space = session.everywhere ? state.space : state.space || session.namespaces[0]?.name;
+    return space ? inNamespace(FAIRWAY, space, resource) : `${FAIRWAY}/${resource}`;
+  };
+  const list = (since, limit, next = "") => get(query(base("attempts"), { since, limit, continue: next, name: state.job, outcome: state.outcome === "Ended" ? ENDS.join(",") : state.outcome, [state.by]: state.group }));
+  const more = async () => {
+    const mine = turn;
+    const found = await list(state.since, NEXT, state.next);
+    if (mine !== turn) return;
+    Object.assign(state, { attempts: [...state.attempts, ...found.items], next: found.metadata.continue });
+    draw();
+  };
+  const change = (name) => (event) => { Object.assign(state, { group: "", [name]: event.target.value }); load(); };
   const controls = () => show(bar,
     h("div", { class: "seg", role: "group", "aria-label": "Range" }, Object.entries(RANGES).map(([name, [label]]) => h("button", { "aria-pressed": String(state.range === name), onclick: () => { state.range = name; load(); } }, label))),
     h("select", { "aria-label": "By", onchange: change("by") }, options(GROUPS.map(([value, label]) => [value, `by ${label}`]), state.by)),
@@ -49,7 +66,12 @@ export function mount(main, { query: asked }) {
     if (!state.rows.length) return show(body, empty("Nothing ran in this time", "Every attempt of every job is counted here, for years.", "fairway jobs launch 'echo hello'"));
     const resources = [...new Set(state.rows.flatMap((row) => Object.keys(row.hours)))].sort();
     if (!resources.includes(state.measure)) state.measure = resources.find((one) => one.endsWith("/gpu")) || resources[0] || "cpu";
-    return show(body, totals(state), chartCard(state, room(body), resources, (one) => { state.measure = one; draw(); }), tableCard(state, resources), attemptsCard(state));
+    show(body, totals(state), chartCard(state, room(body), resources, (one) => { state.measure = one; draw(); }), tableCard(state, resources), attemptsCard(state, more));
+    if ((state.outcome || state.group || state.job) && !state.scrolled) {
+      state.scrolled = true;
+      body.querySelector("[aria-label='Attempts']").scrollIntoView();
+    }
+    return undefined;
   };
   controls();
   draw();
@@ -57,13 +79,19 @@ export function mount(main, { query: asked }) {
   return () => { turn += 1; };
 }
 
-function totals({ total }) {
-  const stat = (name, figure, more) => h("div", { class: "stat" }, h("span", { class: "name" }, name), h("span", { class: "number" }, figure), h("span", { class: "more" }, more));
+function totals({ total, range, by, space }) {
+  const of = (outcome) => attemptsLink({ range, by, namespace: space, outcome });
+  const some = (name, words = name.toLowerCase()) => count(total[name.toLowerCase()], of(name), words);
   return h("div", { class: "stats" },
-    stat("Attempts", number(total.started, 0), `${number(total.ended, 0)} ended, ${number(total.running, 0)} running`),
-    stat("Succeeded", percent(total.successRate), `${number(total.succeeded, 0)} of ${number(total.succeeded + total.failed, 0)}`),
-    stat("Preempted", number(total.preempted, 0), `${number(total.evicted, 0)} evicted otherwise, ${number(total.lost, 0)} lost`),
-    stat("Wait, median", total.wait ? duration(total.wait.p50) : "–", total.wait ? `90% under ${duration(total.wait.p90)}, longest ${duration(total.wait.max)}` : "nothing started"));
+    stat({ name: "Attempts", figure: number(total.ended + total.running, 0), href: of(""), more: [some("Ended"), ", ", some("Running")] }),
+    stat({ name: "Succeeded", figure: percent(total.successRate), more: [some("Succeeded"), ", ", some("Failed")] }),
+    stat({ name: "Preempted", figure: number(total.preempted, 0), href: of("Preempted"), more: [some("Evicted", "evicted otherwise"), ", ", some("Lost")] }),
+    stat({ name: "Wait, median", figure: total.wait ? duration(total.wait.p50) : "–", more: total.wait ? `90% under ${duration(total.wait.p90)}, longest ${duration(total.wait.max)}` : "nothing started" }));
+}
+
+/** How many attempts of an outcome a row of sums counts. */
+function counted(row, outcome) {
+  return outcome ? row[outcome.toLowerCase()] || 0 : row.ended + row.running;
 }
 
 function chartCard(state, width, resources, choose) {
@@ -80,13 +108,16 @@ function chartCard(state, width, resources, choose) {
     times.get(row.start)[at < 0 ? names.length : at] += row.hours[measure] || 0;
   }
   const text = (start) => (step === "hour" ? clock(start).slice(-5) : new Date(start).toLocaleDateString("en-GB", step === "day" ? { day: "numeric", month: "short" } : { month: "short", year: "2-digit" }));
+  const total = (found) => found.reduce((sum, one) => sum + one, 0);
+  const [name, each] = unitOf(Math.max(...[...times.values()].map(total), 0));
+  const unit = measure === "memory" ? `GiB ${name}` : name;
   const columns = buckets(range, [...times.keys()]).map((start) => {
-    const found = times.get(start) || [];
-    return { label: text(start), title: `${text(start)}: ${number(found.reduce((sum, one) => sum + one, 0))} hours`, parts: found };
+    const found = (times.get(start) || []).map((one) => one * each);
+    return { label: text(start), title: `${text(start)}: ${number(total(found))} ${unit}`, parts: found };
   });
   return h("section", { class: "card", "aria-label": "Use over time" }, h("header", null, h("h2", null, `${resourceName(measure)} hours`), h("span", { class: "grow" }),
     h("select", { "aria-label": "Resource", onchange: (event) => choose(event.target.value) }, options(resources.map((one) => [one, `${resourceName(one)} hours`]), measure))),
-  h("div", { class: "pad stack" }, columnChart({ columns, label: `${resourceName(measure)} hours by ${by}`, unit: measure === "memory" ? "GiB hours" : "hours", width, height: 220 }), swatches(rest ? [...names, "all others"] : names)));
+  h("div", { class: "pad stack" }, columnChart({ columns, label: `${resourceName(measure)} hours by ${by}`, unit, width, height: 220 }), swatches(rest ? [...names, "all others"] : names)));
 }
 
 /** The times of the columns, also of those in which nothing ran. */
@@ -98,22 +129,51 @@ function buckets(range, known) {
   return Array.from({ length: span / size }, (_, index) => new Date(end - (span / size - 1 - index) * size).toISOString().replace(".000Z", "Z"));
 }
 
-function tableCard({ rows, by }, resources) {
+function tableCard({ rows, by, range, space }, resources) {
+  const attempts = (row, outcome) => (counted(row, outcome) ? count(counted(row, outcome), attemptsLink({ range, by, namespace: space, outcome, group: row[by] || NONE })) : "0");
   const order = [...rows].sort((a, b) => b.runSeconds - a.runSeconds);
-  const link = (row) => (by === "user" && row.user ? h("a", { class: "link", href: `#/queue?state=all&user=${encodeURIComponent(row.user)}` }, row.user) : row[by] || h("span", { class: "mute" }, "none"));
-  return h("section", { class: "card", "aria-label": "Use in all" }, h("header", null, h("h2", null, "In all"), h("span", { class: "mute small" }, plural(rows.length, "row"))), h("div", { class: "wide" }, h("table", { class: "simple" },
-    h("thead", null, h("tr", null, h("th", null, GROUPS.find(([value]) => value === by)?.[1] || by), resources.map((one) => h("th", { class: "num" }, `${resourceName(one)} h`)), ["Started", "Succeeded", "Failed", "Preempted", "Success", "Wait p50", "p90", "p99"].map((one) => h("th", { class: "num" }, one)))),
-    h("tbody", null, order.map((row) => h("tr", { key: row[by] || "" }, h("td", null, link(row)), resources.map((one) => h("td", { class: "num" }, number(row.hours[one] || 0))), [row.started, row.succeeded, row.failed, row.preempted].map((one) => h("td", { class: "num" }, number(one || 0, 0))), h("td", { class: "num" }, percent(row.successRate)), ["p50", "p90", "p99"].map((one) => h("td", { class: "num" }, row.wait ? duration(row.wait[one]) : "–"))))))));
+  const link = (row) => (by === "user" && row.user ? h("a", { class: "link", href: jobsLink({ state: "all", user: row.user }) }, row.user) : row[by] || h("span", { class: "mute" }, "none"));
+  const columns = [
+    { label: GROUPS.find(([value]) => value === by)?.[1] || by, cell: link },
+    ...resources.map((one) => ({ label: one === "memory" ? "GiB h" : `${resourceName(one)} h`, cell: (row) => number(row.hours[one] || 0) })),
+    { label: "Attempts", cell: (row) => attempts(row, "") },
+    ...["Succeeded", "Failed", "Preempted"].map((one) => ({ label: one, cell: (row) => attempts(row, one) })),
+    { label: "Success", cell: (row) => percent(row.successRate) },
+    ...["p50", "p90", "p99"].map((one) => ({ label: `Wait ${one}`, cell: (row) => (row.wait ? duration(row.wait[one]) : "–") })),
+  ].map((one, index) => ({ ...one, num: index > 0 }));
+  return h("section", { class: "card", "aria-label": "Use in all" }, h("header", null, h("h2", null, "In all")), simpleTable({ rows: order, key: (row) => row[by] || "", columns }));
 }
 
 const TONES = { Running: ["good", "play"], Succeeded: ["still", "check"], Failed: ["bad", "warn"], Preempted: ["wait", "back"], Evicted: ["wait", "back"], Cancelled: ["still", "cross"], Lost: ["bad", "warn"] };
-function attemptsCard({ attempts }) {
-  if (!attempts.length) return null;
-  const link = (one) => (one.job?.kind === "ManagedJob" ? h("a", { class: "link", href: `#/jobs/${encodeURIComponent(one.metadata.namespace)}/${encodeURIComponent(one.job.name)}` }, one.jobName || one.job.name) : `${one.job?.kind || ""} ${one.jobName || one.workload}`);
-  return h("section", { class: "card", "aria-label": "Latest attempts" }, h("header", null, h("h2", null, "Latest attempts"), h("span", { class: "mute small" }, `the last ${attempts.length}`)), h("div", { class: "wide" }, h("table", { class: "simple" },
-    h("thead", null, h("tr", null, h("th", null, "Job"), h("th", null, "User"), h("th", null, "Queue"), h("th", null, "Outcome"), h("th", { class: "num" }, "Waited"), h("th", { class: "num" }, "Ran"), h("th", null, "Held"), h("th", { class: "num" }, "Started"))),
-    h("tbody", null, attempts.map((one) => { const [tone, picture] = TONES[one.outcome] || ["still", "clock"]; return h("tr", { key: one.metadata.uid }, h("td", null, link(one), h("span", { class: "mute" }, ` ${one.job?.id ?? ""}${one.attempt > 1 ? ` attempt ${one.attempt}` : ""}`)), h("td", null, one.user), h("td", null, one.queue), h("td", { title: one.message }, h("span", { class: "pill", "data-tone": tone }, icon(picture), one.outcome)), h("td", { class: "num" }, duration(one.waitSeconds)), h("td", { class: "num" }, duration(one.runSeconds)), h("td", null, held(one.resources)), h("td", { class: "num", title: fullTime(one.started) }, ago(one.started))); })))));
+function outcomePill({ outcome }) {
+  const [tone, picture] = TONES[outcome] || ["still", "clock"];
+  return h("span", { class: "pill", "data-tone": tone }, icon(picture), outcome);
 }
+
+function attemptLink(one) {
+  const link = one.job?.kind === "ManagedJob" ? h("a", { class: "link", href: `#/jobs/${encodeURIComponent(one.metadata.namespace)}/${encodeURIComponent(one.job.name)}` }, one.jobName || one.job.name) : `${one.job?.kind || ""} ${one.jobName || one.workload}`;
+  return [link, h("span", { class: "mute" }, ` ${one.job?.id ?? ""}${one.attempt > 1 ? ` attempt ${one.attempt}` : ""}`)];
+}
+
+function attemptsCard(state, more) {
+  const { attempts, outcome, group, job, range, by, space, next } = state;
+  const only = [job, group === NONE ? `no ${by}` : group, outcome].filter(Boolean).join(", ");
+  const row = group ? state.rows.find((one) => (one[by] || NONE) === group) : state.total;
+  const all = next && row && !job ? ` of ${number(counted(row, outcome), 0)}` : "";
+  const table = simpleTable({ rows: attempts, key: (one) => one.metadata.uid, columns: [
+    { label: "Job", cell: attemptLink },
+    { label: "User", cell: (one) => one.user },
+    { label: "Queue", at: "none", cell: (one) => one.queue },
+    { label: "Outcome", at: "corner", cell: outcomePill, hint: (one) => one.message },
+    { label: "Waited", num: true, cell: (one) => duration(one.waitSeconds) },
+    { label: "Ran", num: true, cell: (one) => duration(one.runSeconds) },
+    { label: "Held", at: "none", cell: (one) => held(one.resources) },
+    { label: "Started", num: true, cell: (one) => ago(one.started), hint: (one) => fullTime(one.started) },
+  ] });
+  return h("section", { class: "card", "aria-label": "Attempts" }, h("header", null, h("h2", null, only ? `Attempts: ${only}` : "Attempts"), h("span", { class: "mute small" }, next ? `the last ${number(attempts.length, 0)}${all}` : plural(attempts.length, "attempt")), h("span", { class: "grow" }), only && h("a", { class: "link small", href: attemptsLink({ range, by, namespace: space }) }, "All attempts")), table,
+    next && h("div", { class: "pad" }, h("button", { class: "btn", onclick: more }, "Show more")));
+}
+
 function held(resources) {
   return Object.entries(resources || {}).map(([name, value]) => `${/^\d+(\.\d+)?$/.test(value) ? amount(name, Number(value)) : value.replace("Gi", " GiB")} ${name === "memory" ? "" : resourceName(name)}`.trim()).join(", ");
 }

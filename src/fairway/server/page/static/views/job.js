@@ -1,10 +1,12 @@
 // Job: where it stands and why, its attempts, log, events and manifest, and what can be done with it.
 import { buttons } from "../actions.js";
 import { FAIRWAY, get, inNamespace, KUEUE, query, text } from "../api.js";
+import { attemptsLink, count, jobsLink, ofClusterQueue } from "../counts.js";
 import { empty, h, notice, show } from "../dom.js";
-import { ago, amount, duration, expected, expectedRange, fullTime, now, plural, quantity, resourceName, seconds } from "../format.js";
+import { ago, amount, duration, expected, expectedRange, fullTime, now, number, plural, quantity, resourceName, seconds, words } from "../format.js";
 import { foreignRow, jobRow, linkTo, ranFor, said, waitedFor, why } from "../jobs.js";
 import { LogView } from "../log.js";
+import { simpleTable } from "../simple.js";
 import { Collection } from "../watch.js";
 import { pill } from "./queue.js";
 
@@ -91,17 +93,20 @@ function sentence(row, waiting) {
   const again = row.attempt > 1 ? ` (attempt ${row.attempt})` : "";
   if (!row.live) {
     const ran = ranFor(row);
-    const words = { SUCCEEDED: "It succeeded", CANCELLED: "It was cancelled" }[row.state] || "It failed";
-    return `${words}${row.ended ? ` ${duration(now() - row.ended)} ago` : ""}${ran ? `, after running for ${duration(ran)}` : ""}.${row.state === "SUCCEEDED" || !row.message ? "" : ` ${capital(said(row.message))}.`}`;
+    const end = { SUCCEEDED: "It succeeded", CANCELLED: "It was cancelled" }[row.state] || "It failed";
+    return `${end}${row.ended ? ` ${duration(now() - row.ended)} ago` : ""}${ran ? `, after running for ${duration(ran)}` : ""}.${row.state === "SUCCEEDED" || !row.message ? "" : ` ${capital(said(row.message))}.`}`;
   }
   if (row.state === "CANCELLING") return "It was cancelled; its processes are being stopped.";
   if (row.state === "RUNNING") return `It has been running for ${duration(ranFor(row))}${again}, after waiting for ${duration(waitedFor(row))}.`;
   if (row.state === "STARTING") return `It has its quota, and its processes are starting${again}. ${capital(said(row.message))}`;
   if (row.state === "HELD") return "It is held. A release queues it again.";
-  const place = waiting?.position ? (waiting.position === 1 ? ", next in line" : `, at place ${waiting.position}`) : "";
   const where = waiting?.clusterQueue ? ` of ClusterQueue ${waiting.clusterQueue}` : "";
   const start = expected(waiting?.expectedStart);
-  return `It has waited for ${duration(waitedFor(row))} in queue ${row.queue || "?"}${where}${place}${start ? `; it may start ${start}` : ""}. ${capital(why(row, waiting))}${why(row, waiting) ? "." : ""}`;
+  return [`It has waited for ${duration(waitedFor(row))} in queue ${row.queue || "?"}${where}`, place(waiting), `${start ? `; it may start ${start}` : ""}. ${capital(why(row, waiting))}${why(row, waiting) ? "." : ""}`];
+}
+function place(waiting) {
+  if (!waiting?.position) return "";
+  return [", ", h("a", { href: jobsLink({ state: "waiting", queue: ofClusterQueue(waiting.clusterQueue) }) }, waiting.position === 1 ? "next in line" : `at place ${number(waiting.position, 0)}`)];
 }
 const capital = (words) => (words ? words[0].toUpperCase() + words.slice(1).replace(/\.$/, "") : "");
 
@@ -117,15 +122,23 @@ function inTheWay(waiting, row) {
   const start = waiting.expectedStart;
   return [
     waiting.canEverRun === false && notice("bad", "It can never run with the present nodes and quotas."),
-    start && h("p", { class: "small soft" }, start.known ? `Expected start: ${expectedRange(start)}, from ${{ declared: "declared durations", name: "earlier jobs of this name", user: "earlier jobs of this user", queue: "earlier jobs of this queue", all: "all earlier jobs" }[start.basis] || "what ran before"}.` : `Expected start ${start.message}.`),
-    waiting.shortages?.length > 0 && h("div", null, h("h3", null, "What is missing, and who holds it"), waiting.shortages.map((one) => h("div", { class: "wide" }, h("p", { class: "small" }, `${amount(one.resource, quantity(one.missing))} of ${amount(one.resource, quantity(one.requested))} ${resourceName(one.resource)} in flavor ${one.flavor}`),
-      one.holders?.length > 0 && h("table", { class: "simple" }, h("thead", null, h("tr", null, h("th", null, "Holder"), h("th", null, "ClusterQueue"), h("th", { class: "num" }, "Priority"), h("th", { class: "num" }, "Holds"))),
-        h("tbody", null, one.holders.map((holder) => h("tr", null, h("td", null, jobLink(holder), holder.evicting && h("span", { class: "mute" }, " leaving")), h("td", null, holder.clusterQueue), h("td", { class: "num" }, String(holder.priority)), h("td", { class: "num" }, `${amount(one.resource, quantity(holder.amount))} ${resourceName(one.resource)}`)))))))),
+    start && h("p", { class: "small soft" }, start.known ? `Expected start: ${expectedRange(start)}, from ${{ declared: "declared durations", name: "earlier jobs of this name", user: "earlier jobs of this user", queue: "earlier jobs of this queue", all: "all earlier jobs" }[start.basis] || "what ran before"}.${start.usualErrorSeconds === null ? "" : ` Half of the last starts came within ${duration(start.usualErrorSeconds)} of what was expected.`}` : `Expected start ${start.message}.`),
+    waiting.shortages?.length > 0 && h("div", null, h("h3", null, "What is missing, and who holds it"), waiting.shortages.map((one) => h("div", null, h("p", { class: "small" }, `${amount(one.resource, quantity(one.missing))} of ${amount(one.resource, quantity(one.requested))} ${resourceName(one.resource)} in flavor ${one.flavor}`),
+      one.holders?.length > 0 && holdersTable(one)))),
     waiting.ahead?.length > 0 && h("div", null, h("h3", null, "Ahead in the queue"), h("p", { class: "small soft" }, waiting.ahead.map((one, index) => [index ? ", " : "", jobLink(one), ` (priority ${one.priority})`]))),
     waiting.hints?.length > 0 && h("div", null, h("h3", null, "What would admit it"), h("ul", { class: "plain" }, waiting.hints.map((hint) => h("li", null, hintText(hint))))),
     !waiting.shortages?.length && waiting.obstacles?.length > 0 && h("ul", { class: "plain" }, [...new Set(waiting.obstacles.map((one) => one.message))].map((message) => h("li", null, capital(message)))),
     row.infra && h("p", { class: "small" }, `It is to run on ${row.infra}.`),
   ].filter(Boolean);
+}
+
+function holdersTable({ resource, holders }) {
+  return simpleTable({ rows: holders, key: (one) => one.workload, columns: [
+    { label: "Holder", cell: (one) => [jobLink(one), one.evicting && h("span", { class: "mute" }, " leaving")] },
+    { label: "ClusterQueue", cell: (one) => one.clusterQueue },
+    { label: "Priority", num: true, cell: (one) => String(one.priority) },
+    { label: "Holds", num: true, cell: (one) => `${amount(resource, quantity(one.amount))} ${resourceName(resource)}` },
+  ] });
 }
 
 /** A hint, with its commands as code. */
@@ -146,10 +159,10 @@ function attempts(state, choose) {
         h("div", { class: "row" }, h("strong", { class: "small" }, `Attempt ${one.attempt}`), h("span", { class: "small soft" }, CAUSES[one.cause || "start"] || one.cause), h("span", { class: "grow" }),
           h("button", { class: "btn plain", onclick: () => choose(one), "aria-label": `Show the log of attempt ${one.attempt}` }, "Log")),
         h("p", { class: "small soft" }, one.startedAt ? [h("span", { title: fullTime(one.startedAt) }, ago(one.startedAt)), `, ${one.endedAt ? "ran" : "has run"} for ${duration(ran)}`] : "not started yet", one.infra && ` on ${one.infra}`, one.priority !== undefined && `, priority ${one.priority}`),
-        over && h("p", { class: "small" }, h("strong", null, words(over)), one.exitCode !== undefined && one.exitCode !== null && ` with exit code ${one.exitCode}`, one.message && `: ${said(one.message)}`));
+        over && h("p", { class: "small" }, h("strong", null, spaced(over)), one.exitCode !== undefined && one.exitCode !== null && ` with exit code ${one.exitCode}`, one.message && `: ${said(one.message)}`));
     })));
 }
-const words = (camel) => camel.replace(/([a-z])([A-Z])/g, (_, a, b) => `${a} ${b.toLowerCase()}`);
+const spaced = (camel) => camel.replace(/([a-z])([A-Z])/g, (_, a, b) => `${a} ${b.toLowerCase()}`);
 
 function tabs(state, open, log) {
   const managed = state.row.kind === "ManagedJob";
@@ -169,19 +182,27 @@ function panel(state, log) {
   if (state.tab === "manifest") return h("pre", { class: "yaml", tabindex: "0", "aria-label": "Manifest" }, state.yaml || "Loading …");
   if (!state.events) return h("p", { class: "pad mute" }, "Loading …");
   if (!state.events.length) return empty("No event", "Events are kept for an hour.");
-  return h("div", { class: "wide" }, h("table", { class: "simple" }, h("thead", null, h("tr", null, h("th", null, "Last seen"), h("th", null, "Reason"), h("th", null, "Object"), h("th", null, "Message"))),
-    h("tbody", null, state.events.map((one) => h("tr", { key: one.metadata.uid }, h("td", { class: "nowrap" }, `${duration(now() - seenAt(one))} ago`), h("td", { class: one.type === "Warning" ? "tone-bad" : "" }, one.type === "Warning" && h("span", { class: "hidden" }, "Warning: "), one.reason), h("td", null, `${one.involvedObject.kind} ${one.involvedObject.name}`), h("td", null, one.message))))));
+  return simpleTable({ rows: state.events, key: (one) => one.metadata.uid, columns: [
+    { label: "Last seen", at: "corner", cell: (one) => `${duration(now() - seenAt(one))} ago` },
+    { label: "Reason", at: "title", cell: (one) => h("span", { class: one.type === "Warning" ? "tone-bad" : null }, one.type === "Warning" && h("span", { class: "hidden" }, "Warning: "), one.reason) },
+    { label: "Object", at: "whole", cell: (one) => `${one.involvedObject.kind} ${one.involvedObject.name}` },
+    { label: "Message", at: "whole", cell: (one) => one.message },
+  ] });
+}
+
+function preemptions({ namespace, name, preemptions: value }) {
+  return count(value, attemptsLink({ range: "year", namespace, job: name, outcome: "Preempted" }), words(value, "preemption"));
 }
 
 function facts(state) {
   const { row, object } = state;
   const task = (object.spec.tasks || [])[0] || {};
   const lines = [
-    ["State", pill(row)], ["User", row.user && h("a", { class: "link", href: `#/queue?user=${encodeURIComponent(row.user)}` }, row.user)],
-    ["Queue", h("a", { class: "link", href: `#/queue?queue=${encodeURIComponent(`lq:${row.queue}`)}` }, row.queue)], ["Namespace", row.namespace],
-    ["Priority", row.raised ? `${row.priority}, of which ${row.raised} for ${plural(row.preemptions, "preemption")}` : String(row.priority)], ["Class", row.priorityClass],
+    ["State", pill(row)], ["User", row.user && h("a", { class: "link", href: jobsLink({ user: row.user }) }, row.user)],
+    ["Queue", h("a", { class: "link", href: jobsLink({ queue: `lq:${row.queue}` }) }, row.queue)], ["Namespace", row.namespace],
+    ["Priority", row.raised ? [`${row.priority}, of which ${row.raised} for `, preemptions(row)] : String(row.priority)], ["Class", row.priorityClass],
     ["Asks for", row.ask], ["Submitted", h("span", { title: fullTime(object.metadata.creationTimestamp) }, ago(object.metadata.creationTimestamp))],
-    ["Waited", duration(waitedFor(row))], ["Ran", duration(ranFor(row))], ["Restarted", row.recoveries ? `${plural(row.recoveries, "time")}, ${plural(row.preemptions, "preemption")}` : "never"],
+    ["Waited", duration(waitedFor(row))], ["Ran", duration(ranFor(row))], ["Restarted", row.recoveries ? [`${plural(row.recoveries, "time")}, `, preemptions(row)] : "never"],
     ["Runs on", row.infra], ["Workload", row.workload && h("span", { class: "mono" }, row.workload)], ["Command", task.run && h("code", null, task.run.length > 160 ? `${task.run.slice(0, 160)} …` : task.run)],
   ];
   return h("section", { class: "card", "aria-labelledby": "facts-title" }, h("header", null, h("h2", { id: "facts-title" }, "Details")),

@@ -1,8 +1,9 @@
 // Overview: what runs and waits, quota and its use, how busy the machine is, and the last 24 hours.
 import { FAIRWAY, get, inNamespace, KUEUE, query } from "../api.js";
-import { columnChart, room } from "../chart.js";
-import { empty, h, icon, notice, show } from "../dom.js";
-import { amount, bytes, clock, number, percent, plural, quantity, resourceName } from "../format.js";
+import { columnChart, room, unitOf } from "../chart.js";
+import { attemptsLink, count, jobsLink, nodesLink, quotaLink, runningAndWaiting, stat } from "../counts.js";
+import { empty, h, notice, show } from "../dom.js";
+import { amount, bytes, clock, number, percent, plural, quantity, words, resourceName } from "../format.js";
 import { legend, poolLine, quotaTree } from "../quota.js";
 import { collection, follow, serves, session } from "../session.js";
 
@@ -12,7 +13,7 @@ const SLOW_MS = 60_000;
 export function mount(main) {
   const stats = h("div", { class: "stats" });
   const queues = h("div", null);
-  const machine = h("div", { class: "pad stack" });
+  const machine = h("div", { class: "pad stack pools-beside" });
   const day = h("div", { class: "pad stack" });
   const state = { machine: null, nodes: null, cohorts: [], usage: undefined };
   main.append(h("header", { class: "top" }, h("h1", null, "Overview")), h("div", { class: "body" }, stats,
@@ -49,12 +50,8 @@ export function mount(main) {
 }
 
 function drawWaiting(stats, queues) {
-  show(stats, ["Running", "Waiting", "GPUs in use", "CPUs in use"].map((name) => stat("#/queue", "queue", name, "–", " ")));
+  show(stats, ["Running", "Waiting", "GPUs in use", "CPUs in use"].map((name) => stat({ name, picture: "queue", figure: "–", more: " " })));
   show(queues, h("div", { class: "queue-block mute" }, "Loading the queues …"));
-}
-
-function stat(href, picture, name, figure, more) {
-  return h("a", { class: "stat", href, key: name }, h("span", { class: "name" }, icon(picture), name), h("span", { class: "number" }, figure), h("span", { class: "more" }, more));
 }
 
 /** What all queues together use of a resource. */
@@ -74,11 +71,16 @@ function drawStats(stats, tree, state) {
   const cpus = total(tree, (resource) => resource === "cpu");
   const ready = (state.nodes || []).filter((node) => (node.status?.conditions || []).some((one) => one.type === "Ready" && one.status === "True")).length;
   show(stats,
-    stat("#/queue?state=running", "play", "Running", number(running, 0), `in ${plural(tree.queues.length, "queue")}`),
-    stat("#/queue?state=waiting", "clock", "Waiting", number(waiting, 0), waiting ? "in the order of admission" : "nobody waits"),
-    stat("#/quota", "gpu", "GPUs in use", gpus.nominal ? `${number(gpus.used)} / ${number(gpus.nominal)}` : "–", gpus.nominal ? `${percent(gpus.used / gpus.nominal)} of the quota` : "no GPU quota"),
-    stat("#/quota", "overview", "CPUs in use", cpus.nominal ? `${number(cpus.used)} / ${number(cpus.nominal)}` : "–", cpus.nominal ? `${percent(cpus.used / cpus.nominal)} of the quota` : "no CPU quota"),
-    state.nodes && stat("#/nodes", "nodes", "Machines", number(ready, 0), ready === state.nodes.length ? "all ready" : `${state.nodes.length - ready} not ready`));
+    stat({ name: "Running", picture: "play", figure: number(running, 0), href: jobsLink({ state: "running" }), more: count(tree.queues.length, quotaLink(), words(tree.queues.length, "queue")) }),
+    stat({ name: "Waiting", picture: "clock", figure: number(waiting, 0), href: jobsLink({ state: "waiting" }), more: waiting ? "in the order of admission" : "nobody waits" }),
+    quotaStat("GPU", "gpu", gpus), quotaStat("CPU", "overview", cpus),
+    state.nodes && stat({ name: "Machines", picture: "nodes", figure: number(state.nodes.length, 0), href: nodesLink(), more: ready === state.nodes.length ? "all ready" : count(state.nodes.length - ready, nodesLink({ state: "unready" }), "not ready") }));
+}
+
+function quotaStat(what, picture, { used, nominal }) {
+  const name = `${what}s in use`;
+  if (!nominal) return stat({ name, picture, figure: "–", href: quotaLink(), more: `no ${what} quota` });
+  return stat({ name, picture, figure: `${number(used)} / ${number(nominal)}`, href: quotaLink(), more: `${percent(used / nominal)} of the quota` });
 }
 
 function drawQueues(element, tree, refused) {
@@ -86,12 +88,11 @@ function drawQueues(element, tree, refused) {
   if (!tree.queues.length) return show(element, empty("No queue yet", "A team gets a queue with quota of its own:", "fairway teams add vision --cpus 4 --gpus 2 --borrow"));
   return show(element, tree.queues.map((queue) => {
     const several = new Set(queue.pools.map((pool) => pool.flavor)).size > 1;
-    const filter = `queue=${encodeURIComponent(`cq:${queue.name}`)}`;
+    const link = quotaLink({ queue: queue.name });
     return h("div", { class: "queue-block", key: queue.name },
-      h("div", { class: "row" }, h("h3", null, h("a", { href: `#/quota?queue=${encodeURIComponent(queue.name)}` }, queue.name)), queue.cohort && h("span", { class: "tiny mute" }, `cohort ${queue.cohort}`),
-        h("span", { class: "small", style: { "margin-left": "auto" } }, h("a", { href: `#/queue?state=running&${filter}` }, `${number(queue.running, 0)} running`), h("span", { class: "mute" }, " · "), h("a", { href: `#/queue?state=waiting&${filter}` }, `${number(queue.waiting, 0)} waiting`))),
+      h("div", { class: "row" }, h("h3", null, h("a", { href: link }, queue.name)), queue.cohort && h("span", { class: "tiny mute" }, `cohort ${queue.cohort}`), runningAndWaiting(queue)),
       queue.active && h("p", { class: "small tone-wait" }, `Admits nothing: ${queue.active}`),
-      queue.pools.map((pool) => poolLine(pool, several, `#/quota?queue=${encodeURIComponent(queue.name)}`)));
+      queue.pools.map((pool) => poolLine(pool, several, link)));
   }));
 }
 
@@ -109,7 +110,7 @@ function drawMachine(element, { machine, nodes }) {
     busyLine("Cores busy", cpu.used, `${percent(cpu.used)} of ${cpu.cores}`),
     busyLine("Memory used", memory.used / memory.total, `${bytes(memory.used)} of ${bytes(memory.total)}`),
     gpus.map((gpu) => busyLine(`GPU ${gpu.index}`, gpu.used, `${percent(gpu.used)}, ${bytes(gpu.memory.used)}`))),
-  h("p", { class: "tiny mute" }, `Load ${number(cpu.load)} on the server's machine. `, offers && h("a", { class: "link", href: "#/nodes" }, `${plural((nodes || []).length, "node")} offer${(nodes || []).length === 1 ? "s" : ""} ${offers}.`)));
+  h("p", { class: "tiny mute" }, `Load ${number(cpu.load)} on the server's machine. `, offers && [count(nodes.length, nodesLink(), words(nodes.length, "node")), ` offer${nodes.length === 1 ? "s" : ""} ${offers}.`]));
 }
 
 async function loadDay() {
@@ -118,13 +119,15 @@ async function loadDay() {
   const reports = await Promise.all(bases.map((base) => get(query(base, { step: "hour", since }))));
   const hours = new Map();
   for (const item of reports.flatMap((one) => one.items)) {
-    const sum = hours.get(item.start) || { start: item.start, hours: {}, started: 0, ended: 0, failed: 0, preempted: 0 };
+    const sum = hours.get(item.start) || { start: item.start, hours: {}, started: 0, ended: 0, running: 0, failed: 0, preempted: 0 };
     for (const [name, value] of Object.entries(item.hours)) sum.hours[name] = (sum.hours[name] || 0) + value;
-    for (const name of ["started", "ended", "failed", "preempted"]) sum[name] += item[name] || 0;
+    for (const name of ["started", "ended", "running", "failed", "preempted"]) sum[name] += item[name] || 0;
     hours.set(item.start, sum);
   }
   return [...hours.values()];
 }
+
+const of24 = (outcome, value, what) => count(value, attemptsLink({ range: "day", outcome }), what);
 
 function drawDay(element, { usage }) {
   if (usage === undefined) return show(element, h("p", { class: "mute small" }, "Loading …"));
@@ -133,13 +136,14 @@ function drawDay(element, { usage }) {
   const of = (one) => (gpu ? Object.entries(one.hours).filter(([name]) => isGpu(name)).reduce((sum, [, value]) => sum + value, 0) : one.hours.cpu || 0);
   const by = new Map(usage.map((one) => [Date.parse(one.start), one]));
   const begin = Math.floor(Date.now() / 3600_000) * 3600_000;
+  const [unit, each] = unitOf(Math.max(...usage.map(of)));
   const columns = Array.from({ length: 24 }, (_, index) => {
     const at = begin - (23 - index) * 3600_000;
     const one = by.get(at);
     const hour = clock(at / 1000).slice(-5);
-    return { label: hour, title: one ? `${hour}: ${number(of(one))} ${gpu ? "GPU" : "CPU"} hours, ${one.started} started, ${one.ended} ended` : `${hour}: nothing ran`, parts: [one ? of(one) : 0] };
+    return { label: hour, title: one ? `${hour}: ${number(of(one) * each)} ${gpu ? "GPU" : "CPU"} ${unit}, ${one.started} started, ${one.ended} ended` : `${hour}: nothing ran`, parts: [one ? of(one) * each : 0] };
   });
   const sum = (name) => usage.reduce((all, one) => all + one[name], 0);
-  return show(element, columnChart({ columns, label: `${gpu ? "GPU" : "CPU"} hours used in each of the last 24 hours`, unit: `${gpu ? "GPU" : "CPU"} hours`, width: room(element), height: 170 }),
-    h("p", { class: "small soft" }, h("a", { class: "link", href: "#/history" }, `${number(sum("started"), 0)} started`), `, ${number(sum("ended"), 0)} ended, ${number(sum("failed"), 0)} failed, ${number(sum("preempted"), 0)} preempted.`));
+  return show(element, columnChart({ columns, label: `${gpu ? "GPU" : "CPU"} ${unit} used in each of the last 24 hours`, unit: `${gpu ? "GPU" : "CPU"} ${unit}`, width: room(element), height: 170 }),
+    h("p", { class: "small soft" }, of24("", sum("ended") + sum("running"), words(sum("ended") + sum("running"), "attempt")), ": ", of24("Running", sum("running"), "running"), ", ", of24("Ended", sum("ended"), "ended"), ", ", of24("Failed", sum("failed"), "failed"), ", ", of24("Preempted", sum("preempted"), "preempted"), "."));
 }

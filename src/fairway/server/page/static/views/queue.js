@@ -2,6 +2,7 @@
 import { buttons } from "../actions.js";
 import { get, KUEUE } from "../api.js";
 import { remember } from "../app.js";
+import { count, jobsLink } from "../counts.js";
 import { empty, h, icon, options, show } from "../dom.js";
 import { duration, expected, expectedRange, number, plural } from "../format.js";
 import { linkTo, ranFor, stateOf, waitedFor, why } from "../jobs.js";
@@ -29,29 +30,30 @@ function priorityText(row) {
 export function mount(main, { query }) {
   const filter = { state: query.has("state") ? query.get("state") : "live", user: query.get("user") || "", queue: query.get("queue") || "", text: query.get("text") || "" };
   const locals = new Map();
+  let several = false; // namespaces, each of which may have a queue of the same name
   const waits = new Waits(() => later());
   const find = (row) => waits.of(row);
   const bar = h("div", { class: "bulk" });
-  const count = h("span", { class: "sub", role: "status" });
+  const summary = h("span", { class: "sub", role: "status" });
   const table = new VirtualTable({
     label: "Jobs in the order of admission", selectable: true,
     columns: [
       { name: "position", width: "44px", label: "Place", num: true, cell: (row) => (row.waits ? find(row)?.position ?? "" : "") },
       { name: "title", width: "minmax(96px, 1.4fr)", label: "Job", cell: (row) => [h("a", { href: linkTo(row), tabindex: "-1" }, row.title), h("span", { class: "mute" }, ` ${row.id ?? row.kind}`)] },
       { name: "user", width: "minmax(48px, .6fr)", label: "User", cell: (row) => row.user },
-      { name: "queue", width: "minmax(70px, .7fr)", wide: true, label: "Queue", cell: (row) => row.queue },
+      { name: "queue", width: "minmax(70px, .9fr)", wide: true, label: "Queue", cell: (row) => [row.queue, several && h("span", { class: "mute" }, ` ${row.namespace}`)], hint: (row) => `LocalQueue ${row.queue} of namespace ${row.namespace}` },
       { name: "priority", width: "66px", label: "Priority", num: true, cell: priorityText },
-      { name: "ask", width: "minmax(90px, .9fr)", wide: true, label: "Asks for", cell: (row) => row.ask, hint: (row) => row.ask },
+      { name: "ask", width: "minmax(90px, 1.1fr)", wide: true, label: "Asks for", cell: (row) => row.ask, hint: (row) => row.ask },
       { name: "time", width: "60px", label: "Time", num: true, cell: (row) => duration(row.waits ? waitedFor(row) : ranFor(row)), hint: (row) => `waited ${duration(waitedFor(row))}, ran ${duration(ranFor(row))}` },
       { name: "start", width: "72px", label: "Starts", num: true, cell: (row) => (row.waits ? expected(find(row)?.expectedStart) : ""), hint: (row) => (row.waits ? expectedRange(find(row)?.expectedStart) : "") },
       { name: "state", width: "112px", label: "State", cell: pill },
-      { name: "why", width: "minmax(80px, 2fr)", label: "Why", cell: (row) => why(row, find(row)), hint: (row) => why(row, find(row)) },
+      { name: "why", width: "minmax(80px, 2.8fr)", label: "Why", cell: (row) => why(row, find(row)), hint: (row) => why(row, find(row)) },
     ],
     narrow: (row) => [
-      h("span", { role: "cell", class: "name cut" }, h("a", { href: linkTo(row), tabindex: "-1" }, row.title), h("span", { class: "mute" }, ` ${row.id ?? row.kind} · ${row.user || row.queue}`),
+      h("span", { role: "cell", class: "name" }, h("div", { class: "cut" }, h("a", { href: linkTo(row), tabindex: "-1" }, row.title), h("span", { class: "mute" }, ` ${row.id ?? row.kind} · ${row.user || row.queue}`)),
         h("div", { class: "tiny soft cut" }, [row.waits && find(row)?.position ? `place ${find(row).position}` : "", duration(row.waits ? waitedFor(row) : ranFor(row)), row.ask].filter(Boolean).join(" · ")),
         h("div", { class: "tiny mute cut" }, why(row, find(row)))),
-      h("span", { role: "cell" }, pill(row)),
+      h("span", { role: "cell", class: "corner" }, pill(row)),
     ],
     open: (row) => { location.hash = linkTo(row); },
     empty: () => nothing(filter),
@@ -60,7 +62,7 @@ export function mount(main, { query }) {
   });
   table.before = 0;
   const card = h("section", { class: "card tall", "aria-label": "Queue" }, bar, table.element);
-  main.append(h("header", { class: "top" }, h("h1", null, "Queue"), count), h("div", { class: "body" }, card));
+  main.append(h("header", { class: "top" }, h("h1", null, "Queue"), summary), h("div", { class: "body" }, card));
 
   let sorted = [];
   const all = () => ["jobs", "foreign"].flatMap((name) => [...(collection(name)?.rows.values() || [])]);
@@ -88,6 +90,7 @@ export function mount(main, { query }) {
     && (!filter.text || row.title.includes(filter.text) || row.name.includes(filter.text) || String(row.id) === filter.text);
   const redraw = () => {
     const rows = all();
+    several = rows.some((row) => row.namespace !== rows[0].namespace);
     for (const row of rows) row.clusterQueue = locals.get(`${row.namespace}/${row.queue}`) || "";
     sorted = ordered(rows.filter(fits), find);
     table.before = sorted.findIndex((row) => row.waits);
@@ -99,7 +102,7 @@ export function mount(main, { query }) {
     drawBar();
     const loaded = collection("jobs")?.loaded && collection("foreign")?.loaded;
     const waiting = sorted.filter(TEST.waiting).length;
-    show(count, loaded ? `${plural(sorted.length, "job")}, ${number(waiting, 0)} waiting${waits.forecast}` : `Loading … ${number(rows.length, 0)} jobs`);
+    show(summary, loaded ? [`${plural(sorted.length, "job")}, `, count(waiting, jobsLink({ ...filter, state: "waiting" }), "waiting"), waits.forecast] : `Loading … ${number(rows.length, 0)} jobs`);
   };
   let frame = 0;
   const later = () => { if (!frame) frame = requestAnimationFrame(() => { frame = 0; redraw(); }); };

@@ -2,7 +2,8 @@
 import { FAIRWAY, get, patch, post, remove } from "../api.js";
 import { ask, tell } from "../dialog.js";
 import { empty, h, icon, notice, options, show, toast } from "../dom.js";
-import { ago, fullTime, plural } from "../format.js";
+import { ago, clock, fullTime, plural } from "../format.js";
+import { simpleTable } from "../simple.js";
 
 const USERS = `${FAIRWAY}/users`;
 const ROLES = [["viewer", "viewer: looks"], ["editor", "editor: runs jobs"], ["admin", "admin: everything"]];
@@ -59,15 +60,23 @@ async function add(load) {
 
 function draw(body, { users, groups }, load) {
   if (!users.length) return show(body, empty("No user", "", "fairway users add ben --team vision"));
-  return show(body, h("section", { class: "card", "aria-label": "Users" }, h("div", { class: "wide" }, h("table", { class: "simple mid" },
-    h("thead", null, h("tr", null, h("th", null, "User"), h("th", null, "Roles"), h("th", null, "Groups"), h("th", null, "Tokens and sessions"), h("th", { class: "num" }, h("span", { class: "hidden" }, "Actions")))),
-    h("tbody", null, users.map((user) => userRow(user, load)))))),
-  groups.length > 0 && h("section", { class: "card", "aria-label": "Groups" }, h("header", null, h("h2", null, "Groups"), h("span", { class: "mute small" }, plural(groups.length, "group"))), h("table", { class: "simple" },
-    h("thead", null, h("tr", null, h("th", null, "Group"), h("th", null, "Roles"), h("th", null, "Members"))),
-    h("tbody", null, groups.map((group) => h("tr", { key: group.metadata.name }, h("td", null, group.metadata.name), h("td", null, group.status.roles), h("td", null, group.status.members)))))));
+  const cells = new Map(users.map((user) => [user, userCells(user, load)]));
+  return show(body, h("section", { class: "card", "aria-label": "Users" }, simpleTable({ rows: users, key: (user) => user.metadata.name, middle: true, columns: [
+    { label: "User", cell: (user) => h("strong", null, user.metadata.name) },
+    { label: "Roles", at: "whole", cell: (user) => cells.get(user).roles },
+    ...(groups.length ? [{ label: "Groups", cell: (user) => user.status.groups }] : []),
+    { label: "Tokens and sessions", at: "whole", cell: (user) => cells.get(user).tokens },
+    { label: "Actions", hidden: true, num: true, at: "whole", cell: (user) => cells.get(user).actions },
+  ] })),
+  groups.length > 0 && h("section", { class: "card", "aria-label": "Groups" }, h("header", null, h("h2", null, "Groups"), h("span", { class: "mute small" }, plural(groups.length, "group"))), simpleTable({ rows: groups, key: (group) => group.metadata.name, columns: [
+    { label: "Group", cell: (group) => group.metadata.name },
+    { label: "Roles", at: "whole", cell: (group) => group.status.roles },
+    { label: "Members", at: "whole", cell: (group) => group.status.members },
+  ] })));
 }
 
-function userRow(user, load) {
+/** What a user has, and what can be done with each of it. */
+function userCells(user, load) {
   const { name } = user.metadata;
   const path = `${USERS}/${encodeURIComponent(name)}`;
   const bindings = user.spec.bindings || [];
@@ -96,10 +105,11 @@ function userRow(user, load) {
     const answer = await ask({ title: `Remove ${name}?`, text: "Their tokens stop working at once. Their jobs stay.", yes: "Remove", danger: true });
     if (answer) await attempt(() => remove(path), `${name} is removed.`, load);
   };
-  const line = (one, what) => h("div", { class: "row", key: one.id }, h("span", { class: "mono small" }, one.id), h("span", { class: "tiny mute", title: fullTime(one.created) }, `${what}, ${ago(one.created)}${one.expires ? `, until ${fullTime(one.expires)}` : ""}`),
+  const line = (one, what) => h("div", { class: "row", key: one.id }, h("span", { class: "mono small" }, one.id), h("span", { class: "tiny mute grow", title: fullTime(one.created) }, `${what}, ${ago(one.created)}${one.expires ? `, until ${clock(one.expires)}` : ""}`),
     h("button", { class: "btn plain", "aria-label": `Revoke ${what} ${one.id} of ${name}`, onclick: () => revoke(one, what) }, "Revoke"));
-  return h("tr", { key: name }, h("td", null, h("strong", null, name)),
-    h("td", null, bindings.map((one) => h("div", { class: "row", key: `${one.role} ${one.namespace}` }, `${one.role} ${one.namespace ? `in ${one.namespace}` : "everywhere"}`, h("button", { class: "btn plain square", "aria-label": `Take the role ${one.role} from ${name}`, onclick: () => drop(one) }, icon("cross")))), !bindings.length && h("span", { class: "mute" }, "none")),
-    h("td", null, user.status.groups || "–"), h("td", null, tokens.map((one) => line(one, "token")), sessions.map((one) => line(one, "session"))),
-    h("td", { class: "num" }, h("span", { class: "row nowrap" }, h("button", { class: "btn", onclick: grant, "aria-label": `Add a role to ${name}` }, "Add a role"), h("button", { class: "btn", onclick: token, "aria-label": `New token for ${name}` }, "New token"), h("button", { class: "btn danger", onclick: end, "aria-label": `Remove ${name}` }, "Remove"))));
+  return {
+    roles: [bindings.map((one) => h("div", { class: "row", key: `${one.role} ${one.namespace}` }, `${one.role} ${one.namespace ? `in ${one.namespace}` : "everywhere"}`, h("button", { class: "btn plain square", "aria-label": `Take the role ${one.role} from ${name}`, onclick: () => drop(one) }, icon("cross")))), !bindings.length && h("span", { class: "mute" }, "none")],
+    tokens: [...tokens.map((one) => line(one, "token")), ...sessions.map((one) => line(one, "session"))],
+    actions: h("span", { class: "row nowrap" }, h("button", { class: "btn", onclick: grant, "aria-label": `Add a role to ${name}` }, "Add a role"), h("button", { class: "btn", onclick: token, "aria-label": `New token for ${name}` }, "New token"), h("button", { class: "btn danger", onclick: end, "aria-label": `Remove ${name}` }, "Remove")),
+  };
 }

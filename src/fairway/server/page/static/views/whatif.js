@@ -1,9 +1,12 @@
 // What if: changes to the live state, played forward by the server's own engine, compared with no change.
 import { FAIRWAY, post } from "../api.js";
+import { remember } from "../app.js";
 import { lineChart, room } from "../chart.js";
+import { count, stat } from "../counts.js";
 import { empty, h, icon, notice, options, show } from "../dom.js";
-import { clock, duration, number, percent, resourceName } from "../format.js";
+import { amount, clock, duration, number, percent, quantity, resourceName } from "../format.js";
 import { collection, follow, session } from "../session.js";
+import { simpleTable } from "../simple.js";
 
 const KINDS = [["quota", "Another quota"], ["node", "Another node"], ["job", "New jobs"], ["priority", "Another priority"], ["cancel", "Without a job"], ["policy", "Another policy"]];
 const field = (name, label, more = {}) => ({ name, label, ...more });
@@ -17,11 +20,25 @@ const FIELDS = {
 };
 const TOGETHER = { node: ["cpu", "memory", "nvidia.com/gpu"], job: ["cpu", "nvidia.com/gpu"] };
 
-export function mount(main) {
-  const state = { changes: [], kind: "quota", result: null, error: null, busy: false };
+const MOST_JOBS = 1000;
+const SHOWN = {
+  never: ["that do not start", (job) => job.after && !job.after.running && !job.after.start],
+  preempted: ["that are preempted", (job) => job.after?.preemptions > 0],
+};
+
+export function mount(main, { query }) {
+  const state = { changes: [], kind: "quota", result: null, error: null, busy: false, only: query.get("jobs") || "", queue: query.get("queue") || "" };
   const body = h("div", { class: "body" });
   main.append(h("header", { class: "top" }, h("h1", null, "What if"), h("span", { class: "sub" }, "changes to the present, played forward by the real engine; nothing is changed")), body);
-  const draw = () => show(body, formCard(state, actions), state.error && notice("bad", state.error.message), result(state, room(body)));
+  const draw = () => show(body, formCard(state, actions), state.error && notice("bad", state.error.message), result(state, room(body), jobsLink));
+  /** The jobs of the result of which these are true, without playing it again. */
+  const jobsLink = (only, queue = "") => ({ href: `#/whatif?${new URLSearchParams({ jobs: only, queue })}`, onclick: (event) => {
+    event.preventDefault();
+    Object.assign(state, { only, queue });
+    remember({ jobs: only, queue });
+    draw();
+    body.querySelector("[aria-label='Jobs']").scrollIntoView();
+  } });
   const actions = {
     choose: (kind) => { state.kind = kind; draw(); },
     add: (event) => { event.preventDefault(); state.changes.push(made(state.kind, new FormData(event.target))); draw(); },
@@ -30,7 +47,7 @@ export function mount(main) {
       Object.assign(state, { busy: true, error: null });
       draw();
       try {
-        state.result = await post(`${FAIRWAY}/simulations`, { apiVersion: "fairway.dev/v1alpha1", kind: "Simulation", spec: { changes: state.changes, limit: 200 } });
+        state.result = await post(`${FAIRWAY}/simulations`, { apiVersion: "fairway.dev/v1alpha1", kind: "Simulation", spec: { changes: state.changes, limit: MOST_JOBS } });
       } catch (error) { state.error = error; }
       state.busy = false;
       draw();
@@ -81,22 +98,31 @@ function formCard(state, { choose, add, drop, run }) {
     h("ul", { class: "tree" }, state.changes.map((change, index) => h("li", { class: "queue-block row" }, h("span", { class: "small" }, words(change)), h("span", { style: { "margin-left": "auto" } }, h("button", { class: "btn plain", "aria-label": `Remove ${words(change)}`, onclick: () => drop(index) }, icon("cross"))))), !state.changes.length && h("li", { class: "queue-block small mute" }, "No change yet. Played as it is, it shows when everything that waits now would start.")));
 }
 
-function result({ result: found, busy }, width) {
-  if (!found) return busy ? h("p", { class: "mute" }, "Playing …") : empty("Add a change and play it", "The same on the command line:", "fairway simulate --quota team-a/nvidia.com/gpu=+4");
+function result({ result: found, busy, only, queue }, width, jobsLink) {
+  if (!found) return busy ? h("p", { class: "mute" }, "Playing …") : empty("Add a change and play it", "The same on the command line:", `fairway simulate --quota ${[...(collection("clusterQueues")?.rows.keys() || [])].sort()[0] || "cluster-queue"}:cpu=+4`);
   const { before, after, queues, jobs, notes, jobsOmitted, computedSeconds } = found.status;
   return [
     notes?.length > 0 && h("div", { key: "notes" }, notes.map((one) => h("p", { class: "small soft" }, one))),
-    h("div", { class: "stats", key: "stats" }, compare("Wait, median", before.wait?.p50, after.wait?.p50, duration), compare("Wait, 90%", before.wait?.p90, after.wait?.p90, duration), compare("All done after", before.makespanSeconds, after.makespanSeconds, duration), compare("Preemptions", before.preemptions, after.preemptions, (value) => number(value ?? 0, 0)), compare("Never start", before.neverStarted, after.neverStarted, (value) => number(value ?? 0, 0))),
+    h("div", { class: "stats", key: "stats" }, compare("Wait, median", before.wait?.p50, after.wait?.p50, duration), compare("Wait, 90%", before.wait?.p90, after.wait?.p90, duration), compare("All done after", before.makespanSeconds, after.makespanSeconds, duration), compare("Preemptions", before.preemptions, after.preemptions, (value) => number(value ?? 0, 0), jobsLink("preempted")), compare("Not within 30 days", before.neverStarted, after.neverStarted, (value) => number(value ?? 0, 0), jobsLink("never"))),
     h("section", { class: "card", key: "chart", "aria-label": "Waiting jobs over time" }, h("header", null, h("h2", null, "Waiting jobs"), h("span", { class: "grow" }), h("div", { class: "legend" }, h("span", null, "solid: with the changes"), h("span", null, "dashed: as it is")), h("span", { class: "tiny mute" }, `played in ${number(computedSeconds)} s`)), h("div", { class: "pad" }, timeline(before, after, width))),
-    h("section", { class: "card", key: "use", "aria-label": "Use of the quota" }, h("header", null, h("h2", null, "Use of the quota")), h("div", { class: "wide" }, useTable(before, after))),
-    queues?.length > 0 && h("section", { class: "card", key: "queues", "aria-label": "By queue" }, h("header", null, h("h2", null, "By queue")), h("div", { class: "wide" }, queueTable(queues))),
-    h("section", { class: "card", key: "jobs", "aria-label": "Jobs" }, h("header", null, h("h2", null, "Jobs"), h("span", { class: "mute small" }, `largest change first${jobsOmitted ? `, ${number(jobsOmitted, 0)} not shown` : ""}`)), h("div", { class: "wide" }, jobTable(jobs))),
+    h("section", { class: "card", key: "use", "aria-label": "Use of the quota" }, h("header", null, h("h2", null, "Use of the quota")), useTable(before, after)),
+    queues?.length > 0 && h("section", { class: "card", key: "queues", "aria-label": "By queue" }, h("header", null, h("h2", null, "By queue")), queueTable(queues, jobsLink)),
+    jobsCard(jobs, jobsOmitted, only, queue, jobsLink),
   ];
 }
 
-function compare(name, before, after, say) {
+function jobsCard(jobs, omitted, only, queue, jobsLink) {
+  const [words, fits] = SHOWN[only] || ["", () => true];
+  const found = (jobs || []).filter((job) => fits(job) && (!queue || job.clusterQueue === queue));
+  const filtered = words || queue;
+  return h("section", { class: "card", key: "jobs", "aria-label": "Jobs" }, h("header", null, h("h2", null, filtered ? `Jobs ${[queue && `of ${queue}`, words].filter(Boolean).join(" ")}` : "Jobs"), h("span", { class: "mute small" }, `largest change first${omitted ? `, ${number(omitted, 0)} of all jobs not shown` : ""}`),
+    h("span", { class: "grow" }), filtered && h("a", { class: "link small", ...jobsLink("") }, "All jobs")), jobTable(found));
+}
+
+function compare(name, before, after, say, link = {}) {
   const better = (after ?? 0) < (before ?? 0);
-  return h("div", { class: "stat" }, h("span", { class: "name" }, name), h("span", { class: "number" }, say(after)), h("span", { class: `more ${after === before ? "" : better ? "tone-good" : "tone-bad"}` }, after === before ? "as it is" : `${better ? "less" : "more"} than ${say(before)}`));
+  const tone = after === before ? "" : better ? "tone-good" : "tone-bad";
+  return stat({ name, figure: say(after), ...link, more: after === before ? "as it is" : `${better ? "less" : "more"} than ${say(before)}`, tone });
 }
 
 function timeline(before, after, width) {
@@ -108,24 +134,46 @@ function timeline(before, after, width) {
 function useTable(before, after) {
   const key = (one) => `${one.flavor}/${one.resource}`;
   const old = new Map((before.use || []).map((one) => [key(one), one]));
-  return h("table", { class: "simple" }, h("thead", null, h("tr", null, h("th", null, "Flavor"), h("th", null, "Resource"), h("th", { class: "num" }, "Quota"), h("th", { class: "num" }, "As it is"), h("th", { class: "num" }, "With the changes"))),
-    h("tbody", null, (after.use || []).map((one) => h("tr", { key: key(one) }, h("td", null, one.flavor), h("td", null, resourceName(one.resource)), h("td", { class: "num" }, one.nominal), h("td", { class: "num" }, percent(old.get(key(one))?.ratio)), h("td", { class: "num" }, percent(one.ratio))))));
+  return simpleTable({ rows: after.use || [], key, columns: [
+    { label: "Resource", cell: (one) => [resourceName(one.resource), h("span", { class: "mute" }, ` ${one.flavor}`)] },
+    { label: "Quota", num: true, cell: (one) => amount(one.resource, quantity(one.nominal)) },
+    { label: "As it is", num: true, cell: (one) => percent(old.get(key(one))?.ratio) },
+    { label: "With the changes", num: true, cell: (one) => percent(one.ratio) },
+  ] });
 }
 
-function queueTable(queues) {
-  return h("table", { class: "simple" }, h("thead", null, h("tr", null, h("th", null, "ClusterQueue"), h("th", { class: "num" }, "Jobs"), h("th", { class: "num" }, "Median wait as it is"), h("th", { class: "num" }, "With the changes"), h("th", { class: "num" }, "Preemptions"))),
-    h("tbody", null, queues.map(({ clusterQueue, before, after }) => h("tr", { key: clusterQueue }, h("td", null, clusterQueue), h("td", { class: "num" }, number(after?.jobs ?? 0, 0)), h("td", { class: "num" }, duration(before?.wait?.p50)), h("td", { class: "num" }, duration(after?.wait?.p50)), h("td", { class: "num" }, `${before?.preemptions ?? 0} → ${after?.preemptions ?? 0}`)))));
+function queueTable(queues, jobsLink) {
+  return simpleTable({ rows: queues, key: (one) => one.clusterQueue, columns: [
+    { label: "ClusterQueue", cell: (one) => one.clusterQueue },
+    { label: "Jobs", num: true, cell: ({ clusterQueue, after }) => count(after?.jobs ?? 0, jobsLink("", clusterQueue)) },
+    { label: "Wait as it is", num: true, cell: ({ before }) => duration(before?.wait?.p50) },
+    { label: "With the changes", num: true, cell: ({ after }) => duration(after?.wait?.p50) },
+    { label: "Preemptions", num: true, cell: ({ clusterQueue, before, after }) => [`${before?.preemptions ?? 0} → `, h("a", jobsLink("preempted", clusterQueue), `${after?.preemptions ?? 0}`)] },
+  ] });
 }
 
 const CHANGES = { same: ["still", "check", "same"], sooner: ["good", "up", "sooner"], later: ["wait", "clock", "later"], new: ["accent", "plus", "new"], gone: ["still", "cross", "gone"] };
 function jobTable(jobs) {
-  if (!jobs?.length) return h("p", { class: "pad mute" }, "No job runs or waits.");
+  if (!jobs?.length) return h("p", { class: "pad mute" }, "No such job.");
   const start = (run) => (!run ? "–" : run.running ? "runs" : run.start ? clock(run.start) : "never");
-  return h("table", { class: "simple" }, h("thead", null, h("tr", null, h("th", null, "Job"), h("th", null, "User"), h("th", null, "ClusterQueue"), h("th", { class: "num" }, "Starts as it is"), h("th", { class: "num" }, "With the changes"), h("th", null, "Change"))),
-    h("tbody", null, jobs.slice(0, 200).map((job) => {
-      const [tone, picture, word] = CHANGES[job.change] || CHANGES.same;
-      const by = job.changeSeconds ? `${duration(Math.abs(job.changeSeconds))} ${word}` : word;
-      const name = job.owner?.kind === "ManagedJob" && job.change !== "new" ? h("a", { class: "link", href: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.owner.name)}` }, job.shown) : job.shown;
-      return h("tr", { key: `${job.namespace}/${job.workload}` }, h("td", null, name), h("td", null, job.user), h("td", null, job.clusterQueue), h("td", { class: "num" }, start(job.before)), h("td", { class: "num" }, start(job.after)), h("td", null, h("span", { class: "pill", "data-tone": tone }, icon(picture), by)));
-    })));
+  return simpleTable({ rows: jobs, key: (job) => `${job.namespace}/${job.workload}`, columns: [
+    { label: "Job", cell: jobLink },
+    { label: "User", cell: (job) => job.user },
+    { label: "ClusterQueue", at: "none", cell: (job) => job.clusterQueue },
+    { label: "Starts as it is", num: true, cell: (job) => start(job.before) },
+    { label: "With the changes", num: true, cell: (job) => start(job.after) },
+    { label: "Change", at: "corner", cell: changePill },
+  ] });
+}
+
+function jobLink(job) {
+  const name = job.shown.replace(/^job /, "");
+  return job.owner?.kind === "ManagedJob" && job.change !== "new" ? h("a", { class: "link", href: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.owner.name)}` }, name) : name;
+}
+
+function changePill(job) {
+  const [tone, picture, word] = CHANGES[job.change] || CHANGES.same;
+  const times = (job.after?.preemptions ?? 0) - (job.before?.preemptions ?? 0);
+  const by = (job.changeSeconds ? `${duration(Math.abs(job.changeSeconds))} ${word}` : word) + (times > 0 ? `, preempted ${times > 1 ? `${times} times` : "once"}` : "");
+  return h("span", { class: "pill", "data-tone": tone }, icon(picture), by);
 }
