@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from fairway.admission.port import WaitingPage
 from fairway.apis.kueue.manifests import encode
 from fairway.apis.machinery.kind import Manifest
+from fairway.apis.machinery.timestamps import stamp
 from fairway.controllers.kit.configuration import FixedConfiguration
 from fairway.errors import AlreadyExists, TooManyRequests, ValidationError
 from fairway.runner.workers import WorkerFailed, WorkerProcess
@@ -51,8 +53,10 @@ class Waiters:
     async def pending(self, cluster_queue: str) -> None:  # noqa: ARG002
         return None
 
-    async def all(self, namespace: str = "") -> list[Manifest]:  # noqa: ARG002
-        return [{"metadata": one["metadata"], "outcome": "NoFit", "canEverRun": True} for one in self._cache.items()]
+    async def page(self, namespace: str = "", first: int = 0, limit: int | None = None) -> WaitingPage:  # noqa: ARG002
+        return WaitingPage(
+            [{"metadata": one["metadata"], "outcome": "NoFit", "canEverRun": True} for one in self._cache.items()]
+        )
 
     async def one(
         self,
@@ -61,7 +65,7 @@ class Waiters:
         may_read: Callable[[str], bool],  # noqa: ARG002
         **_: Any,
     ) -> Manifest | None:
-        return next((one for one in await self.all() if one["metadata"]["name"] == name), None)
+        return next((one for one in (await self.page()).items if one["metadata"]["name"] == name), None)
 
 
 def staged(told: Callable[[LocalCluster, Simulations, HereWorker], Awaitable[None]], *, waiting: int = 2) -> None:
@@ -73,7 +77,7 @@ def staged(told: Callable[[LocalCluster, Simulations, HereWorker], Awaitable[Non
                 ("resourceflavors", encode(flavor())),
                 ("clusterqueues", encode(cluster_queue("cq", cpu=2))),
                 ("localqueues", encode(local_queue("cq", "cq"))),
-                *(("workloads", encode(workload(f"w{number}", cpu=2))) for number in range(waiting)),
+                *(("workloads", encode(workload(f"w{number}", cpu=2, priority=-number))) for number in range(waiting)),
             ):
                 made["metadata"] = {"name": made["metadata"]["name"]}
                 await world.api.create(plural, made)
@@ -102,12 +106,12 @@ def test_a_request_starts_a_forecast_and_does_not_wait_for_it() -> None:
     async def told(world: LocalCluster, simulations: Simulations, worker: HereWorker) -> None:
         explainer = ForecastingExplainer(Waiters(world), simulations)
         worker.held.clear()
-        first = await explainer.all()
+        first = (await explainer.page()).items
         assert {one["expectedStart"]["message"] for one in first} == {"unknown: being worked out"}
         worker.held.set()
         await until(lambda: simulations.summary()["computedAt"] is not None)
         simulations.state.durations.add("w", "", "cq", 60.0)
-        found = {one["metadata"]["name"]: one["expectedStart"] for one in await explainer.all()}
+        found = {one["metadata"]["name"]: one["expectedStart"] for one in (await explainer.page()).items}
         assert found["w0"]["known"], "nothing runs before it"
         assert found["w1"]["message"].startswith("unknown: a job before it has no max_duration")
         assert worker.questions == ["forecast"], "nothing changed since"
@@ -116,11 +120,32 @@ def test_a_request_starts_a_forecast_and_does_not_wait_for_it() -> None:
         }  # fmt: skip
         await world.api.create("namespaces", {"metadata": {"name": "other"}})
         await until(lambda: simulations.summary()["stale"])
-        await explainer.all()
+        await explainer.page()
         assert worker.questions == ["forecast"], "the last one was a moment ago"
         world.clock.advance(600)
-        await explainer.all()
+        await explainer.page()
         await until(lambda: worker.questions == ["forecast", "forecast"])
+
+    staged(told)
+
+
+def test_what_happens_is_followed_from_the_first_question_on_and_what_is_stored_is_learnt_from() -> None:
+    async def told(world: LocalCluster, simulations: Simulations, worker: HereWorker) -> None:
+        now = stamp(world.clock.now())
+        conditions = [
+            {"type": kind, "status": "True", "reason": "X", "message": "", "lastTransitionTime": now}
+            for kind in ("Admitted", "Finished")
+        ]
+        patch = {"status": {"conditions": conditions}}
+        await world.api.patch("workloads", "w0", patch, namespace="default", subresource="status")
+        state = simulations.state
+        await until(lambda: len(list(world.cluster.cache("workloads").items())) == 2)
+        assert (state.changes, state.durations.count, worker.questions) == (0, 0, [])
+        simulations.refresh()
+        await until(lambda: simulations.summary()["computedAt"] is not None)
+        assert (state.durations.count, state.waiting) == (1, 1)
+        await world.api.delete("workloads", "w1", namespace="default")
+        await until(lambda: state.changes == 1)
 
     staged(told)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 
@@ -58,10 +58,13 @@ def forecast(
             if not run.running:
                 starts.setdefault(key, []).append(inf if run.started is None else run.started)
         runs += 1
-    return ForecastResult({key: _range(sorted(found), bases.get(key, "")) for key, found in starts.items()}, runs)
+    return ForecastResult({key: start_range(found, bases.get(key, "")) for key, found in starts.items()}, runs)
 
 
-def _range(ordered: list[float], basis: str) -> StartForecast:
+def start_range(starts: Iterable[float], basis: str) -> StartForecast:
+    """The middle and the range of the starts that were played."""
+    ordered = sorted(starts)
+
     def part(share: float) -> float | None:
         found = ordered[min(len(ordered) - 1, int(share * len(ordered)))]
         return None if found == inf else found

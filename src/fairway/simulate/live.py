@@ -7,25 +7,22 @@ never waits for a forecast: it gets the last one, and the next is begun if somet
 import asyncio
 import logging
 import pickle
-from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
-from math import inf
-from statistics import median
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from fairway.accounting.books import AccountBooks
 from fairway.admission.config import Config
-from fairway.admission.port import WaitingExplainer
+from fairway.admission.port import WaitingExplainer, WaitingPage
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
 from fairway.controllers.admission.controller import engine_config
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.errors import FairwayError, FieldError, TooManyRequests, Unavailable, ValidationError
-from fairway.simulate.estimates import NOTHING_KNOWN
+from fairway.simulate.accuracy import Accuracy
 from fairway.simulate.forecast import ForecastResult, StartForecast
 from fairway.simulate.livestate import LiveState
 from fairway.simulate.wording import expected, unknown
@@ -42,9 +39,6 @@ _REST: Final = 2.0
 
 _LEAST_REST_SECONDS: Final = 2.0
 _MOST_WAITING_RUNS: Final = 4
-_MOST_FIRST: Final = 20_000
-_MOST_ERRORS: Final = 500
-_LEAST_COMPARED: Final = 5
 _log = logging.getLogger(__name__)
 
 
@@ -54,38 +48,6 @@ class SimulationWorker(Protocol):
     async def ask(self, question: AsyncIterator[bytes], seconds: float) -> bytes: ...
 
     async def close(self) -> None: ...
-
-
-class _Accuracy:
-    """Past forecasts against what then happened: the first one of each job counts."""
-
-    def __init__(self) -> None:
-        self._first: OrderedDict[str, StartForecast] = OrderedDict()
-        self._errors: deque[tuple[float, bool]] = deque(maxlen=_MOST_ERRORS)
-
-    def note(self, starts: dict[str, StartForecast]) -> None:
-        for key, start in starts.items():
-            if key not in self._first and start.at is not None and start.basis != NOTHING_KNOWN:
-                self._first[key] = start
-                if len(self._first) > _MOST_FIRST:
-                    self._first.popitem(last=False)
-
-    def started(self, key: str, at: float) -> None:
-        start = self._first.pop(key, None)
-        if start is not None and start.at is not None and start.earliest is not None:
-            within = start.earliest - 1 <= at <= (inf if start.latest is None else start.latest + 1)
-            self._errors.append((abs(at - start.at), within))
-
-    def figures(self) -> Manifest | None:
-        if len(self._errors) < _LEAST_COMPARED:
-            return None
-        errors = sorted(seconds for seconds, _ in self._errors)
-        return {
-            "compared": len(errors),
-            "medianSeconds": round(median(errors), 1),
-            "p90Seconds": round(errors[int(0.9 * (len(errors) - 1))], 1),
-            "inRange": round(sum(within for _, within in self._errors) / len(errors), 3),
-        }
 
 
 class Simulations:
@@ -107,9 +69,8 @@ class Simulations:
         self.state = LiveState(cluster, config, schedulers)
         self._worker = worker
         self._books = books
-        self._has_read_past = False
         self._clock = cluster.clock
-        self._accuracy = _Accuracy()
+        self._accuracy = Accuracy()
         self.state.on_admitted = self._accuracy.started
         self._starts: dict[str, StartForecast] = {}
         self._runs = self._detailed = 0
@@ -154,6 +115,7 @@ class Simulations:
 
     def refresh(self) -> None:
         """On a request: begin a forecast if something has changed and the last one is old enough."""
+        self.state.follow(self._books())
         due = self._of_change != self.state.changes or self._is_late()
         if due and self._task is None and self._clock.monotonic() >= self._not_before:
             self._task = asyncio.create_task(self._forecast())
@@ -170,9 +132,8 @@ class Simulations:
             question = {"kind": "forecast", "seconds": _FORECAST_CPU_SECONDS}
             found = await self._worker.ask(self._frames(question, MOST_DETAILED), _LONGEST_SECONDS)
             result = msgspec.json.decode(found, type=ForecastResult)
-            self._starts, self._runs, self._failure = result.starts, result.runs, ""
-            self._detailed = len(result.starts)
-            self._accuracy.note(result.starts)
+            self._starts = self._accuracy.given(result.starts, at.timestamp())
+            self._runs, self._failure, self._detailed = result.runs, "", len(result.starts)
         except (FairwayError, msgspec.MsgspecError) as error:
             _log.warning("no forecast of starts: %s", error)
             self._starts, self._failure = {}, f"the forecast failed ({error})"
@@ -182,10 +143,6 @@ class Simulations:
             self._computed_at, self._of_change, self._task = at, change, None
 
     async def _frames(self, question: Manifest, most: int) -> AsyncIterator[bytes]:
-        books = None if self._has_read_past else self._books()
-        if books is not None:
-            self._has_read_past = True
-            self.state.read_past(books)
         yield pickle.dumps(question)
         yield pickle.dumps(self.state.scenario())
         async for part in self.state.workloads(most):
@@ -197,7 +154,7 @@ class Simulations:
         """The `status` of a Simulation of this spec on the live state."""
         if self._asked >= _MOST_WAITING_RUNS:
             raise TooManyRequests(f"{_MOST_WAITING_RUNS} simulations run or wait; try again in a few seconds")
-        waiting = self.state.waiting
+        self.state.follow(self._books())
         self._asked += 1
         try:
             question = {"kind": "compare", "spec": spec}
@@ -214,8 +171,8 @@ class Simulations:
         if "failed" in answer:
             raise Unavailable(f"the simulation failed: {answer['failed']}")
         status: Manifest = answer["status"]
-        if waiting > _MOST_IN_WHAT_IF:
-            status["notes"].append(f"only the first {_MOST_IN_WHAT_IF} of {waiting} waiting jobs are played")
+        if self.state.waiting > _MOST_IN_WHAT_IF:
+            status["notes"].append(f"only the first {_MOST_IN_WHAT_IF} of {self.state.waiting} waiting jobs are played")
         return status
 
 
@@ -227,11 +184,12 @@ class ForecastingExplainer:
         self._simulations = simulations
         self.pending = explainer.pending
 
-    async def all(self, namespace: str = "") -> list[Manifest]:
-        items = await self._explainer.all(namespace)
-        if items:
+    async def page(self, namespace: str = "", first: int = 0, limit: int | None = None) -> WaitingPage:
+        found = await self._explainer.page(namespace, first, limit)
+        if found.items:
             self._simulations.refresh()
-        return [self._with_start(item) for item in items]
+        usual = self._usual_error()
+        return WaitingPage([self._with_start(item, usual) for item in found.items], found.has_more)
 
     async def one(
         self, namespace: str, name: str, may_read: Callable[[str], bool], *, may_change: bool, any_priority: bool
@@ -240,14 +198,20 @@ class ForecastingExplainer:
         if item is None:
             return None
         self._simulations.refresh()
-        return self._with_start(item)
+        return self._with_start(item, self._usual_error())
 
     def forecast(self) -> Manifest:
         return self._simulations.summary()
 
-    def _with_start(self, item: Manifest) -> Manifest:
+    def _usual_error(self) -> float | None:
+        """The median error of past forecasts, in seconds."""
+        error = self.forecast()["error"]
+        return None if error is None else error["medianSeconds"]
+
+    def _with_start(self, item: Manifest, usual_error: float | None) -> Manifest:
         metadata = item["metadata"]
-        return {**item, "expectedStart": self._start(f"{metadata['namespace']}/{metadata['name']}", item)}
+        start = self._start(f"{metadata['namespace']}/{metadata['name']}", item)
+        return {**item, "expectedStart": {**start, "usualErrorSeconds": usual_error}}
 
     def _start(self, key: str, item: Manifest) -> Manifest:
         computed = self._simulations.expected(key)

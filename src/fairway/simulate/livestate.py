@@ -37,7 +37,10 @@ _WAITING: Final = "waiting"
 
 
 class LiveState:
-    """The caches of a server, as a scenario; and how long ended jobs ran."""
+    """The caches of a server, as a scenario; and how long ended jobs ran.
+
+    It follows changes from the first question on (`follow`): until then it costs nothing.
+    """
 
     def __init__(self, cluster: Cluster, config: Callable[[], Config], schedulers: frozenset[str] | None) -> None:
         self.durations = Durations()
@@ -45,7 +48,7 @@ class LiveState:
         """Counts what may change a forecast."""
 
         self.waiting = 0
-        """How many Workloads are not admitted."""
+        """How many Workloads waited for quota when they were last collected."""
 
         self.on_admitted: Callable[[str, float], None] = lambda _key, _at: None
         self._config = config
@@ -57,13 +60,22 @@ class LiveState:
         self._workloads = cluster.cache("workloads.kueue.x-k8s.io")
         self._jobs = cluster.cache("managedjobs.fairway.dev")
         self._slices = Slices()
-        for kind, cache in self._caches.items():
-            if kind != "Node":
-                cache.on_change(self._changed)
-        self._workloads.on_change(self._workload_changed)
+        self._follows = self._has_read_past = self._learns_from_stored = False
 
-    def read_past(self, books: AccountBooks) -> None:
-        """Learn from the history that was kept before this process began: the latest attempts, in their order."""
+    def follow(self, books: AccountBooks | None) -> None:
+        """Follow what happens from now on, and learn from the past: the history, else the Workloads that are stored."""
+        if not self._follows:
+            self._follows, self._learns_from_stored = True, books is None
+            for kind, cache in self._caches.items():
+                if kind != "Node":
+                    cache.on_change(self._changed, replay=False)
+            self._workloads.on_change(self._workload_changed, replay=False)
+        if books is not None and not self._has_read_past:
+            self._has_read_past = True
+            self._read_past(books)
+
+    def _read_past(self, books: AccountBooks) -> None:
+        """Learn from the latest attempts, in their order."""
         for _, attempt in reversed(list(islice(books.ended(), _MOST_PAST))):
             if attempt.outcome in _OWN_END and attempt.started:
                 self.durations.add(attempt.job_name, attempt.user, attempt.queue, attempt.ended - attempt.started)
@@ -82,13 +94,17 @@ class LiveState:
         """Those with quota, and the first `most` of those that wait, in parts."""
         work = self._slices.begin()
         holding, waiting = [], []
+        learns, self._learns_from_stored = self._learns_from_stored, False
         for manifest in list(self._workloads.items()):
             if _waits(manifest):
                 waiting.append(manifest)
             elif not conditions.is_true(manifest, conditions.FINISHED):
                 holding.append(manifest)
+            elif learns:
+                self._learn(manifest)
             if work.is_over:
                 await work.pause()
+        self.waiting = len(waiting)
         part: list[PresentWorkload] = []
         for manifest in (*holding, *_first(waiting, most)):
             part.append(self._present(manifest))
@@ -127,7 +143,6 @@ class LiveState:
         if before == after:
             return
         self.changes += 1
-        self.waiting += (after == _WAITING) - (before == _WAITING)
         if new is None:
             return
         if after == "finished":

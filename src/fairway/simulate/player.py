@@ -7,6 +7,7 @@ again; admission checks are ready at once, and so are pods.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -93,12 +94,13 @@ class Player:
         while self._step(until):
             pass
 
-    def redraw(self, seconds: Callable[[JobRun, float], float]) -> None:
-        """Forget what is to come: no job arrives any more, and those that are there run for other times.
+    def branch(self) -> Player:
+        """A copy in which no job arrives any more."""
+        return copy.deepcopy(self, {id(self._arriving): self._arriving[: self._next]})
 
-        `seconds` gives the run time of a job that has run for so long.
-        """
-        del self._arriving[self._next :]
+    def redraw(self, at: float, seconds: Callable[[JobRun, float], float]) -> None:
+        """From this moment on, jobs run for other times: `seconds` gives that of a job that has run for so long."""
+        self.now = max(self.now, at)
         self._agenda = [entry for entry in self._agenda if not entry[3]]
         heapify(self._agenda)
         for run in self.runs.values():
