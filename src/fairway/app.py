@@ -59,7 +59,7 @@ async def _running_plane(settings: Settings, api: Api) -> "AsyncIterator[asyncio
     plane = Plane(api.objects, settings, SystemClock())
     api.explainer = plane.explainer
     api.books = plane.manager.books
-    api.simulator = plane.manager.simulations
+    api.simulator = plane.simulations
     for collector in plane.manager.collectors:
         api.metrics.add(collector)
     async with plane.running() as broken:

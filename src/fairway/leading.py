@@ -21,7 +21,7 @@ from fairway.client.cluster import Cluster
 from fairway.client.http.client import HttpClient
 from fairway.client.protocol import Scope
 from fairway.deploy.names import ADMISSION_LABEL, LEADER_LABEL, SERVICE, TLS_SECRET
-from fairway.errors import AlreadyExists, Conflict, FairwayError, Forbidden, NotFound
+from fairway.errors import AlreadyExists, Conflict, FairwayError, Forbidden, NotFound, Unauthorized
 from fairway.oncluster import TRUSTING
 from fairway.runtime.worker import Worker
 from fairway.server.aggregated import FrontProxy
@@ -33,6 +33,7 @@ RENEW_BEFORE: Final = timedelta(days=60)
 _LOOK_AGAIN_SECONDS: Final = 12 * 3600.0
 _AUTHENTICATION: Final = "extension-apiserver-authentication"
 _FRONT_PROXY_SECONDS: Final = 60.0
+_LABEL_SECONDS: Final = 1.0
 _ENDS: Final = "fairway.dev/valid-until"
 
 
@@ -229,13 +230,24 @@ class LeaderLabel:
         self._client = client
         self._way = way
         self._kind = cluster.kind("pods")
+        self._clock = cluster.clock
         self._name = os.environ.get("POD_NAME", "")
         self._namespace = os.environ.get("POD_NAMESPACE", "") or cluster.namespace
 
     async def take(self) -> None:
-        """Set it here, and remove it from pods that led before."""
-        if not self._name:
-            return
+        """Set it here, and remove it from pods that led before; again and again while a webhook for pods is down."""
+        while self._name:
+            try:
+                await self._move()
+            except (Forbidden, Unauthorized):
+                raise
+            except FairwayError as error:
+                _log.warning("cannot label the pod %s, trying again: %s", self._name, error)
+                await self._clock.sleep(_LABEL_SECONDS)
+            else:
+                return
+
+    async def _move(self) -> None:
         listed = await self._client.list(self._kind, Scope(self._namespace, labels=f"{LEADER_LABEL}=true"))
         for pod in listed.items:
             if pod["metadata"]["name"] != self._name:

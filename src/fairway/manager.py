@@ -126,7 +126,7 @@ def server_plugins(
         QueueAdmission(cluster, configuration, frameworks),
         CreatorAnnotations(frameworks),
         CommitmentWarnings(cluster),
-        FinalizerAdmission(),
+        FinalizerAdmission(topologies="queuestatus" in settings.controller_names),
         ManagedJobAdmission(ids),
         *more,
     )
@@ -187,6 +187,7 @@ class ControllerManager:
         configuration = CurrentConfiguration(cluster, kueue, configured_in)
         self.cluster = cluster
         self.configuration = configuration
+        self._own_nodes = own_nodes
         self.recorder = kubernetes
         """For what is done to pods and nodes."""
 
@@ -217,10 +218,7 @@ class ControllerManager:
         else:
             decider = stored = StoredDecider(cluster, configuration)
             self.explainer = StoredExplainer(cluster, stored.figures, order)
-        self.simulations = self._simulations(own_nodes=own_nodes)
-        """Expected starts, and what-if runs."""
-
-        self._add_reports(names, decider)
+        self._add_reports(names, decider, admitted_by)
         self._add_queueing(names, decider, kueue, own_nodes=own_nodes)
         scheduler = Scheduler(cluster, kubernetes) if "scheduler" in names else None
         if "batchjob" in names:
@@ -257,7 +255,9 @@ class ControllerManager:
             if own_nodes:
                 self.parts.append(CheckCapacity(cluster, kueue))
 
-    def _simulations(self, *, own_nodes: bool) -> Simulations:
+    def add_simulations(self) -> Simulations:
+        """Expected starts and what-if runs, for a process that answers requests."""
+        own_nodes = self._own_nodes
         simulations = Simulations(
             self.cluster,
             self.configuration,
@@ -274,7 +274,7 @@ class ControllerManager:
         accounting = self.accounting
         return accounting.books if accounting is not None and accounting.ready.is_set() else None
 
-    def _add_reports(self, names: Collection[str], decider: Decider) -> None:
+    def _add_reports(self, names: Collection[str], decider: Decider, admitted_by: AdmittedBy) -> None:
         """The controllers that only report: in statuses and metrics."""
         if "metrics" in names:
             self.collectors.append(QueueMetrics(self.cluster, decider, self.configuration))
@@ -289,7 +289,7 @@ class ControllerManager:
         if self.accounting is not None:
             self.parts.append(self.accounting)
         if "limits" in names:
-            self.parts.append(LimitsController(self.cluster, self.books))
+            self.parts.append(LimitsController(self.cluster, self.books, kueue_admits=admitted_by is AdmittedBy.KUEUE))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["asyncio.Future[None]"]:

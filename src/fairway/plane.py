@@ -57,7 +57,8 @@ class Plane:
         self.explainer: WaitingExplainer = self.manager.explainer
         if "admission" not in settings.controller_names:
             self.explainer = RemoteExplainer(self._secret, self._namespaces, self.manager.explainer, clock)
-        self.explainer = ForecastingExplainer(self.explainer, self.manager.simulations)
+        self.simulations = self.manager.add_simulations()
+        self.explainer = ForecastingExplainer(self.explainer, self.simulations)
         ids = Ids(cluster)
         self._parts: list[Part] = [*self.manager.parts, ids]
         self._node = None if settings.no_node else OwnNode(cluster, settings, clock, self.manager.recorder)

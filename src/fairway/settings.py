@@ -45,9 +45,12 @@ class SettingsError(FairwayError):
     """A setting that cannot be used; the message says which, and what to do."""
 
 
-def state_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where a server keeps its files unless told otherwise: `$FAIRWAY_STATE`, else `~/.fairway`."""
-    return Path(environment.get("FAIRWAY_STATE") or "~/.fairway").expanduser()
+def state_directory(environment: Mapping[str, str] = os.environ, account: str = "") -> Path:
+    """Where a server of an account keeps its files unless told otherwise: `$FAIRWAY_STATE`, else `~/.fairway`.
+
+    `RuntimeError` if there is no such account.
+    """
+    return Path(environment.get("FAIRWAY_STATE") or f"~{account}/.fairway").expanduser()
 
 
 SKYPILOT_CONFIG: Final = "~/.sky/config.yaml"

@@ -349,6 +349,7 @@ class LeaderTerm:
                 manager.recorder,
                 home.namespace if home.on_cluster else KUEUE_NAMESPACE,
                 own_nodes=not home.on_cluster,
+                writes_users=home.way is AdmittedBy.KUEUE,
             )
             plugins = webhook_plugins(cluster, manager.configuration, ids, home.way, scheduling)
             before = dict.fromkeys(ManagedJobAdmission.resources, ids.reserve)
@@ -357,10 +358,9 @@ class LeaderTerm:
             self._certificate = LeaderCertificate(cluster, client, use)
             self._front = FrontProxySource(cluster, client, self._use_proxy)
             decides = home.way is AdmittedBy.FAIRWAY
-            explainer = ForecastingExplainer(manager.explainer, manager.simulations)
-            self.api = AggregatedApi(
-                cluster, explainer, manager.simulations, self._review, manager.books, decides=decides
-            )
+            simulations = manager.add_simulations()
+            explainer = ForecastingExplainer(manager.explainer, simulations)
+            self.api = AggregatedApi(cluster, explainer, simulations, self._review, manager.books, decides=decides)
             manager.parts += [self._certificate, self._front]
 
     async def take(self) -> None:

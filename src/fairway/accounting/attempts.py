@@ -4,7 +4,7 @@ Whatever is derived here can be derived again from the same object, so that noth
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -112,8 +112,11 @@ class OwnerLabels(NamedTuple):
 NO_OWNER: Final = OwnerLabels()
 
 
-def of_workload(workload: Manifest, group: OwnerLabels = NO_OWNER) -> AttemptRecord | None:
-    """The latest attempt of a job that is not a managed one; `None` if it never began."""
+def of_workload(workload: Manifest, owner_of: Callable[[str], OwnerLabels]) -> AttemptRecord | None:
+    """The latest attempt of a job that is not a managed one; `None` if it never began.
+
+    `owner_of` gives the labels of its ClusterQueue.
+    """
     status = workload.get("status") or {}
     found = {one["type"]: one for one in status.get("conditions") or ()}
     admitted = found.get(conditions.ADMITTED)
@@ -129,6 +132,7 @@ def of_workload(workload: Manifest, group: OwnerLabels = NO_OWNER) -> AttemptRec
     is_group = annotations_of(workload).get(names.IS_GROUP_WORKLOAD) == "true"
     job = metadata["name"] if is_group else owner.get("name", metadata["name"])
     place = place_of(workload)
+    group = owner_of(place.cluster_queue)
     return AttemptRecord(
         uid=metadata["uid"],
         task=0,

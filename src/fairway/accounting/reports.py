@@ -25,6 +25,9 @@ _FIELDS: Final[Mapping[str, str]] = {
 """What sums are kept apart by, besides `flavor`: as the API and as `UsageKey` and `AttemptRecord` call it."""
 
 BY: Final = (*_FIELDS, "flavor")
+NONE: Final = "-"
+"""In a query: what has no user, no team and so on."""
+
 _WEEK: Final = 7 * 86400
 _MOST: Final = 5000
 _DEFAULT: Final = 500
@@ -220,7 +223,7 @@ def _selected(bucket: Bucket, query: UsageQuery, namespace: str) -> Iterator[tup
             continue
         if flavors is None:
             yield key, part
-        elif flavors.intersection(key.flavors):
+        elif flavors.intersection(key.flavors or ("",)):
             kept = {flavor: amounts for flavor, amounts in part.held.items() if flavor in flavors}
             yield key._replace(flavors=tuple(one for one in key.flavors if one in flavors)), _with_held(part, kept)
 
@@ -293,7 +296,7 @@ def _matcher(query: AttemptQuery, namespace: str, now: int) -> Callable[[Attempt
             and line.started <= query.until
             and all(getattr(line, field) in wanted for field, wanted in tests)
             and (named is None or line.job_name in named or line.job in named)
-            and (flavors is None or bool(flavors.intersection(line.flavors)))
+            and (flavors is None or bool(flavors.intersection(line.flavors or ("",))))
         )
 
     return matches
@@ -310,7 +313,9 @@ def _check_known(said: Mapping[str, str], known: tuple[str, ...]) -> None:
 
 
 def _only(said: Mapping[str, str], names: tuple[str, ...]) -> dict[str, frozenset[str]]:
-    return {name: frozenset(said[name].split(",")) for name in names if said.get(name)}
+    return {
+        name: frozenset("" if one == NONE else one for one in said[name].split(",")) for name in names if said.get(name)
+    }
 
 
 def _moment(said: Mapping[str, str], name: str, default: int) -> int:

@@ -56,9 +56,10 @@ class QueueState:
     """``inactive`` lists why the queue admits nothing; it is active when the list is empty.
 
     ``generation`` grows when flavors that were passed over are worth another look, ``epoch`` with every change of the
-    queue itself. ``by_local_queue`` has the holders again, by where they came from. ``watched`` says that some cohort
-    above it has an object, ``shown`` is what the queue's status showed last, and ``shown_later`` that it is about to be
-    looked at again. ``topology_flavors`` are its flavors with a topology, ``only_topologies`` says that all are, and of
+    queue itself or of what a holder uses, and with holders that come and go if it may preempt them. ``by_local_queue``
+    has the holders again, by where they came from. ``watched`` says that some cohort above it has an object, ``shown``
+    is what the queue's status showed last, and ``shown_later`` that it is about to be looked at again.
+    ``topology_flavors`` are its flavors with a topology, ``only_topologies`` says that all are, and of
     ``delayed_flavors`` the nodes come with an admission check, so that pods are placed after it.
     """
 
@@ -159,7 +160,7 @@ class QueueState:
         return moved
 
     def _configure_rules(self, spec: ClusterQueueSpec) -> None:
-        self.pending.strict = spec.queueing_strategy is QueueingStrategy.STRICT_FIFO
+        self.pending.set_strict(strict=spec.queueing_strategy is QueueingStrategy.STRICT_FIFO)
         self.namespace_selector = spec.namespace_selector
         self.selected.clear()
         self.stop_policy = spec.stop_policy
@@ -222,7 +223,7 @@ class QueueState:
         self.holders[record.key] = record
         self.list_holder(record)
         self._file(record)
-        self.epoch += 1
+        self.epoch += self.may_preempt
         self.leaf.add_all(record.usage)
 
     def give_back(self, record: Record) -> None:
@@ -231,7 +232,7 @@ class QueueState:
         record.queue = None
         del self.holders[record.key]
         self.unlist_holder(record)
-        self.grow()
+        self.note_other_holders()
         self.leaf.remove_all(record.usage)
 
     def list_holder(self, record: Record) -> None:
@@ -248,11 +249,20 @@ class QueueState:
         """A holder changed in place (it was evicted, admitted, or its priority moved)."""
         self._unfile(record)
         self._file(record)
-        self.grow()
+        self.note_other_holders()
+
+    def note_other_holders(self) -> None:
+        """Other holders matter to a head that found no room only if this queue may preempt them."""
+        self.generation += 1
+        self.epoch += self.may_preempt
 
     def grow(self) -> None:
         self.generation += 1
         self.epoch += 1
+
+    @property
+    def may_preempt(self) -> bool:
+        return self.within is not PreemptionPolicy.NEVER or self.reclaim is not PreemptionPolicy.NEVER
 
     def _file(self, record: Record) -> None:
         record.filed_under = record.victim_key

@@ -82,6 +82,23 @@ def run(world: World, tree: CohortTree) -> None:
             return
 
 
+def admit_blocked(world: World) -> None:
+    """Once pods block admission no longer, the workload that they held up goes first, if there still is room for it.
+
+    One that timed out would otherwise be before it again, and hold it up again.
+    """
+    if not world.blocked or world.unready or world.config.hold_admission:
+        return
+    record = world.records.get(world.blocked)
+    world.blocked = ""
+    queue = world.queue_for(record) if record is not None and record.lane is not None else None
+    if record is None or queue is None or not queue.active:
+        return
+    cycle = Cycle(world, world.forest.tree_of(queue))
+    if cycle.finds_room(record, queue):
+        cycle.run([(record, queue)])
+
+
 def assess(world: World, record: Record, queue: QueueState) -> Assignment:
     """What a workload would get if it were tried now, all flavors considered. Nothing changes by asking."""
     return Cycle(world, world.forest.tree_of(queue)).try_now(record, queue)
@@ -124,12 +141,23 @@ def _heads(tree: CohortTree) -> list[tuple[Record, QueueState]]:
 class Cycle:
     """``changed`` says whether anything was admitted, evicted or moved out of the way."""
 
-    __slots__ = ("_answers", "_changed", "_dozing", "_kept", "_kept_places", "_preempted", "_tree", "_world")
+    __slots__ = (
+        "_admitted",
+        "_answers",
+        "_changed",
+        "_dozing",
+        "_kept",
+        "_kept_places",
+        "_preempted",
+        "_tree",
+        "_world",
+    )
 
     def __init__(self, world: World, tree: CohortTree) -> None:
         self._world = world
         self._tree = tree
         self._changed = False
+        self._admitted = False
         self._kept: list[tuple[QueueState, Amounts]] = []
         self._kept_places: list[tuple[Occupied, ...]] = []
         self._dozing: list[QueueState] = []
@@ -153,6 +181,10 @@ class Cycle:
             self._world.topologies.give_back(placed)
         for queue in self._dozing:
             queue.pending.park_sleepers(queue)
+        if self._admitted:
+            self._world.attempts.success += 1
+        else:
+            self._world.attempts.inadmissible += 1
         return self._changed
 
     def _in_order(self, entries: list[CycleEntry]) -> Iterator[CycleEntry]:
@@ -408,10 +440,11 @@ class Cycle:
         elif assignment.mode is not Mode.FIT:
             self._preempt(entry)
         elif self._world.config.pods_ready.block_admission and self._world.unready:
+            self._world.blocked = self._world.blocked or record.key
             self._skip(entry, Outcome.WAITING_FOR_PODS_READY)
         else:
             lifecycle.reserve(self._world, record, entry.queue, assignment)
-            self._changed = True
+            self._changed = self._admitted = True
 
     def _still_fits(self, entry: CycleEntry) -> bool:
         return self._quota_fits(entry) and (not entry.assignment.placed or self._place_fits(entry))

@@ -27,19 +27,22 @@ from fairway.admission.instructions import (
 from fairway.admission.reasons import Why
 from fairway.admission.records import Record, Stage
 from fairway.admission.remedies import Remedies
-from fairway.admission.world import World
+from fairway.admission.world import Attempts, World
 
 
 class Engine:
     """Decides for one control plane. Not thread-safe: one owner feeds it.
 
-    ``shortcuts=False`` works everything out the long way, to check that the shortcuts change no decision.
+    ``shortcuts=False`` works everything out the long way, to check that the shortcuts change no decision. ``attempts``
+    are those of an earlier engine, which this one continues to count.
     """
 
     __slots__ = ("_explainer", "_world", "figures")
 
-    def __init__(self, config: Config | None = None, *, shortcuts: bool = True) -> None:
-        self._world = World(config or Config(), shortcuts=shortcuts)
+    def __init__(
+        self, config: Config | None = None, *, shortcuts: bool = True, attempts: Attempts | None = None
+    ) -> None:
+        self._world = World(config or Config(), shortcuts=shortcuts, attempts=attempts)
         self._explainer = Explainer(self._world)
         self.figures = Figures(self._world)
         """The numbers that statuses and metrics show."""
@@ -81,14 +84,14 @@ class Engine:
         """What would let a pending workload in; ``None`` when it does not wait."""
         return self._explainer.remedies(key)
 
-    def standings(self) -> Iterator[Standing]:
-        """How everyone who waits stands: queue by queue in their order, then those who are in no queue."""
-        return self._explainer.standings()
+    def standings(self, is_wanted: Callable[[Record], bool] = lambda _: True) -> Iterator[Standing]:
+        """How the wanted of those who wait stand: queue by queue in their order, then those who are in no queue."""
+        return self._explainer.standings(is_wanted)
 
     def pending(self, cluster_queue: str) -> list[Record]:
         """Everyone who waits for a ClusterQueue, in queue order, tried or not: what the visibility API shows."""
         queue = self._world.queues.get(cluster_queue)
-        return queue.pending.in_order() if queue is not None else []
+        return list(queue.pending.in_order()) if queue is not None else []
 
     def record(self, key: str) -> Record | None:
         """One workload, to look at."""
@@ -169,6 +172,7 @@ class Engine:
     def _decide(self) -> None:
         if self._world.room_for_second_pass:
             secondpass.use_room(self._world)
+        cycle.admit_blocked(self._world)
         while (tree := self._world.take_dirty()) is not None:
             cycle.run(self._world, tree)
 
@@ -242,7 +246,7 @@ def _check_reported(world: World, record: Record, event: events.CheckReported) -
 
 
 def _eviction_requested(world: World, record: Record, event: events.EvictionRequested) -> None:
-    if not record.holding or record.evicted is not None:
+    if record.stage not in (Stage.RESERVED, Stage.ADMITTED) or record.evicted is not None:
         return
     reason = EvictionReason(event.reason)
     if reason is EvictionReason.PODS_READY_TIMEOUT:

@@ -6,7 +6,7 @@ holders are looked up here, from the state as it is now.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from msgspec import structs
@@ -77,10 +77,11 @@ class Explainer:
             return Remedies()
         return remedies(self._world, record, queue, self._obstacles(record, queue))
 
-    def standings(self) -> Iterator[Standing]:
-        """Everyone who waits: queue by queue in their order, then those who are in no queue.
+    def standings(self, is_wanted: Callable[[Record], bool]) -> Iterator[Standing]:
+        """The wanted of those who wait: queue by queue in their order, then those who are in no queue.
 
-        This triggers no tries: equal workloads share the result of the last try of one of them.
+        `is_wanted` is asked of each in that order. This triggers no tries: equal workloads share the result of the
+        last try of one of them.
         """
         current: dict[int, Explanation] = {}
         for name, queue in sorted(self._world.queues.items()):
@@ -88,6 +89,8 @@ class Explainer:
             for position, record in enumerate(queue.pending.in_order()):
                 local_position = places.get(record.local_queue, 0)
                 places[record.local_queue] = local_position + 1
+                if not is_wanted(record):
+                    continue
                 found = self._explanation(record, None)
                 if found.pod_sets:
                     explanation = current.get(id(found))
@@ -96,7 +99,7 @@ class Explainer:
                     found = explanation
                 yield Standing(record, name, position, local_position, found, queue.pending.strict)
         for record in self._world.records.values():
-            if record.stage is Stage.PENDING and record.place is PendingPlace.NOWHERE:
+            if record.stage is Stage.PENDING and record.place is PendingPlace.NOWHERE and is_wanted(record):
                 owner = self._world.queue_for(record)
                 name = owner.name if owner is not None else ""
                 yield Standing(record, name, None, None, self._explanation(record, None))

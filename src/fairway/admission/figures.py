@@ -15,7 +15,7 @@ from fairway.admission.quota import CohortNode, Node, Quota
 from fairway.admission.records import Record, Stage, total_requests
 from fairway.admission.resources import FlavorResource
 from fairway.admission.shares import DominantShare, share_of
-from fairway.admission.world import World
+from fairway.admission.world import Attempts, World
 from fairway.apis.kueue.objects import StopPolicy
 
 
@@ -104,6 +104,11 @@ class Figures:
 
     def __init__(self, world: World) -> None:
         self._world = world
+
+    @property
+    def attempts(self) -> Attempts:
+        """How many scheduling cycles there were."""
+        return self._world.attempts
 
     def activity(self, name: str) -> Activity | None:
         """Why a ClusterQueue admits nothing; `None` while the engine does not have it."""

@@ -150,7 +150,7 @@ def reserve(world: World, record: Record, queue: QueueState, assignment: Assignm
     record.explanation = None
     waiting = _sync_checks(record, queue)
     hold(world, record, queue, Stage.RESERVED if waiting else Stage.ADMITTED)
-    queue.grow()  # in Kueue the echo of the write replaces the holder, which counts as one that left
+    queue.note_other_holders()  # in Kueue the echo of the write replaces the holder, which counts as one that left
     if world.usage.enabled and queue.order_by_usage:
         world.usage.penalise(record.local_queue, record.key, total_requests(record))
         if not waiting:
@@ -253,6 +253,13 @@ def checks_changed(world: World, record: Record) -> None:
         if world.usage.enabled and queue.order_by_usage:
             settle_usage(world, record)
         world.out.append(Start(at=world.now, key=record.key, cluster_queue=queue.name))
+
+
+def start_without_queue(world: World, record: Record) -> None:
+    """Another writer has reserved quota in a ClusterQueue that is not there. As in Kueue it may start all the same."""
+    if record.active and record.evicted is None and not _waits_for_checks(record) and not places.pending(record):
+        record.stage = Stage.ADMITTED
+        world.out.append(Start(at=world.now, key=record.key, cluster_queue=record.cluster_queue))
 
 
 def call_for_place(world: World, record: Record) -> None:
@@ -506,6 +513,7 @@ def set_usage(world: World, record: Record, usage: Amounts) -> None:
     queue.give_back(record)
     record.usage = usage
     queue.take(record)
+    queue.grow()
     world.show_later(queue)
     world.forest.tree_of(queue).version += 1
     world.wake_later(queue)

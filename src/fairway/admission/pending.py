@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
+from heapq import heappop, heappush, merge
 from itertools import chain, count
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -91,6 +91,11 @@ class Lane:
         """Whether a try is certain to end as the last one did."""
         return self.sleep is not None and self.sleep.holds(queue)
 
+    def in_order(self) -> Iterator[Record]:
+        self._late.sort()  # in place: a sorted list is a heap, and is sorted again in no time
+        members = merge(self._line, self._late) if self._late else self._line
+        return (record for _, token, record in members if record.token == token)
+
     def members(self) -> Iterator[Record]:
         return (record for _, token, record in chain(self._line, self._late) if record.token == token)
 
@@ -121,15 +126,21 @@ class PendingQueue:
             yield from lane.members()
         yield from self.aside.values()
 
-    def in_order(self) -> list[Record]:
+    def in_order(self) -> Iterator[Record]:
         """Everyone who waits, in the order that the visibility API shows: parked or not."""
-        ordered = sorted(self, key=_BY_ORDER if self.usage_of is None else self._rank)
-        if self.usage_of is None and self.preemptor is not None:
-            ordered.sort(key=lambda record: not self._is_sticky(record))
-        if ordered and (first := self._unless_earned(ordered[0])) is not ordered[0]:
-            ordered.remove(first)
-            ordered.insert(0, first)
-        return ordered
+        ordered: Iterator[Record]
+        if self.usage_of is None:
+            lanes = (lane.in_order() for lane in self.lanes.values())
+            ordered = merge(*lanes, sorted(self.aside.values(), key=_BY_ORDER), key=_BY_ORDER)
+        else:
+            ordered = iter(sorted(self, key=self._rank))
+        head = next(ordered, None)
+        if head is None:
+            return
+        preemptor = self.preemptor if self.usage_of is None and not self.strict else None
+        first = preemptor or self._unless_earned(head)
+        yield first
+        yield from (record for record in chain((head,), ordered) if record is not first)
 
     def _rank(self, record: Record) -> tuple[float, bool, OrderKey]:
         usage = self.usage_of(record.local_queue) if self.usage_of is not None else 0.0
@@ -146,6 +157,13 @@ class PendingQueue:
         if self.usage_of is not None and self.usage_of(head.local_queue) != self.usage_of(preemptor.local_queue):
             return head
         return preemptor if preemptor.base_order_key < head.base_order_key else head
+
+    def set_strict(self, *, strict: bool) -> None:
+        """Whether a head that finds no room blocks those behind it; if so, none may sleep on in another's place."""
+        if strict and not self.strict:
+            for lane in self.lanes.values():
+                lane.sleep = None
+        self.strict = strict
 
     # Coming and going
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from fairway.admission.events import EvictionRequested
 from fairway.admission.figures import Activity, ClusterQueueFigures, CohortFigures, LocalQueueFigures
 from fairway.admission.quota import Quota
 from fairway.admission.resources import FlavorResource
+from fairway.admission.world import Attempts
 from fairway.apis.machinery.kind import Manifest
 
 
@@ -46,6 +47,10 @@ class PendingWorkload(Protocol):
 
 class QueueFigures(Protocol):
     """The numbers of each queue. `None` means that the decider does not have the queue yet."""
+
+    @property
+    def attempts(self) -> Attempts | None:
+        """How many scheduling cycles there were; `None` where the decider is elsewhere."""
 
     def activity(self, name: str) -> Activity | None:
         """Why a ClusterQueue admits nothing."""
@@ -91,14 +96,22 @@ class Decider(Protocol):
         """Have a workload evicted. The caller repeats the request until the eviction shows on the Workload."""
 
 
+class WaitingPage(NamedTuple):
+    """A part of the list of everyone who waits."""
+
+    items: list[Manifest]
+    has_more: bool = False
+    """Whether others follow."""
+
+
 class WaitingExplainer(Protocol):
     """The decider, as the API sees it: who waits, in which order, and why."""
 
     async def pending(self, cluster_queue: str) -> Sequence[PendingWorkload] | None:
         """The pending workloads of a ClusterQueue, in order; `None` if the order is not known."""
 
-    async def all(self, namespace: str = "") -> list[Manifest]:
-        """One `waitingjobs` item for everyone who waits in a namespace, or anywhere."""
+    async def page(self, namespace: str = "", first: int = 0, limit: int | None = None) -> WaitingPage:
+        """One `waitingjobs` item for each who waits in a namespace, or anywhere: so many, from the `first` on."""
 
     async def one(
         self, namespace: str, name: str, may_read: Callable[[str], bool], *, may_change: bool, any_priority: bool

@@ -43,6 +43,8 @@ def add(world: World, workload: Workload) -> None:
     record.refresh_keys(world.config)
     if record.stage is Stage.PENDING:
         lifecycle.come_back(world, record)
+    elif record.stage is Stage.RESERVED and not record.holding:
+        lifecycle.start_without_queue(world, record)
 
 
 def change(world: World, workload: Workload) -> None:

@@ -41,6 +41,16 @@ class LocalQueueState:
         return self.stop_policy is not StopPolicy.NONE
 
 
+class Attempts:
+    """How many scheduling cycles there were: those that admitted a workload, and those that did not."""
+
+    __slots__ = ("inadmissible", "success")
+
+    def __init__(self) -> None:
+        self.success = 0
+        self.inadmissible = 0
+
+
 class World:
     """``local_queues`` also holds those that workloads name but that do not exist; ``known_local_queues`` says which
     do.
@@ -50,6 +60,8 @@ class World:
         "_sequence",
         "_timers",
         "_wakes",
+        "attempts",
+        "blocked",
         "checks",
         "config",
         "demands",
@@ -74,8 +86,9 @@ class World:
         "usage",
     )
 
-    def __init__(self, config: Config, *, shortcuts: bool = True) -> None:
+    def __init__(self, config: Config, *, shortcuts: bool = True, attempts: Attempts | None = None) -> None:
         self.config = config
+        self.attempts = attempts or Attempts()
         self.shortcuts = shortcuts
         self.now = 0.0
         self.frs = FlavorResources()
@@ -95,6 +108,8 @@ class World:
         self.known_local_queues: set[str] = set()
         self.records: dict[str, Record] = {}
         self.unready: set[str] = set()
+        self.blocked = ""
+        """The workload that was to be admitted when pods of others were not ready: it keeps its place."""
         self.usage = UsageLedger(config.admission_fair_sharing)
         self.out: list[Instruction] = []
         self.dirty: dict[str, None] = {}

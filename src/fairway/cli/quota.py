@@ -72,7 +72,7 @@ def plan(*, file: str, target: str | None, output: str, **where: Any) -> None:
         state = QuotaState(session)
         targets = _targets(definition, target)
         found = state.differences(definition, targets)
-        warnings = shortfalls(definition.quota, targets, cluster=session.is_cluster)
+        warnings = shortfalls(definition.quota, targets, cluster=session.is_cluster, checked=state.stores_definitions)
         if output == "json":
             click.echo(tables.as_json(_report(definition, targets, found, warnings)))
         else:
@@ -104,7 +104,9 @@ def apply(*, file: str, target: str | None, yes: bool, **where: Any) -> None:
         state = QuotaState(session)
         targets = _targets(definition, target)
         found = state.differences(definition, targets)
-        for _, warning in shortfalls(definition.quota, targets, cluster=session.is_cluster):
+        for _, warning in shortfalls(
+            definition.quota, targets, cluster=session.is_cluster, checked=state.stores_definitions
+        ):
             print_note(f"Warning: {warning}")
         _refuse_foreign(found)
         doomed = [str(one.key) for one in found if one.action is Action.DELETE and not one.blocked]
@@ -244,7 +246,7 @@ def import_(*, name: str | None, target: str | None, **where: Any) -> None:
         if target == "yunikorn":
             spec, said = importing.from_yunikorn(config_of(state.config_map(yunikorn.NOTHING)))
         else:
-            spec, said = importing.from_kueue(state.live, name)
+            spec, said = importing.from_kueue(state.live, name, state.definitions.get(name))
             state.put_accounts(spec)
     for sentence in said:
         print_note(f"Warning: {sentence}")

@@ -30,6 +30,7 @@ API: Final = "fairway.dev/v1alpha1"
 KIND: Final = "QuotaDefinition"
 DEFINITIONS: Final = f"{paths.FAIRWAY}/quotadefinitions"
 _KINDS: Final = {
+    "AdmissionCheck": (teams.KUEUE, "admissionchecks"),
     "ResourceFlavor": (teams.KUEUE, "resourceflavors"),
     "Cohort": (teams.KUEUE, "cohorts"),
     "ClusterQueue": (teams.KUEUE, "clusterqueues"),
@@ -152,7 +153,8 @@ class QuotaState:
         return found
 
     def _kueue(self, definition: QuotaFile) -> list[ObjectDifference]:
-        desired = [*kueue.render(definition.quota, definition.name), *self._role_bindings(definition)]
+        rendered = kueue.render(definition.quota, definition.name, checked=self.stores_definitions)
+        desired = [*rendered, *self._role_bindings(definition)]
         found = compare(desired, self.live, definition.name)
         if any(one.action in (Action.DELETE, Action.RELEASE) for one in found):
             found = self._blocked(found)
@@ -192,7 +194,7 @@ class QuotaState:
         return found
 
     def _used(self, changes: Iterable[ObjectDifference]) -> dict[ObjectKey, list[str]]:
-        """By flavor, cohort and ClusterQueue, what refers to it and stays."""
+        """By flavor, check, cohort and ClusterQueue, what refers to it and stays."""
         after = dict(self.live)
         for one in changes:
             if one.action is Action.DELETE and not one.blocked:
@@ -205,6 +207,8 @@ class QuotaState:
             used = {ObjectKey("Cohort", "", spec.get("cohortName") or spec.get("parentName") or "")}
             if key.kind == "LocalQueue":
                 used.add(ObjectKey("ClusterQueue", "", spec.get("clusterQueue", "")))
+            checks = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+            used |= {ObjectKey("AdmissionCheck", "", check["name"]) for check in checks}
             for group in spec.get("resourceGroups") or ():
                 used |= {ObjectKey("ResourceFlavor", "", flavor["name"]) for flavor in group["flavors"]}
             for of in used:
@@ -396,9 +400,11 @@ def _roles(quota: QuotaSpec) -> dict[ObjectKey, dict[str, str]]:
     return found
 
 
-def shortfalls(quota: QuotaSpec, targets: Iterable[str], *, cluster: bool) -> list[tuple[str, Shortfall]]:
-    """By target, what it cannot express."""
-    found = [("kueue", one) for one in kueue.shortfalls(quota)] if "kueue" in targets else []
+def shortfalls(
+    quota: QuotaSpec, targets: Iterable[str], *, cluster: bool, checked: bool = True
+) -> list[tuple[str, Shortfall]]:
+    """By target, what it cannot express; `checked` says that something answers the check of limits and budgets."""
+    found = [("kueue", one) for one in kueue.shortfalls(quota, checked=checked)] if "kueue" in targets else []
     if "kueue" in targets and not cluster:
         for organization, team in quota.teams:
             for members in kueue.accounts(organization, team).values():

@@ -38,8 +38,8 @@ def dashboard(*, name: str, opens: bool, output: str, **where: Any) -> None:
 
     \b
     Examples:
-      fairway ray dashboard dev-training-x7k2p
-      fairway ray dashboard dev-training-x7k2p --open
+      fairway ray dashboard notebooks
+      fairway ray dashboard notebooks --open
     """
     with open_session(**where) as session:
         cluster = _cluster(session, name)

@@ -53,8 +53,10 @@ def install(ctx: click.Context, /, *, system: bool, run_as: str | None, printed:
     }
     if run_as and not system:
         raise click.UsageError("--run-as needs --system: a service of a user runs as that user")
-    unit = units.Unit(system)
-    settings, kept = remembering.settings_with(options["state"].absolute(), given)
+    unit, state = units.Unit(system), options["state"]
+    if run_as and ctx.get_parameter_source("state") is not ParameterSource.COMMANDLINE:
+        state = units.state_of(run_as)
+    settings, kept = remembering.settings_with(state.absolute(), given)
     text = unit.text(serving_arguments(settings), run_as)
     if printed:
         click.echo(text, nl=False)
@@ -64,11 +66,9 @@ def install(ctx: click.Context, /, *, system: bool, run_as: str | None, printed:
         raise click.UsageError("--system needs root: `sudo fairway service install --system --run-as USER`")
     if is_running(settings.state) and not unit.path.is_file():
         raise click.UsageError(f"a server already runs on {settings.state}; stop it first: fairway shutdown")
-    unit.path.parent.mkdir(parents=True, exist_ok=True)
-    unit.path.write_text(text)
-    units.must(unit, "daemon-reload")
-    units.must(unit, "enable", units.NAME)
-    units.must(unit, "restart", units.NAME)
+    if run_as:
+        units.check_account(run_as)
+    units.install(unit, text)
     click.echo(f"Installed {unit.path}; the server runs, and starts at boot.")
     if kept.words:
         print_note(f"Saved options used: {kept.words}.")

@@ -8,10 +8,12 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from fairway.errors import FairwayError
+from fairway.settings import state_directory
 
 NAME: Final = "fairway.service"
 _RUNNING: Final = Path("/run/systemd/system")
@@ -39,8 +41,8 @@ WantedBy={target}
 """
 
 
-class NoSystemdError(FairwayError):
-    """systemd does not run here, or does not answer."""
+class ServiceError(FairwayError):
+    """The service cannot be installed or asked about; the message says why, and what to do."""
 
 
 class Unit(NamedTuple):
@@ -71,24 +73,64 @@ class Unit(NamedTuple):
 
 
 def check_systemd(running: Path = _RUNNING) -> None:
-    """Raise `NoSystemdError` unless systemd runs this machine."""
+    """Raise `ServiceError` unless systemd runs this machine."""
     if not running.is_dir():
-        raise NoSystemdError(
+        raise ServiceError(
             f"systemd does not run here ({running} is missing), so no service can be installed; `fairway up` starts "
             "the server in the background, and `fairway service install --print` prints the unit for another machine"
         )
 
 
+def state_of(account: str) -> Path:
+    """The state directory of another account; `ServiceError` if there is no such account."""
+    try:
+        return state_directory({}, account)
+    except RuntimeError:
+        raise ServiceError(
+            f"--run-as {account}: this machine has no such account; create it (`useradd --create-home {account}`), or "
+            "name the directory with --state"
+        ) from None
+
+
+def check_account(account: str) -> None:
+    """Raise `ServiceError` unless this account can run this installation."""
+    if _run("runuser", "--user", account, "--", sys.executable, "-I", "-c", "import fairway"):
+        raise ServiceError(
+            f"--run-as {account}: this account cannot run {sys.executable}, where Fairway is installed; install it "
+            "where every account can read it: `python3 -m venv /opt/fairway && /opt/fairway/bin/pip install DIRECTORY`"
+        )
+
+
+def install(unit: Unit, text: str) -> None:
+    """Write the unit, enable and start it; if it does not start, put back what was there before."""
+    before = unit.path.read_text() if unit.path.is_file() else None
+    unit.path.parent.mkdir(parents=True, exist_ok=True)
+    unit.path.write_text(text)
+    try:
+        for words in (("daemon-reload",), ("enable", NAME), ("restart", NAME)):
+            must(unit, *words)
+    except ServiceError as error:
+        with suppress(ServiceError):  # without journalctl, too, nothing is left behind
+            chosen = "--unit" if unit.system else "--user-unit"
+            _run("journalctl", "--no-pager", "--output=cat", "--lines=10", chosen, NAME)
+        _restore(unit, before)
+        raise ServiceError(f"{error}; see the log above. The unit is as it was before") from None
+
+
+def _restore(unit: Unit, before: str | None) -> None:
+    if before is None:
+        ask(unit, "disable", "--now", NAME)
+        unit.path.unlink()
+        ask(unit, "daemon-reload")
+    else:
+        unit.path.write_text(before)
+        ask(unit, "daemon-reload")
+        ask(unit, "restart", NAME)
+
+
 def ask(unit: Unit, *words: str) -> int:
     """Run systemctl; its exit code. What it prints goes where our output goes."""
-    import shutil  # noqa: PLC0415 - help must be quick
-
-    program = shutil.which(unit.systemctl[0])
-    if program is None:
-        raise NoSystemdError("systemctl is not on the PATH; is systemd installed?")
-    sys.stdout.flush()
-    pid = os.posix_spawn(program, [*unit.systemctl, *words], os.environ)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return _run(*unit.systemctl, *words)
 
 
 def must(unit: Unit, *words: str) -> None:
@@ -97,7 +139,18 @@ def must(unit: Unit, *words: str) -> None:
     if code:
         said = shlex.join([*unit.systemctl, *words])
         hint = "" if unit.system else " (is there a user session? `loginctl enable-linger` makes one without a login)"
-        raise NoSystemdError(f"`{said}` ended with exit code {code}{hint}")
+        raise ServiceError(f"`{said}` ended with exit code {code}{hint}")
+
+
+def _run(*words: str) -> int:
+    import shutil  # noqa: PLC0415 - help must be quick
+
+    program = shutil.which(words[0])
+    if program is None:
+        raise ServiceError(f"{words[0]} is not on the PATH; is systemd installed?")
+    sys.stdout.flush()
+    pid = os.posix_spawn(program, words, os.environ)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _quoted(word: str) -> str:

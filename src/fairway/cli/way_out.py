@@ -18,7 +18,8 @@ _ROLE: Final = "edit"
 """Kubernetes' own ClusterRole for users; `fairway cluster install` adds ManagedJobs to it."""
 
 _OF_USERS: Final = ("fairway.dev", "explain.fairway.dev")
-_UNAVAILABLE_WEBHOOK: Final = "failed calling webhook"
+_OF_LAUNCHES: Final = (("create", "configmaps"), ("create", "secrets"))
+"""What a launch with files stores before the job: the right to it alone does not help."""
 
 
 class MissingAPI(FairwayError):
@@ -43,13 +44,18 @@ def way_out(session: "Session", error: FairwayError) -> str:
         )
     if isinstance(error, Forbidden):
         return _forbidden(session, str(error)) if session.is_cluster else ""
-    if isinstance(error, ApiError) and _UNAVAILABLE_WEBHOOK in str(error):
+    if is_unanswered(error):
         return f"The webhook of {session.place} does not answer: `fairway cluster doctor{_context(session)}`."
     if isinstance(error, NotFound) and is_unserved(error):
         missing_api = _unserved(session)
         if missing_api:
             raise MissingAPI(missing_api) from error
     return ""
+
+
+def is_unanswered(error: FairwayError) -> bool:
+    """Whether a write failed because a webhook did not answer; nothing was written then."""
+    return isinstance(error, ApiError) and "failed calling webhook" in str(error)
 
 
 def is_unserved(error: NotFound) -> bool:
@@ -116,7 +122,8 @@ def _forbidden(session: "Session", message: str) -> str:
         f"On {session.place}, user {user} lacks the right to {verb} {what}"
         f"{f' in namespace {namespace}' if namespace else ' in the whole cluster'}. An administrator grants it:\n"
     )
-    if group in _OF_USERS and namespace:
+    launches = group in _OF_USERS or (verb, resource) in _OF_LAUNCHES
+    if launches and namespace:
         return f"{said}  kubectl create rolebinding fairway-users --clusterrole={_ROLE} {subject}{where}"
     kind = "role" if namespace else "clusterrole"
     name = f"fairway-{verb}-{resource.replace('/', '-')}"

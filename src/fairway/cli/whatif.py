@@ -223,8 +223,9 @@ def check(trace: "JobTrace", given: Manifest, *, json: bool) -> str:
         f"{found.compared} starts were forecast from the past of the trace alone and compared with its replay.\n"
         f"Half were off by less than {duration(found.median_seconds)}, nine of ten by less than "
         f"{duration(found.p90_seconds)}; {found.in_range:.0%} were within the range given.\n"
-        f"Half of these jobs still waited for more than {duration(found.median_wait_seconds)}; who says of each "
-        f"that it waits as long as the median before is off by {duration(found.naive_seconds)}."
+        f"Half of these jobs still waited for more than {duration(found.median_wait_seconds)}, and half of the ranges "
+        f"were wider than {duration(found.median_range_seconds)}. To expect the median wait of the jobs before is off "
+        f"by {duration(found.naive_seconds)}."
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fairway.admission.port import PendingWorkload, WaitingExplainer
+from fairway.admission.port import PendingWorkload, WaitingExplainer, WaitingPage
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.http.transport import Transport
 from fairway.client.rest.access import Access
@@ -70,10 +70,9 @@ class RemoteExplainer:
             return await self._fallback.pending(cluster_queue)
         return None if found is None else [_Pending(*one) for one in found]
 
-    async def all(self, namespace: str = "") -> list[Manifest]:
-        asked, found = await self._ask("all", namespace=namespace)
-        items: list[Manifest] = found if asked else await self._fallback.all(namespace)
-        return items
+    async def page(self, namespace: str = "", first: int = 0, limit: int | None = None) -> WaitingPage:
+        asked, found = await self._ask("page", namespace=namespace, first=first, limit=limit)
+        return WaitingPage(*found) if asked else await self._fallback.page(namespace, first, limit)
 
     async def one(
         self, namespace: str, name: str, may_read: Callable[[str], bool], *, may_change: bool, any_priority: bool

@@ -61,9 +61,9 @@ class Informer:
         """The last known states of all objects; shared, so not to be changed."""
         return self._known.values()
 
-    def on_change(self, handler: Handler) -> None:
-        """Call this handler with every change, and with everything that is known already."""
-        for manifest in self._known.values():
+    def on_change(self, handler: Handler, *, replay: bool = True) -> None:
+        """Call this handler with every change, and with everything that is known already, unless `replay` is off."""
+        for manifest in self._known.values() if replay else ():
             handler(None, manifest)
         self._handlers.append(handler)
 

@@ -9,6 +9,7 @@ ones are dropped, and a write that fails is not tried again.
 import asyncio
 import logging
 from collections import OrderedDict
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from typing import Final
@@ -16,7 +17,7 @@ from typing import Final
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import micro_stamp, stamp
 from fairway.client.cluster import Cluster
-from fairway.errors import ApiError, NotFound
+from fairway.errors import ApiError, FairwayError, NotFound
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
@@ -28,6 +29,9 @@ _PAUSE_SECONDS: Final = 0.05
 _TOGETHER: Final = 32
 _REST: Final = 9.0
 """How much longer than writing took one waits before the next."""
+
+_LAST_SECONDS: Final = 0.5
+"""How long writing may hold up the end of the process."""
 
 _log = logging.getLogger(__name__)
 _Key = tuple[str, str, str, str]
@@ -54,7 +58,8 @@ class _Recorded:
     def counts(self) -> Manifest:
         found: Manifest = {"count": self.count, "lastTimestamp": stamp(self.last)}
         if self.in_series and self.count > 1:
-            found["series"] = {"count": self.count, "lastObservedTime": micro_stamp(self.last)}
+            # As client-go counts: those after the first.
+            found["series"] = {"count": self.count - 1, "lastObservedTime": micro_stamp(self.last)}
         return found
 
 
@@ -72,24 +77,29 @@ class Recorder:
     def normal(self, about: Manifest, reason: str, message: str) -> None:
         self._record(about, NORMAL, reason, message)
 
-    def series(self, about: Manifest, reason: str, message: str) -> None:
-        """A normal event that keeps its first message, however often its reason comes again: it counts them."""
-        self._record(about, NORMAL, reason, message, in_series=True)
+    def series(self, about: Manifest, reason: str, message: str, kind: str = NORMAL) -> None:
+        """An event that keeps its first message, however often its reason comes again: it counts them."""
+        self._record(about, kind, reason, message, in_series=True)
 
     def warning(self, about: Manifest, reason: str, message: str) -> None:
         self._record(about, WARNING, reason, message)
 
     async def run(self) -> None:
-        """Write what is recorded until cancelled."""
+        """Write what is recorded until cancelled, and then what is left of it, if that does not take long."""
         clock = self._cluster.clock
-        while True:
-            await self._some.wait()
-            await clock.sleep(_PAUSE_SECONDS)
-            while self._unwritten:
-                begun = clock.monotonic()
-                await self._write_some()
-                await clock.sleep((clock.monotonic() - begun) * _REST)
-            self._some.clear()
+        try:
+            while True:
+                await self._some.wait()
+                await clock.sleep(_PAUSE_SECONDS)
+                while self._unwritten:
+                    begun = clock.monotonic()
+                    await self._write_some()
+                    await clock.sleep((clock.monotonic() - begun) * _REST)
+                self._some.clear()
+        finally:
+            with suppress(TimeoutError, FairwayError):
+                async with asyncio.timeout(_LAST_SECONDS):
+                    await self.flush()
 
     async def flush(self) -> None:
         """Write all Events recorded so far, at once."""

@@ -17,10 +17,12 @@ from fairway.integrations.pods import (
     FRAMEWORK,
     GATE,
     GROUP,
+    INDEX_LABEL,
     MANAGED,
+    POD_INDEX,
     SUSPENDING_PARENT,
     group_name,
-    is_gated,
+    is_held,
     is_suspended,
 )
 from fairway.integrations.role_hash import role_hash
@@ -57,7 +59,7 @@ def on_create(pod: Manifest, surroundings: ClusterView) -> list[FieldError]:
             metadata["labels"] = {**labels_of(pod), names.QUEUE_NAME: names.DEFAULT_QUEUE}
         if queue_name(pod) or surroundings.configuration.manage_jobs_without_queue_name:
             metadata["labels"] = {**labels_of(pod), MANAGED: "true"}
-            if group_name(pod) and MANAGED not in (metadata.get("finalizers") or ()):
+            if not is_held(pod):
                 metadata["finalizers"] = [*(metadata.get("finalizers") or ()), MANAGED]
             _hold_back(pod)
     return [*wrong_on_create(pod), *_wrong(pod)]
@@ -92,8 +94,14 @@ def _is_asked_about(pod: Manifest, surroundings: ClusterView) -> bool:
 
 
 def _hold_back(pod: Manifest) -> None:
-    if not is_gated(pod):
-        pod["spec"]["schedulingGates"] = [*(pod["spec"].get("schedulingGates") or ()), {"name": GATE}]
+    """Both gates: none can be added later, and whether the pod gets a place in a topology is not known yet."""
+    gates = pod["spec"].get("schedulingGates") or []
+    missing = [{"name": name} for name in (GATE, names.TOPOLOGY_GATE) if not any(one["name"] == name for one in gates)]
+    if missing:
+        pod["spec"]["schedulingGates"] = [*gates, *missing]
+    index = annotations_of(pod).get(INDEX_LABEL)
+    if index is not None:
+        pod["metadata"]["labels"] = {**labels_of(pod), POD_INDEX: labels_of(pod).get(index, "")}
     if group_name(pod) and ROLE_HASH not in annotations_of(pod):
         # The role is that of the pod as it will be stored, so with what admission adds to every pod.
         stored = {**pod, "spec": dict(pod["spec"])}

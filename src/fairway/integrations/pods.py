@@ -17,7 +17,7 @@ from fairway.integrations.workloads import MAIN, new_workload, owner_reference, 
 
 FRAMEWORK: Final = "pod"
 MANAGED: Final = "kueue.x-k8s.io/managed"
-"""The label of pods that the queue looks after, and the finalizer of those that it must have seen to their end."""
+"""The label of pods that the queue looks after, and the finalizer that keeps them until it has seen their end."""
 
 GATE: Final = "kueue.x-k8s.io/admission"
 SUSPENDING_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"
@@ -27,12 +27,16 @@ GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 POD_INDEX: Final = "kueue.x-k8s.io/pod-group-pod-index"
 """The label with the number of a pod in its group."""
 
+INDEX_LABEL: Final = "kueue.x-k8s.io/pod-group-pod-index-label"
+"""The annotation with the name of another label that has this number."""
+
 TERMINATION_TARGET: Final = "TerminationTarget"
 NOT_ADMITTED: Final = "NotAdmitted"
 WORKLOAD_DELETED: Final = "WorkloadDeleted"
 WORKLOAD_EVICTED: Final = "WorkloadEvicted"
 NO_MATCHING_WORKLOAD: Final = "NoMatchingWorkload"
 
+OWN_GATES: Final = (GATE, names.ELASTIC_GATE, names.TOPOLOGY_GATE)
 _GATES: Final = frozenset({GATE, names.TOPOLOGY_GATE})
 
 
@@ -60,8 +64,12 @@ def is_terminated(pod: Manifest) -> bool:
     return phase(pod) in {"Succeeded", "Failed"}
 
 
+def gates_of(pod: Manifest) -> set[str]:
+    return {gate["name"] for gate in pod["spec"].get("schedulingGates") or ()}
+
+
 def is_gated(pod: Manifest) -> bool:
-    return any(gate.get("name") == GATE for gate in pod["spec"].get("schedulingGates") or ())
+    return GATE in gates_of(pod)
 
 
 def is_suspended(pod: Manifest) -> bool:
@@ -93,6 +101,11 @@ def name_of_workload(pod: Manifest) -> str:
     """The name of the workload of a pod that stands alone."""
     metadata = pod["metadata"]
     return workload_name("Pod", "", metadata["name"], metadata["uid"])
+
+
+def workload_of(pod: Manifest) -> str:
+    """The name of the workload that a pod was started for."""
+    return annotations_of(pod).get(names.WORKLOAD) or group_name(pod) or name_of_workload(pod)
 
 
 def pod_set_of(pod: Manifest, name: str = MAIN, count: int = 1) -> Manifest:

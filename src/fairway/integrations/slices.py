@@ -45,6 +45,12 @@ def slice_name(workload: Manifest) -> str:
     return webhooks.annotations_of(workload).get(names.SLICE_NAME) or str(workload["metadata"]["name"])
 
 
+def chain_of(manifest: Manifest) -> tuple[str, str] | None:
+    """The slices that a slice or a pod belongs to: their namespace and the name that they share."""
+    name = webhooks.annotations_of(manifest).get(names.SLICE_NAME)
+    return (manifest["metadata"]["namespace"], name) if name else None
+
+
 class SliceEnd(NamedTuple):
     """A slice that is no longer needed, and why."""
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from fairway.apis.core.pod_parts import containers_of
 from fairway.apis.machinery.copies import copied
 from fairway.apis.machinery.kind import Manifest
+from fairway.integrations import names
 from fairway.integrations.priorities import Priority
 
 MAIN: Final = "main"
@@ -25,6 +26,14 @@ def workload_name(kind: str, group: str, owner_name: str, owner_uid: str, *more:
         "\n".join((kind, group, owner_name, owner_uid, *more)).encode(), usedforsecurity=False
     ).hexdigest()
     return f"{f'{kind.lower()}-{owner_name}'[:_LONGEST_PREFIX]}-{digest[:_HASH_LENGTH]}"
+
+
+def is_of_single_pod(workload: Manifest) -> bool:
+    """Whether a workload is that of one pod, and goes with it."""
+    metadata = workload["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    in_group = (metadata.get("annotations") or {}).get(names.IS_GROUP_WORKLOAD) == "true"
+    return not in_group and [(one["apiVersion"], one["kind"]) for one in owners] == [("v1", "Pod")]
 
 
 def namespaced_name(manifest: Manifest) -> str:

@@ -50,4 +50,4 @@ def missing(models: Iterable[str], nodes: Iterable[Mapping[str, str]]) -> str:
     if not wanted or wanted.intersection(known):
         return ""
     there = f"nodes have {', '.join(known)}" if known else "no node has a label that names its GPU"
-    return f"no node has a {' or '.join(asked)} GPU: {there}"
+    return f"no node has {' or '.join(asked)} GPUs: {there}"

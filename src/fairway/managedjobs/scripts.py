@@ -66,9 +66,13 @@ exec /bin/bash -c "$1" "$0"
 """
 
 EXECUTE_RAY: Final = """\
-exec "$(dirname -- "$(command -v ray)")/python3" -c "$@"
+_fairway_ray=$(command -v ray)
+_fairway_python=$(dirname -- "$_fairway_ray")/python3
+if [ -x "$_fairway_python" ]; then exec "$_fairway_python" -c "$@"; fi
+exec $(sed -n '1s/^#! *//p' "$_fairway_ray") -c "$@"
 """
-"""The shell becomes the node: the arguments are the program's, and `ray` is on the PATH."""
+"""The shell becomes the node: the arguments are the program's, and `ray` is on the PATH. Its Python is beside it, or in
+its first line: pip puts `ray` into /usr/local/bin for a Python in /usr/bin."""
 
 _LONG_SCRIPT: Final = """\
 printf %s "$@" >".fairway-$0" && exec /bin/bash ".fairway-$0"

@@ -15,7 +15,9 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import Format, Quantity
 
 _AMOUNTS: Final = frozenset({"nominalQuota", "borrowingLimit", "lendingLimit", "weight"})
-_BY_NAME: Final = frozenset({"resources", "coveredResources", "values", "subjects", "resourceGroups"})
+_BY_NAME: Final = frozenset(
+    {"resources", "coveredResources", "values", "subjects", "resourceGroups", "admissionChecks"}
+)
 """Lists whose order means nothing."""
 
 _MEBI_NANOS: Final = (1 << 20) * 10**9
@@ -96,8 +98,8 @@ def compare(desired: Sequence[Manifest], live: Live, name: str) -> list[ObjectDi
     wanted = {key_of(one): one for one in desired}
     found = [one for key, manifest in wanted.items() if (one := difference(key, manifest, live.get(key), name))]
     gone = [key for key, manifest in live.items() if key not in wanted and owner(manifest) == name]
-    order = {"LocalQueue": 0, "RoleBinding": 1, "ClusterQueue": 2, "Cohort": 3, "ResourceFlavor": 4, "Namespace": 5}
-    gone.sort(key=lambda key: (order.get(key.kind, 6), key))
+    order = ("LocalQueue", "RoleBinding", "ClusterQueue", "AdmissionCheck", "Cohort", "ResourceFlavor", "Namespace")
+    gone.sort(key=lambda key: (order.index(key.kind), key))
     return [*found, *(extra(key, live[key]) for key in gone)]
 
 

@@ -15,8 +15,9 @@ from fairway.quota.compare import Action, Live, ObjectKey, difference, owner
 _AMOUNTS: Final = {"nominalQuota": "guaranteed", "borrowingLimit": "borrowing", "lendingLimit": "lend"}
 
 
-def from_kueue(live: Live, name: str) -> tuple[Manifest, list[str]]:
-    """The spec of a definition of all ClusterQueues that belong to no other, and what is wrong with it."""
+def from_kueue(live: Live, name: str, applied: Manifest | None = None) -> tuple[Manifest, list[str]]:
+    """The spec of a definition of all ClusterQueues that belong to no other, and what is wrong with it. Limits and
+    budgets are in no object of Kueue: they are those of the definition that was `applied`."""
     foreign = {key.name for key, one in live.items() if key.kind == "ResourceFlavor" and owner(one) not in ("", name)}
     live = {key: one for key, one in live.items() if owner(one) in ("", name)}
     queues = {key.name: one for key, one in live.items() if key.kind == "ClusterQueue"}
@@ -40,6 +41,7 @@ def from_kueue(live: Live, name: str) -> tuple[Manifest, list[str]]:
     ]
     named = [one["name"] if one["name"] in foreign else one for one in flavors]
     spec: Manifest = {"flavors": named, "organizations": organizations}
+    _put_limits(spec["organizations"], ((applied or {}).get("spec") or {}).get("organizations") or ())
     return spec, _completed(spec, live, name)
 
 
@@ -143,6 +145,21 @@ def _put_weight(result: Manifest, spec: Manifest) -> None:
     weight = (spec.get("fairSharing") or {}).get("weight")
     if weight is not None:
         result["weight"] = _plain(Quantity.parse(weight))
+
+
+def _put_limits(found: list[Any], applied: Iterable[Any], types: Iterable[Any] = ()) -> None:
+    """Limits and budgets of organizations, teams and job types that are still there; `types` are those that teams
+    without their own have."""
+    before = {one["name"]: one for one in applied if isinstance(one, dict)}
+    for number, one in enumerate(found):
+        named: Manifest = {"name": one} if isinstance(one, str) else one
+        own = before.get(named["name"], {})
+        limits = {word: own[word] for word in ("limits", "budget") if own.get(word)}
+        if limits:
+            found[number] = named | limits
+        inherited = own.get("types", types)
+        _put_limits(named.get("teams") or [], own.get("teams") or (), inherited)
+        _put_limits(named.get("types") or [], inherited)
 
 
 def _completed(spec: Manifest, live: Live, name: str) -> list[str]:

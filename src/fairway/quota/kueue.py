@@ -9,12 +9,14 @@ from typing import Any, Final, NamedTuple
 
 from fairway.apis.fairway import teams
 from fairway.apis.fairway.quotas import (
+    LIMITS_CHECK,
     QUOTA_LABEL,
     Members,
     Organization,
     QuotaPool,
     QuotaSpec,
     TeamQuota,
+    UserLimit,
 )
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import ZERO
@@ -37,13 +39,19 @@ class Shortfall(NamedTuple):
         return f"{self.path}: {self.name}: {self.message}"
 
 
-def render(quota: QuotaSpec, name: str) -> list[Manifest]:
-    """The objects of a definition, in the order in which they can be created."""
+def render(quota: QuotaSpec, name: str, *, checked: bool = True) -> list[Manifest]:
+    """The objects of a definition, in the order in which they can be created. Limits and budgets are an admission
+    check, unless nothing would answer it (`checked`): a ClusterQueue with such a check admits nothing."""
+    check = f"{name}-limits" if checked and any(one.is_checked(team) for one, team in quota.teams) else ""
     return [
+        *([_check(check, name)] if check else ()),
         *(_flavor(one.name, one.spec, name) for one in quota.flavors if one.spec is not None),
         *(_cohort(one, name) for one in quota.organizations if not one.is_team),
         *namespaces(quota, name),
-        *(_cluster_queue(organization, team, quota, name) for organization, team in quota.teams),
+        *(
+            _cluster_queue(organization, team, quota, name, check if organization.is_checked(team) else "")
+            for organization, team in quota.teams
+        ),
         *(local for organization, team in quota.teams for local in _local_queues(organization, team, name)),
     ]
 
@@ -89,12 +97,17 @@ def accounts(organization: Organization, team: TeamQuota) -> dict[str, Members]:
     }
 
 
-def shortfalls(quota: QuotaSpec) -> Iterator[Shortfall]:
-    """What Kueue cannot express of a definition."""
+def shortfalls(quota: QuotaSpec, *, checked: bool = True) -> Iterator[Shortfall]:
+    """What Kueue cannot express of a definition, with or without the check of limits and budgets."""
     for organization in quota.organizations:
-        yield from _limits(organization.path, organization.limits)
+        yield from _limits(organization.path, organization.limits, checked=checked)
+        if organization.gpu_hours is not None and not checked:
+            rule = (
+                "Kueue has no budgets; the nearest is a quota of GPUs. `fairway cluster install` adds a check for them"
+            )
+            yield Shortfall("Budget", f"{organization.path}.budget", rule)
         for team in organization.teams:
-            yield from _limits(team.path, team.limits)
+            yield from _limits(team.path, team.limits, checked=checked)
             yield from _jobs(team.path, team.jobs)
             if organization.is_team and not organization.parent:
                 above = [pool for pool, most in team.maximum.items() if most > team.guaranteed.get(pool, ZERO)]
@@ -105,7 +118,7 @@ def shortfalls(quota: QuotaSpec) -> Iterator[Shortfall]:
                         "the organization has no parent to borrow from; its quota is what is guaranteed",
                     )
             for one in team.types:
-                yield from _limits(one.path, one.limits)
+                yield from _limits(one.path, one.limits, checked=checked)
                 yield from _jobs(one.path, one.jobs)
                 if one.guaranteed or one.maximum:
                     yield Shortfall(
@@ -119,13 +132,16 @@ def shortfalls(quota: QuotaSpec) -> Iterator[Shortfall]:
         yield Shortfall("YuniKornOnly", "spec.yunikorn", "has no effect in Kueue")
 
 
-def _limits(path: str, limits: Iterable[object]) -> Iterator[Shortfall]:
-    if tuple(limits):
-        yield Shortfall(
-            "UserLimits",
-            f"{path}.limits",
-            "Kueue has no limits per user; the nearest is a team of its own for those users, with a maximum",
-        )
+def _limits(path: str, limits: Iterable[UserLimit], *, checked: bool) -> Iterator[Shortfall]:
+    nearest = "the nearest is a team of its own for them, with a maximum"
+    for number, limit in enumerate(limits):
+        at = f"{path}.limits[{number}]"
+        if not checked:
+            rule = f"Kueue has no limits per user; {nearest}. `fairway cluster install` adds a check for them"
+            yield Shortfall("UserLimits", at, rule)
+        elif limit.members.groups:
+            rule = f"which groups the user of a job is in is not known where jobs are queued; {nearest}"
+            yield Shortfall("UserLimits", f"{at}.groups", rule)
 
 
 def _jobs(path: str, jobs: int | None) -> Iterator[Shortfall]:
@@ -149,6 +165,11 @@ def _labels(name: str, organization: Organization | None = None, team: TeamQuota
 def _flavor(flavor: str, spec: Manifest, name: str) -> Manifest:
     metadata = {"name": flavor, "labels": _labels(name)}
     return {"apiVersion": teams.KUEUE, "kind": "ResourceFlavor", "metadata": metadata, "spec": spec}
+
+
+def _check(check: str, name: str) -> Manifest:
+    metadata, spec = {"name": check, "labels": _labels(name)}, {"controllerName": LIMITS_CHECK}
+    return {"apiVersion": teams.KUEUE, "kind": "AdmissionCheck", "metadata": metadata, "spec": spec}
 
 
 def _cohort(organization: Organization, name: str) -> Manifest:
@@ -180,7 +201,7 @@ def namespaces(quota: QuotaSpec, name: str) -> Iterator[Manifest]:
                 yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def _cluster_queue(organization: Organization, team: TeamQuota, quota: QuotaSpec, name: str) -> Manifest:
+def _cluster_queue(organization: Organization, team: TeamQuota, quota: QuotaSpec, name: str, check: str) -> Manifest:
     cohort = organization.parent if organization.is_team else organization.name
     entries: dict[QuotaPool, Manifest] = {}
     for pool in team.pools:
@@ -199,6 +220,9 @@ def _cluster_queue(organization: Organization, team: TeamQuota, quota: QuotaSpec
         spec["fairSharing"] = {"weight": str(team.weight)}
     metadata = {"name": team.name, "labels": _labels(name, organization, team)}
     spec = {field: value for field, value in (spec | team.kueue).items() if value is not None}
+    if check:
+        others = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+        spec["admissionChecksStrategy"] = {"admissionChecks": [*others, {"name": check}]}
     return {"apiVersion": teams.KUEUE, "kind": "ClusterQueue", "metadata": metadata, "spec": spec}
 
 

@@ -21,7 +21,7 @@ from fairway.apis.fairway.quotas import (
 )
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import ZERO, Quantity
-from fairway.errors import BadRequest
+from fairway.errors import BadRequest, TooLarge
 from fairway.quota.compare import Action, FieldDifference, ObjectDifference, ObjectKey
 from fairway.quota.kueue import Shortfall
 from fairway.quota.yunikornlimits import Held, Resources, queue_limits
@@ -38,6 +38,9 @@ NOTHING: Final = QuotaSpec((), (), ("yunikorn",), {})
 PARTITION: Final = ("nodesortpolicy", "preemption", "usergroupresolver", "placementrules")
 _LONGEST_PATH: Final = 63
 _LONGEST_CONFIG: Final = 16 << 20
+_TIMES_AS_MANY: Final = 20
+"""How many times as many values a configuration may have as an object: 1 000 queues have 14 000."""
+
 _MEBI: Final = 1 << 20
 _USER: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_.@-]*\$?")
 _GROUP: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_-]*")
@@ -222,6 +225,9 @@ def shortfalls(quota: QuotaSpec) -> Iterator[Shortfall]:
                 "is left out, so that the queue stays root.<organization>; all organizations share root, the nearest "
                 "bound is `maximum`",
             )
+        if organization.gpu_hours is not None:
+            rule = "YuniKorn has no budgets; the nearest is a smaller `maximum` of GPUs"
+            yield Shortfall("Budget", f"{organization.path}.budget", rule)
         yield from _weight(organization.path, organization.weight)
         yield from _members(f"{organization.path}.submit", organization.submit)
         yield from _members(f"{organization.path}.admin", organization.admin)
@@ -289,17 +295,22 @@ def _members(path: str, members: Members) -> Iterator[Shortfall]:
 
 
 def config_of(config_map: Manifest | None) -> Any:
-    """The queues in a ConfigMap of YuniKorn, as it reads them; `BadRequest` if they are not YAML."""
+    """The queues in a ConfigMap of YuniKorn, as it reads them; `BadRequest` if they cannot be read."""
     from fairway.apis.machinery.documents import from_yaml  # noqa: PLC0415 - loads YAML, which Kueue does not need
 
     held = config_map or {}
     packed = (held.get("binaryData") or {}).get(COMPRESSED_KEY)
     if packed is None:
-        return from_yaml(((held.get("data") or {}).get(CONFIG_KEY) or "").encode())
+        text = ((held.get("data") or {}).get(CONFIG_KEY) or "").encode()
+    else:
+        try:
+            text = zlib.decompressobj(wbits=31).decompress(base64.b64decode(packed), _LONGEST_CONFIG)
+        except (ValueError, zlib.error) as error:
+            raise BadRequest(f"binaryData[{COMPRESSED_KEY}] cannot be unpacked: {error}") from None
     try:
-        return from_yaml(zlib.decompressobj(wbits=31).decompress(base64.b64decode(packed), _LONGEST_CONFIG))
-    except (ValueError, zlib.error) as error:
-        raise BadRequest(f"binaryData[{COMPRESSED_KEY}] cannot be unpacked: {error}") from None
+        return from_yaml(text, times=_TIMES_AS_MANY)
+    except TooLarge as error:
+        raise BadRequest(str(error)) from None
 
 
 def flattened(config: Any) -> dict[str, Manifest]:

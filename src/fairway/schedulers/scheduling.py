@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fairway.apis.machinery.kind import Manifest
-from fairway.integrations.names import PRIORITY_CLASS, QUEUE_NAME
+from fairway.integrations.names import PRIORITY_CLASS, QUEUE_NAME, USER
 from fairway.integrations.pod_groups import TOTAL_COUNT
 from fairway.integrations.pods import GROUP
 from fairway.integrations.pods import group_name as pod_group_name
@@ -43,6 +43,8 @@ class Author(NamedTuple):
     """As said on the command line; before everything else."""
 
     job_type: str = ""
+    is_written: bool = False
+    """Whether the pods say whose they are (`fairway.dev/user`): where Kueue makes the Workload, nothing else does."""
 
 
 def schedule(
@@ -75,15 +77,20 @@ def schedule_all(
     return list(dict.fromkeys(warnings))
 
 
+def scheduler_of(job: Manifest) -> str:
+    """The scheduler with queues of its own that decides on the pods of a ManagedJob; empty if there is none."""
+    return str((job["metadata"].get("annotations") or {}).get(SCHEDULER, ""))
+
+
 def complete_attempt(job: Manifest, pods: Sequence[Manifest], attempt: str, plugins: Plugins) -> None:
     """Complete the pods of one attempt of a ManagedJob, in place: a new application, and its task groups.
 
     Queue and user are in the pods already, from the job's `podConfig`. `attempt` is unique in the job.
     """
-    annotations = job["metadata"].get("annotations") or {}
-    name = annotations.get(SCHEDULER)
+    name = scheduler_of(job)
     if not name:
         return
+    annotations = job["metadata"]["annotations"]
     plugin, group = plugins(name), SchedulableJob(pods[0], POD, pod_roles(pods))
     context = SchedulingContext(
         organization="",
@@ -110,11 +117,13 @@ def keep(old: Manifest, new: Manifest, *, may_impersonate: bool = True) -> None:
         was = former.get(role.name)
         if was is not None and role.parent is None:
             _keep_role(was, role)
-    if not may_impersonate:
-        everyone = next((text for role in before.roles if (text := _user_text(role))), None)
+    if may_impersonate:
+        return
+    for key in (USER_INFO, USER):
+        everyone = next((text for role in before.roles if (text := _user_text(role, key))), None)
         for role in after.roles:
             was = former.get(role.name)
-            _set_user_text(role, everyone if was is None else _user_text(was))
+            _set_user_text(role, key, everyone if was is None else _user_text(was, key))
 
 
 def _keep_role(was: PodRole, role: PodRole) -> None:
@@ -144,6 +153,8 @@ def _schedule(
     job: SchedulableJob, config: QueueConfig, plugins: Plugins, author: Author, new_id: Callable[[], str]
 ) -> list[str]:
     _check_user(job, author)
+    if author.is_written and not job.kind.deferred:
+        _write_user(job, author)
     labels = job.manifest["metadata"].get("labels") or {}
     namespace = job.manifest["metadata"].get("namespace") or author.namespace
     organization = (
@@ -197,7 +208,7 @@ def _check_user(job: SchedulableJob, author: Author) -> None:
     if author.may_impersonate:
         return
     for role in job.roles:
-        text = _user_text(role)
+        text = _user_text(role, USER_INFO)
         if text is None:
             continue
         try:
@@ -208,20 +219,27 @@ def _check_user(job: SchedulableJob, author: Author) -> None:
             raise SchedulingError(
                 f"the annotation {USER_INFO} names the user {user!r}; remove it to submit as {author.user!r}"
             )
-        _set_user_text(role, None)
+        _set_user_text(role, USER_INFO, None)
 
 
-def _user_text(role: PodRole) -> str | None:
-    return role.read("annotations").get(USER_INFO)
+def _write_user(job: SchedulableJob, author: Author) -> None:
+    """On the pods that the manifest has: a template of metadata alone would replace the one that an operator adds."""
+    for role in job.roles:
+        if role.parent is None and not (author.may_impersonate and _user_text(role, USER)):
+            _set_user_text(role, USER, author.user)
 
 
-def _set_user_text(role: PodRole, text: str | None) -> None:
-    if text == _user_text(role):
+def _user_text(role: PodRole, key: str) -> str | None:
+    return role.read("annotations").get(key)
+
+
+def _set_user_text(role: PodRole, key: str, text: str | None) -> None:
+    if text == _user_text(role, key):
         return
     if text is None:
-        del role.annotations()[USER_INFO]
+        del role.annotations()[key]
     else:
-        role.annotations()[USER_INFO] = text
+        role.annotations()[key] = text
 
 
 def _is_owned(manifest: Manifest) -> bool:

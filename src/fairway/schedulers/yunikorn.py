@@ -59,7 +59,9 @@ class YuniKornScheduler:
         if job.kind.passes_labels:
             _fill(job.labels(), labels)
         if job.kind.deferred:
-            _say_overhead(job, context)
+            for role in job.roles:  # the configuration is not at hand when its pods are made
+                if overhead := _overhead(role.node.get("spec") or {}, context.overheads):
+                    role.set_spec_field("overhead", overhead)
             _fill(job.annotations(), {SCHEDULER: self.name, **({} if context.gang else {GANG: "false"})})
 
     def create_group_labels(self, job: SchedulableJob, context: SchedulingContext) -> None:
@@ -139,7 +141,14 @@ def task_groups(job: SchedulableJob, overheads: Mapping[str, Amounts]) -> list[M
     found: dict[str, Manifest] = {}
     for role in job.roles:
         if role.count > 0 and role.starts is not RoleStart.LAST and role.name not in found:
-            found[role.name] = _task_group(role, _with_overhead(role, job, overheads))
+            name = role.pod.get("runtimeClassName")
+            if name and name not in overheads and not role.pod.get("overhead"):
+                job.warnings.append(
+                    f"{role.name}: the overhead of RuntimeClass {name} is not known, so placeholders may be too small; "
+                    f"set `runtime-classes: {{{name}: …}}` in queueconfig"
+                )
+            overhead = _overhead(role.pod, overheads)
+            found[role.name] = _task_group(role, {**role.pod, "overhead": overhead} if overhead else role.pod)
     return list(found.values())
 
 
@@ -163,26 +172,11 @@ def _selects_pods(pod: Manifest) -> bool:
     return bool(affinity.get("podAffinity") or affinity.get("podAntiAffinity") or pod.get("topologySpreadConstraints"))
 
 
-def _with_overhead(role: PodRole, job: SchedulableJob, overheads: Mapping[str, Amounts]) -> Manifest:
-    name = role.pod.get("runtimeClassName")
-    if not name or role.pod.get("overhead"):
-        return role.pod
-    if name not in overheads:
-        job.warnings.append(
-            f"{role.name}: the overhead of RuntimeClass {name} is not known, so placeholders may be too small; set "
-            f"`runtime-classes: {{{name}: …}}` in queueconfig"
-        )
-        return role.pod
-    return {**role.pod, "overhead": {resource: str(amount) for resource, amount in overheads[name].items()}}
-
-
-def _say_overhead(job: SchedulableJob, context: SchedulingContext) -> None:
-    """Put the overhead of a RuntimeClass into the pods that are made later, when the configuration is not at hand;
-    Kubernetes takes it if it is the same as its own."""
-    for role in job.roles:
-        known = context.overheads.get(str(role.spec_field("runtimeClassName") or ""))
-        if known and not role.spec_field("overhead"):
-            role.set_spec_field("overhead", {resource: str(amount) for resource, amount in known.items()})
+def _overhead(pod: Manifest, overheads: Mapping[str, Amounts]) -> dict[str, str]:
+    """What the RuntimeClass of a pod adds as far as it is configured; nothing if the pod says it itself, which
+    Kubernetes takes if it is the same as its own."""
+    known = {} if pod.get("overhead") else overheads.get(str(pod.get("runtimeClassName") or "")) or {}
+    return {resource: str(amount) for resource, amount in known.items()}
 
 
 def _fill(held: dict[str, str], wanted: Mapping[str, str]) -> None:

@@ -2,7 +2,7 @@
 
     GET  /healthz /livez /readyz        without authentication
     GET  /metrics                       with the token of this endpoint, as all that follow
-    POST /explainer/pending|all|one     `fairway.admission.port.WaitingExplainer`
+    POST /explainer/pending|page|one    `fairway.admission.port.WaitingExplainer`
     POST /mutate /validate /convert     webhooks, without authentication (`admissionreview`, `conversionreview`)
     GET  /apis…                         the aggregated API, for the front proxy of kube-apiserver (`aggregated`)
 
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.admission.port import WaitingExplainer
+from fairway.admission.port import WaitingExplainer, WaitingPage
 from fairway.apis.registry import Registry
 from fairway.errors import ApiError, BadRequest, FairwayError, NotFound, Unauthorized, Unavailable
 from fairway.server.admissionreview import ACTIONS, LARGEST_BODY, AdmissionReviews
@@ -142,8 +142,8 @@ async def _pending(explainer: WaitingExplainer, asked: dict[str, Any]) -> list[l
     return None if found is None else [[one.namespace, one.name, one.local_queue_name, one.priority] for one in found]
 
 
-async def _all(explainer: WaitingExplainer, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return await explainer.all(asked["namespace"])
+async def _page(explainer: WaitingExplainer, asked: dict[str, Any]) -> WaitingPage:
+    return await explainer.page(asked["namespace"], asked["first"], asked["limit"])
 
 
 async def _one(explainer: WaitingExplainer, asked: dict[str, Any]) -> dict[str, Any] | None:
@@ -159,6 +159,6 @@ async def _one(explainer: WaitingExplainer, asked: dict[str, Any]) -> dict[str, 
 
 _QUESTIONS: Final[dict[str, _Question]] = {
     "/explainer/pending": _pending,
-    "/explainer/all": _all,
+    "/explainer/page": _page,
     "/explainer/one": _one,
 }

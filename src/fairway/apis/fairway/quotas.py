@@ -18,6 +18,9 @@ from fairway.errors import FieldError
 QUOTA_LABEL: Final = "fairway.dev/quota"
 """On every object that was made from a definition; the value is the definition's name."""
 
+LIMITS_CHECK: Final = "fairway.dev/limits"
+"""The controllerName of the admission check for limits and budgets, which `controllers.limits` answers."""
+
 TARGETS: Final = ("kueue", "yunikorn")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _ACCOUNT: Final = re.compile(r"\*|[A-Za-z0-9_.@:-]{1,253}")
@@ -131,6 +134,12 @@ class Organization(NamedTuple):
     def total(self) -> Amounts:
         """What is guaranteed to the organization: as it is said, else the sum of its teams."""
         return total(team.guaranteed for team in self.teams) | self.guaranteed
+
+    def is_checked(self, team: TeamQuota) -> bool:
+        """Whether the check of limits and budgets has anything to say about jobs of one of its teams. Only users are
+        limited: which groups a user is in is not known where jobs are queued."""
+        limits = (*self.limits, *team.limits, *(limit for one in team.types for limit in one.limits))
+        return self.gpu_hours is not None or any(limit.members.users for limit in limits)
 
     @property
     def shared(self) -> Amounts:

@@ -69,7 +69,7 @@ def rules_of(kind: str, *, status: bool) -> Rules:
 
     def validate_metadata(manifest: Manifest) -> list[FieldError]:
         errors = wrong_metadata(manifest, builtin=False)
-        return errors + problems.denied(webhook, wrong_annotations(_with_spec(manifest))) if is_workload else errors
+        return errors + problems.denied(webhook, wrong_annotations(_with_spec(manifest)))
 
     def validate_update(old: Manifest, new: Manifest) -> list[FieldError]:
         errors = []
@@ -79,7 +79,7 @@ def rules_of(kind: str, *, status: bool) -> Rules:
 
     return Rules(
         validate=validate,
-        validate_metadata=validate_metadata,
+        validate_metadata=validate_metadata if is_workload else None,
         validate_update=validate_update,
         validate_status=(_validate_workload_status if is_workload else _any_status) if status else None,
         convert=convert,

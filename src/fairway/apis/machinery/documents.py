@@ -48,9 +48,10 @@ def from_json(data: bytes) -> Any:
     return value
 
 
-def from_yaml(data: bytes, repeated: list[str] | None = None) -> Any:
-    """The one document of a YAML text; `None` if it is empty. Keys that are given twice are added to `repeated`."""
-    builder = Builder(deepest=DEEPEST, most_values=MOST_VALUES)
+def from_yaml(data: bytes, repeated: list[str] | None = None, *, times: int = 1) -> Any:
+    """The one document of a YAML text; `None` if it is empty. Keys that are given twice are added to `repeated`. It may
+    have so many times as much in it as an object."""
+    builder = Builder(deepest=DEEPEST, most_values=times * MOST_VALUES)
     found = None
     try:
         data.decode()
@@ -61,7 +62,7 @@ def from_yaml(data: bytes, repeated: list[str] | None = None) -> Any:
                 raise BadRequest("the body holds several YAML documents; send one object at a time")
             found = document if found is None else found
         if isinstance(found, dict | list):
-            check_values(found)
+            check_values(found, times)
         if repeated is not None:
             repeated += builder.repeated
     except UnicodeDecodeError as error:

@@ -1,5 +1,6 @@
 """The cluster that `fairway cluster` works on, and its objects by kind."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -8,13 +9,18 @@ import click
 
 from fairway.cli.options import with_options
 from fairway.cli.resources import APIResources, NoSuchKindError, discover
+from fairway.cli.session import print_note
+from fairway.cli.way_out import is_unanswered
 from fairway.client.rest import Rest, open_rest
+from fairway.deploy.names import INSTALLER
 from fairway.errors import ApiError, FairwayError, Forbidden, NotFound
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Manifest = dict[str, Any]
 
 _DEFAULT: Final = "~/.kube/config"
+_PATIENCE: Final = 120.0
+_PAUSE: Final = 1.0
 _ADMINISTRATOR: Final = "use an account with the ClusterRole cluster-admin, or ask an administrator to run this command"
 
 
@@ -95,6 +101,25 @@ class ClusterObjects:
             found += page["items"]
             following = (page.get("metadata") or {}).get("continue")
             if not following:
+                return found
+
+    def apply(self, manifest: Manifest, *, force: bool = False, dry_run: bool = False) -> Manifest:
+        """Apply an object; repeated for two minutes while a webhook does not answer, such as that of a Kueue that
+        starts again. Nothing was written then."""
+        path, ends, said = self.path(manifest), time.monotonic() + _PATIENCE, ""
+        while True:
+            try:
+                found: Manifest = self.rest.apply(
+                    path, manifest, manager=INSTALLER, force=force, dryRun="All" if dry_run else None
+                )
+            except ApiError as error:
+                if not is_unanswered(error) or time.monotonic() > ends:
+                    raise
+                if str(error) != said:
+                    print_note(f"  waiting: {error}")
+                    said = str(error)
+                time.sleep(_PAUSE)
+            else:
                 return found
 
     def labelled(self, selector: str, kinds: Iterable[tuple[str, str]]) -> Iterator[Manifest]:

@@ -13,8 +13,8 @@ from fairway.apis.kueue.configuration import CONFIG_KEY, CONFIG_MAP
 from fairway.apis.kueue.configuration import NAMESPACE as KUEUE_NAMESPACE
 from fairway.apis.machinery.selectors import LabelSelector
 from fairway.cli.checks import Finding, broken, commitment, ok, warning
-from fairway.cli.cluster.access import ClusterObjects, Manifest
-from fairway.cli.cluster.install import CRD, WORKLOADS
+from fairway.cli.cluster.access import ClusterObjects
+from fairway.cli.cluster.install import CRD, WORKLOADS, admission_option
 from fairway.cli.cluster.kueue import KUEUE, configuration_text, kueue_deployment
 from fairway.cli.cluster.waiting import condition, obstacles
 from fairway.deploy.kueue import EXTERNAL_FRAMEWORK, configuration_findings, managed_namespaces
@@ -96,16 +96,10 @@ def fairway(cluster: ClusterObjects) -> Iterator[Finding]:
         )
     if not missing:
         yield ok("fairway", f"Fairway {installed} works: a controller leads and its webhooks answer")
-    option = _admission(deployment)
+    option = admission_option(deployment)
     yield from admission(cluster, option)
     yield from rights(cluster, next((one for one in WAYS if one == option), "kueue"))
     yield from certificates(cluster)
-
-
-def _admission(deployment: Manifest) -> str:
-    """The option of the installed controller."""
-    arguments = deployment["spec"]["template"]["spec"]["containers"][0].get("args") or ()
-    return next((one.partition("=")[2] for one in arguments if one.startswith("--admission=")), "auto")
 
 
 def admission(cluster: ClusterObjects, option: str) -> Iterator[Finding]:

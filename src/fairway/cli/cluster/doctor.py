@@ -15,7 +15,6 @@ from fairway.cli.cluster.access import (
 )
 from fairway.cli.cluster.install import seconds
 from fairway.cli.session import output_option, print_note, yes_option
-from fairway.deploy.names import INSTALLER
 from fairway.errors import ApiError, Conflict, NotFound
 
 
@@ -96,7 +95,7 @@ def create_queues(cluster: ClusterObjects, namespace: str) -> None:
         if existed is not None and manifest["kind"] == "Namespace":
             continue
         try:
-            after = cluster.rest.apply(path, manifest, manager=INSTALLER)
+            after = cluster.apply(manifest)
         except Conflict as error:
             raise ClusterError(
                 f"--queues: {described(manifest)} exists and differs: {error}; change it by hand, or delete it first"

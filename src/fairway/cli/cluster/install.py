@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+_REPLICAS: Final = 2
 _BOOKS: Final = frozenset({"managedFields", "resourceVersion", "generation"})
 _DURATION: Final = re.compile(r"([0-9]{1,5})(s|m)")
 
@@ -52,13 +53,13 @@ def seconds(_context: click.Context, _parameter: click.Parameter, text: str) -> 
 @click.option(
     "--admission",
     type=click.Choice(["auto", *WAYS]),
-    default="auto",
-    show_default=True,
     help="What admits jobs: the cluster's Kueue, Fairway itself, or the scheduler alone. auto: kueue while Kueue is "
-    "installed, fairway if Fairway's definitions of Kueue's kinds are, else none.",
+    "installed, fairway if Fairway's definitions of Kueue's kinds are, else none.  [default: as installed, else auto]",
 )
 @click.option("--image", metavar="IMAGE", help="Image of the controller.  [default: fairway:VERSION]")
-@click.option("--replicas", type=click.IntRange(1, 9), default=2, show_default=True, help="Replicas of the controller.")
+@click.option(
+    "--replicas", type=click.IntRange(1, 9), help="Replicas of the controller.  [default: as installed, else 2]"
+)
 @click.option("--force-conflicts", is_flag=True, help="Take ownership of fields that other field managers set.")
 @click.option("--dry-run", is_flag=True, help="Let the API server validate all objects; change nothing.")
 @click.option("--output", "-o", type=click.Choice(["text", "yaml"]), default="text", help="Print the objects as YAML.")
@@ -66,7 +67,9 @@ def seconds(_context: click.Context, _parameter: click.Parameter, text: str) -> 
 @click.option(
     "--timeout", default="3m", show_default=True, metavar="TIME", callback=seconds, help="How long to wait: 90s, 5m."
 )
-def install(*, kubeconfig: str, context: str, admission: str, output: str, timeout: float, **options: Any) -> None:
+def install(
+    *, kubeconfig: str, context: str, admission: str | None, output: str, timeout: float, **options: Any
+) -> None:
     """Install Fairway on a cluster, or upgrade it.
 
     Applies the definition of ManagedJob (and of Kueue's kinds with --admission=fairway), the namespace fairway-system
@@ -80,18 +83,20 @@ def install(*, kubeconfig: str, context: str, admission: str, output: str, timeo
       fairway cluster install --dry-run
       fairway cluster install --admission kueue --dry-run -o yaml
     """
-    image, replicas, dry_run = options["image"], options["replicas"], options["dry_run"]
+    image, dry_run = options["image"], options["dry_run"]
     if output == "yaml":
         if not dry_run:
             raise click.UsageError("-o yaml prints the objects instead of applying them: add --dry-run")
-        if admission == "auto":
+        if admission in {None, "auto"}:
             raise click.UsageError("-o yaml asks no cluster: add --admission kueue, fairway or none")
-        click.echo(_as_yaml(admission, image, replicas))
+        click.echo(_as_yaml(admission, image, options["replicas"] or _REPLICAS))
         return
     with open_cluster(kubeconfig, context) as cluster:
+        before = _installed(cluster)
+        admission = admission or (admission_option(before) if before else "auto")
+        replicas = options["replicas"] or (before["spec"].get("replicas") if before else None) or _REPLICAS
         way = chosen_way(cluster, admission)
         print_note(f"Installing on {cluster.name}, admission {way} ...")
-        _check_owner(cluster)
         installation = chosen(way, image, replicas, follow=admission == "auto")
         run = _Run(cluster, installation, force=options["force_conflicts"], dry_run=dry_run)
         run.apply()
@@ -104,6 +109,12 @@ def install(*, kubeconfig: str, context: str, admission: str, output: str, timeo
 
             until_working(cluster, installation, timeout)
         print_note(run.summary(waited=not options["no_wait"]))
+
+
+def admission_option(deployment: Manifest) -> str:
+    """The option `--admission` of an installed controller."""
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0].get("args") or ()
+    return next((one.partition("=")[2] for one in arguments if one.startswith("--admission=")), "auto")
 
 
 def chosen_way(cluster: ClusterObjects, admission: str) -> Way:
@@ -149,7 +160,8 @@ def _as_yaml(way: str, image: str | None, replicas: int) -> str:
     return str(yaml.dump_all(objects, Dumper=yaml.CSafeDumper, sort_keys=False, width=120)).rstrip()
 
 
-def _check_owner(cluster: ClusterObjects) -> None:
+def _installed(cluster: ClusterObjects) -> Manifest | None:
+    """The Deployment of an installation by this command; an error if something else installed it."""
     found = cluster.get("apps/v1", "Deployment", CONTROLLER, NAMESPACE)
     owner = ((found or {"metadata": {}})["metadata"].get("labels") or {}).get(MANAGED_BY, INSTALLER)
     if owner != INSTALLER:
@@ -157,6 +169,7 @@ def _check_owner(cluster: ClusterObjects) -> None:
             f"Deployment {NAMESPACE}/{CONTROLLER} is managed by {owner}; upgrade it with that, such as `helm upgrade`, "
             f"or remove it first, such as by `helm uninstall fairway -n {NAMESPACE}`"
         )
+    return found
 
 
 class _Run:
@@ -191,10 +204,9 @@ class _Run:
                 before = None
             if self._dry_run and before is None and self._awaits_namespace(manifest):
                 return "created"
-            mode = "All" if self._dry_run else None
             if before is not None and not self._dry_run and _drops_webhooks(before, manifest):
                 delete(self._cluster, manifest)
-            after = self._cluster.rest.apply(path, manifest, manager=INSTALLER, force=self._force, dryRun=mode)
+            after = self._cluster.apply(manifest, force=self._force, dry_run=self._dry_run)
         except Conflict as error:
             raise ClusterError(
                 f"cannot apply {described(manifest)}: {error}; --force-conflicts takes these fields over"

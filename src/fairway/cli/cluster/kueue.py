@@ -1,7 +1,7 @@
 """The Kueue of a cluster: its Deployment and its configuration, read, and changed with a restart."""
 
 import difflib
-import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -11,15 +11,16 @@ import yaml
 from fairway.apis.kueue.configuration import CONFIG_KEY, CONFIG_MAP
 from fairway.apis.kueue.configuration import NAMESPACE as KUEUE_NAMESPACE
 from fairway.cli.cluster.access import ClusterError, ClusterObjects, Manifest, failure
-from fairway.cli.cluster.waiting import pod_trouble
+from fairway.cli.cluster.waiting import pod_trouble, until_nothing
 from fairway.cli.session import confirmed, print_note
+from fairway.cli.way_out import is_unanswered
 from fairway.deploy.kueue import mend, without_managed_jobs
 from fairway.deploy.names import INSTALLER
 from fairway.errors import ApiError
+from fairway.integrations.names import QUEUE_NAME
 
 KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 KUEUE_DEPLOYMENT: Final = "kueue-controller-manager"
-_PAUSE: Final = 0.5
 
 
 def kueue_deployment(cluster: ClusterObjects) -> Manifest | None:
@@ -129,16 +130,12 @@ def _restart(cluster: ClusterObjects) -> None:
 
 def _until_up(cluster: ClusterObjects, timeout: float) -> str:
     """Wait for the rollout of Kueue and its webhooks; what is wrong if that takes too long."""
-    ends, said, trouble = time.monotonic() + timeout, "", ""
-    while True:
+
+    def trouble() -> str:
         deployment = kueue_deployment(cluster) or {"metadata": {}, "spec": {}}
-        trouble = _rollout_trouble(cluster, deployment) or _webhook_trouble(cluster)
-        if not trouble or time.monotonic() > ends:
-            return trouble
-        if trouble != said:
-            print_note(f"  waiting: {trouble}")
-            said = trouble
-        time.sleep(_PAUSE)
+        return _rollout_trouble(cluster, deployment) or _webhook_trouble(cluster)
+
+    return until_nothing(trouble, timeout)
 
 
 def _rollout_trouble(cluster: ClusterObjects, deployment: Manifest) -> str:
@@ -153,10 +150,33 @@ def _rollout_trouble(cluster: ClusterObjects, deployment: Manifest) -> str:
 
 
 def _webhook_trouble(cluster: ClusterObjects) -> str:
-    """Whether Kueue's own webhook answers: an object that it would complete is created without being stored."""
-    trial = {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "fairway-trial"}, "spec": {}}
-    try:
-        cluster.rest.create(f"/apis/{KUEUE}/resourceflavors", trial, dryRun="All")
-    except ApiError as error:
-        return f"Kueue's webhook does not answer: {error}" if "failed calling webhook" in str(error) else ""
+    """Whether Kueue's webhooks answer, where people and Fairway need them first.
+
+    Objects are created without being stored. Each webhook is tried, because the API server has connections of its own
+    to each, and after a restart some of them lead to a pod that is gone, for up to a minute.
+    """
+    for path, manifest in _trials():
+        try:
+            cluster.rest.create(path, manifest, dryRun="All")
+        except ApiError as error:
+            if is_unanswered(error):
+                return f"Kueue's webhook does not answer: {error}"
     return ""
+
+
+def _trials() -> Iterator[tuple[str, Manifest]]:
+    """Paths, and what is created there without being stored."""
+    name, place = "fairway-trial", "namespaces/default"
+    pod = {"restartPolicy": "Never", "containers": [{"name": "trial", "image": "trial"}]}
+    pods = {"name": "main", "count": 1, "template": {"spec": pod}}
+    for root, kind, resource, spec in (
+        ("apis", (KUEUE, "ResourceFlavor"), "resourceflavors", {}),
+        ("apis", (KUEUE, "ClusterQueue"), "clusterqueues", {}),
+        ("apis", (KUEUE, "LocalQueue"), f"{place}/localqueues", {"clusterQueue": name}),
+        ("apis", (KUEUE, "Workload"), f"{place}/workloads", {"podSets": [pods]}),
+        ("apis", ("batch/v1", "Job"), f"{place}/jobs", {"template": {"spec": pod}}),
+        ("api", ("v1", "Pod"), f"{place}/pods", pod),
+    ):
+        metadata = {"name": name, "labels": {QUEUE_NAME: name}}
+        manifest = {"apiVersion": kind[0], "kind": kind[1], "metadata": metadata, "spec": spec}
+        yield f"/{root}/{kind[0]}/{resource}", manifest

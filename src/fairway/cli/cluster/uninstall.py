@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _FAIRWAY: Final = "fairway.dev/v1alpha1"
 _EXTENSIONS: Final = "apiextensions.k8s.io/v1"
 _CRD: Final = "CustomResourceDefinition"
+_OWNED: Final = ("Pod", "Service", "ConfigMap")
 _FIRST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService", "Deployment")
 """Webhooks without a controller would refuse every write; a controller without rights could not release its Lease."""
 
@@ -80,6 +81,8 @@ def uninstall(*, kubeconfig: str, context: str, delete_jobs: bool, dry_run: bool
         run.objects(sorted((one for one in rest if one["kind"] in _FIRST), key=lambda one: _FIRST.index(one["kind"])))
         run.controllers()
         run.objects(one for one in rest if one["kind"] not in _FIRST)
+        if delete_jobs:
+            run.history()
         run.end(stay=[] if delete_jobs else definitions, living=[] if delete_jobs else living)
 
 
@@ -125,6 +128,13 @@ class _Removal:
             self._say(manifest)
         if not self._dry_run:
             self._until_gone("managed jobs", lambda: self._cluster.all(_FAIRWAY, "ManagedJob"))
+            # Kubernetes deletes what belongs to them, and cannot once their definition is gone.
+            self._until_gone("objects of managed jobs", self._owned)
+
+    def _owned(self) -> list[Manifest]:
+        from fairway.managedjobs.pods import JOB  # noqa: PLC0415 - help must not wait for it
+
+        return [one for kind in _OWNED for one in self._cluster.all("v1", kind, labelSelector=JOB)]
 
     def registration(self, found: "Registration") -> None:
         """Make Kueue stop reading ManagedJobs, before it loses the right to."""
@@ -156,10 +166,14 @@ class _Removal:
         if not self._dry_run:
             self._until_gone("pods of the controller", self._pods)
 
+    def history(self) -> None:
+        """Delete what is known of ended attempts, which the controllers write up to their end."""
+        self.objects(self._history())
+
     def end(self, stay: list[Manifest], living: list[Manifest]) -> None:
         """The namespace, if it is ours and holds nothing else; and what to know."""
         self._runtime_objects()
-        self._namespace()
+        self._namespace(keeps_history=bool(stay))
         if self._dry_run:
             print_note("Dry run: nothing was changed.")
             return
@@ -167,10 +181,17 @@ class _Removal:
         if stay:
             kept = f" and {len(living)} managed jobs that have not ended" if living else ""
             names = ", ".join(one["metadata"]["name"] for one in stay[:3]) + (" ..." if len(stay) > 3 else "")
-            print_note(f"Kept: the definitions {names}{kept}; --delete-jobs deletes them as well.")
+            history = " and the history of attempts" if self._history() else ""
+            print_note(f"Kept: the definitions {names}{kept}{history}; --delete-jobs deletes them as well.")
 
     def _pods(self) -> list[Manifest]:
         return self._cluster.all("v1", "Pod", NAMESPACE, labelSelector="app.kubernetes.io/name=fairway")
+
+    def _history(self) -> list[Manifest]:
+        from fairway.accounting.books import LABEL  # noqa: PLC0415 - help must not wait for it
+
+        found = self._cluster.all("v1", "ConfigMap", NAMESPACE, labelSelector=LABEL)
+        return [{"apiVersion": "v1", "kind": "ConfigMap", **one} for one in found]
 
     def _runtime_objects(self) -> None:
         """What the controller created for itself."""
@@ -187,7 +208,7 @@ class _Removal:
                         delete(self._cluster, manifest)
                     self._say(manifest)
 
-    def _namespace(self) -> None:
+    def _namespace(self, *, keeps_history: bool) -> None:
         found = self._cluster.get("v1", "Namespace", NAMESPACE)
         if found is None or (found["metadata"].get("labels") or {}).get(MANAGED_BY) != INSTALLER:
             return
@@ -196,6 +217,8 @@ class _Removal:
             named = ", ".join(described(one) for one in others[:3])
             print_note(f"The namespace {NAMESPACE} stays: it has objects that Fairway did not create ({named}).")
             return
+        if keeps_history and self._history():
+            return
         if not self._dry_run:
             delete(self._cluster, found)
         self._say(found)
@@ -203,9 +226,12 @@ class _Removal:
             self._until_gone(f"namespace {NAMESPACE}", lambda: [self._cluster.get("v1", "Namespace", NAMESPACE)])
 
     def _foreign(self, api_version: str, kind: str) -> Iterable[Manifest]:
+        from fairway.accounting.books import LABEL  # noqa: PLC0415 - help must not wait for it
+
         for one in self._cluster.all(api_version, kind, NAMESPACE):
             labels = one["metadata"].get("labels") or {}
-            if one["metadata"]["name"] not in _KUBERNETES and labels.get("app.kubernetes.io/name") != "fairway":
+            ours = labels.get("app.kubernetes.io/name") == "fairway" or LABEL in labels
+            if one["metadata"]["name"] not in _KUBERNETES and not ours:
                 yield {"kind": kind, **one}
 
     def _until_gone(self, what: str, remaining: Any) -> None:

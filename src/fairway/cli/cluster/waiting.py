@@ -1,11 +1,12 @@
 """Waiting until an installation works: definitions, Deployment, leader, webhooks, API services."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from fairway.cli.cluster.access import ClusterError, ClusterObjects, Manifest
 from fairway.cli.session import print_note
+from fairway.cli.way_out import is_unanswered
 from fairway.deploy.names import CONTROLLER, NAME, NAME_LABEL, NAMESPACE, WEBHOOKS
 from fairway.errors import ApiError, NotFound
 
@@ -19,21 +20,25 @@ _SELECTOR: Final = f"{NAME_LABEL}={NAME}"
 
 def until_working(cluster: ClusterObjects, installation: "Installation", timeout: float) -> None:
     """Return when the controller leads and answers; print each step, and raise what is missing after `timeout`."""
-    ends = time.monotonic() + timeout
-    said = ""
+    missing = until_nothing(lambda: next(obstacles(cluster, installation), ""), timeout)
+    if missing:
+        raise ClusterError(
+            f"after {timeout:.0f}s Fairway is installed but does not work yet: {missing}; correct this and run the "
+            f"command again, or see `kubectl -n {NAMESPACE} describe pods` and `kubectl -n {NAMESPACE} logs "
+            f"deployment/{CONTROLLER}`"
+        )
+
+
+def until_nothing(missing: Callable[[], str], timeout: float) -> str:
+    """Wait until nothing is missing, and print each thing that is; the one that still is after `timeout`."""
+    ends, said = time.monotonic() + timeout, ""
     while True:
-        missing = next(obstacles(cluster, installation), "")
-        if not missing:
-            return
-        if time.monotonic() > ends:
-            raise ClusterError(
-                f"after {timeout:.0f}s Fairway is installed but does not work yet: {missing}; correct this and run the "
-                f"command again, or see `kubectl -n {NAMESPACE} describe pods` and `kubectl -n {NAMESPACE} logs "
-                f"deployment/{CONTROLLER}`"
-            )
-        if missing != said:
-            print_note(f"  waiting: {missing}")
-            said = missing
+        found = missing()
+        if not found or time.monotonic() > ends:
+            return found
+        if found != said:
+            print_note(f"  waiting: {found}")
+            said = found
         time.sleep(_PAUSE)
 
 
@@ -132,7 +137,7 @@ def _webhooks(cluster: ClusterObjects) -> Iterator[str]:
     except NotFound:
         yield "the API server does not serve ManagedJobs yet"
     except ApiError as error:
-        if "failed calling webhook" in str(error):  # anything else is an answer
+        if is_unanswered(error):  # anything else is an answer
             yield f"the webhook does not answer: {error}"
 
 

@@ -183,6 +183,7 @@ class ExpectedStart(Struct, rename="camel"):
     latest: datetime | None = None
     basis: str = ""
     computed_at: datetime | None = None
+    usual_error_seconds: float | None = None
     message: str = ""
 
 

@@ -41,12 +41,13 @@ def why(*, jobs: tuple[str, ...], output: str, **where: Any) -> None:
         found = msgspec.convert(resolve_jobs(session, jobs), list[JobWithAttempts])
         cases = [(job, _waiting(session, job)) for job in found]
         names = _names(session, {uid for job in found for uid in preemptors(job)})
+        files = not session.is_cluster
     now = datetime.now(UTC)
     if output == "json":
-        click.echo(tables.as_json([record(job, waiting, now, names) for job, waiting in cases]))
+        click.echo(tables.as_json([record(job, waiting, now, names, files=files) for job, waiting in cases]))
         return
     on = tables.screen()
-    click.echo("\n\n".join(as_text(story(job, waiting, now, names), on) for job, waiting in cases))
+    click.echo("\n\n".join(as_text(story(job, waiting, now, names, files=files), on) for job, waiting in cases))
 
 
 def _waiting(session: "Session", job: "JobWithAttempts") -> "WaitingInDetail | None":
@@ -108,7 +109,12 @@ def as_text(parts: "Iterable[Section]", on: tables.Screen) -> str:
 
 
 def record(
-    job: "JobWithAttempts", waiting: "WaitingInDetail | None", now: datetime, names: Mapping[str, str]
+    job: "JobWithAttempts",
+    waiting: "WaitingInDetail | None",
+    now: datetime,
+    names: Mapping[str, str],
+    *,
+    files: bool = True,
 ) -> dict[str, Any]:
     """The job for `-o json`: as in the queue, with all that stands in its way, its attempts and the sentences."""
     from fairway.cli.jobs import queue  # noqa: PLC0415
@@ -119,7 +125,7 @@ def record(
         **queue.record(job, known, now),
         "waiting": None if waiting is None else _with_numbers(waiting),
         "attempts": job.status.attempts,
-        "story": [line for part in story(job, waiting, now, names) for line in part.lines],
+        "story": [line for part in story(job, waiting, now, names, files=files) for line in part.lines],
     }
 
 

@@ -112,13 +112,15 @@ def story(
     waiting: WaitingInDetail | None,
     now: datetime,
     names: Mapping[str, str] = MappingProxyType({}),
+    *,
+    files: bool = True,
 ) -> list[Section]:
-    """The full explanation of one job; `names` are the names of other jobs by uid."""
+    """The full explanation of one job; `names` are the names of other jobs by uid, `files` says that files are kept."""
     parts = [Section("", tuple(_opening(job, waiting, now, names)))]
     if waiting is not None and job.is_live and not job.spec.hold:
         parts += _in_the_way(waiting)
     if not job.is_live:
-        parts.append(Section("Next steps", tuple(_after_the_end(job))))
+        parts.append(Section("Next steps", tuple(_after_the_end(job, files=files))))
     if job.status.attempts:
         parts.append(Section("Attempts", tuple(_attempt(job, one, now, names) for one in job.status.attempts)))
     return [part for part in parts if part.lines]
@@ -231,6 +233,8 @@ def _reason_to_wait(waiting: WaitingInDetail) -> Iterator[str]:
     expected = waiting.expected_start
     if expected is not None and expected.at is not None and waiting.can_ever_run:
         yield f"Expected start: {expected.message}{_BASED_ON.get(expected.basis, '')}."
+        if expected.usual_error_seconds is not None:
+            yield f"Half of the last starts came within {duration(expected.usual_error_seconds)} of what was expected."
 
 
 def starts(job: JobRow, waiting: PendingRow | None, now: datetime) -> str | None:
@@ -334,9 +338,9 @@ def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
     yield from seen
 
 
-def _after_the_end(job: JobRow) -> Iterator[str]:
+def _after_the_end(job: JobRow, *, files: bool) -> Iterator[str]:
     number = job.spec.id
-    if job.status.attempt and job.phase not in _WITHOUT_LOGS:
+    if files and job.status.attempt and job.phase not in _WITHOUT_LOGS:
         yield f"- `fairway jobs files {number}` lists its files."
     if job.phase == "SUCCEEDED":
         return
@@ -357,8 +361,10 @@ def _attempt(job: JobRow, attempt: Attempt, now: datetime, names: Mapping[str, s
         parts.append("not started yet")
     else:
         parts.append(f"started {duration((now - attempt.started_at).total_seconds())} ago")
-        until = attempt.ended_at or now
-        parts[-1] += f", {'ran' if attempt.ended_at else 'has run'} {_length(attempt.started_at, until)}"
+        if attempt.ended_at is not None:
+            parts[-1] += f", ran {_length(attempt.started_at, attempt.ended_at)}"
+        elif job.phase != "STARTING":
+            parts[-1] += f", has run {_length(attempt.started_at, now)}"
     if attempt.priority is not None:
         parts[-1] += f", priority {attempt.priority}"
     ending = _ending(attempt, names)

@@ -50,7 +50,8 @@ class AccountingController:
         await self._load()
         async with asyncio.TaskGroup() as group:
             for resource in (WORKLOADS, JOBS):
-                group.create_task(self._follow(resource))
+                if resource in self._cluster.followed:  # without admission there is no right to see Workloads
+                    group.create_task(self._follow(resource))
             group.create_task(self._write())
 
     async def _load(self) -> None:

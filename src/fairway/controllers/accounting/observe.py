@@ -37,7 +37,7 @@ class AttemptSource:
         if resource == JOBS:
             yield from self._of_job(manifest)
         elif not is_managed(manifest):
-            found = of_workload(manifest, self._group(manifest, place_of(manifest).cluster_queue))
+            found = of_workload(manifest, lambda queue: self._group(manifest, queue))
             if found is not None:
                 yield found
 

@@ -40,7 +40,7 @@ from fairway.admission.records import Record
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
-from fairway.client.recorder import Recorder
+from fairway.client.recorder import WARNING, Recorder
 from fairway.controllers.admission.decide import Step, WorkloadCase, has_chores, holds, next_step
 from fairway.controllers.admission.observe import StoredWorkload
 from fairway.controllers.admission.sources import WorkloadSource
@@ -228,7 +228,7 @@ class Writes:
         """A workload found no place in a topology: an event, for its conditions stay as they are."""
         manifest = self._intake.manifest(key)
         if manifest is not None:
-            self._recorder.warning(manifest, "SecondPassFailed", wording.waiting(said.explanation))
+            self._recorder.series(manifest, "SecondPassFailed", wording.waiting(said.explanation), WARNING)
 
     def look_at(self, keys: Iterable[str]) -> None:
         """The engine has the newest state of these: continue with them and their chores."""

@@ -17,6 +17,7 @@ from fairway.admission.events import Event, EvictionRequested, QueueChanged, Tim
 from fairway.admission.figures import Figures
 from fairway.admission.reasons import Outcome
 from fairway.admission.records import Stage
+from fairway.admission.world import Attempts
 from fairway.apis.kueue.configuration import Configuration
 from fairway.client.cluster import Cluster
 from fairway.client.recorder import Recorder
@@ -148,7 +149,8 @@ class QueueingController:
         self._timer: Timer | None = None
         self._outdated = False
         """The engine was made for another configuration."""
-        self.engine = Engine(self._config())
+        self._attempts = Attempts()
+        self.engine = Engine(self._config(), attempts=self._attempts)
         """The engine of now; another one after the configuration changed."""
         configuration.on_change(self._configured)
 
@@ -227,7 +229,7 @@ class QueueingController:
         """Start with an engine that gets everything that is stored before it decides."""
         self._outdated = False
         self._writes.resting = False
-        self.engine = Engine(self._config())
+        self.engine = Engine(self._config(), attempts=self._attempts)
         asked = self._writes.serve(self.engine)
         at = self._clock.now().timestamp()
         happened = self._surroundings.everything(at)

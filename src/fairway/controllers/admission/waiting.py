@@ -9,6 +9,7 @@ from typing import Final
 
 from fairway.admission import advice, wording
 from fairway.admission.explain import Standing
+from fairway.admission.port import WaitingPage
 from fairway.admission.reasons import Outcome, Reason, Shortage, Why
 from fairway.admission.records import Record
 from fairway.apis.machinery.kind import Manifest
@@ -26,6 +27,21 @@ _SOMEBODY: Final = "a job of another team"
 _CALLED: Final = {"ManagedJob": "job", "Job": "Job", "Pod": "pod"}
 
 
+class _Window:
+    """Says who of those that wait is in a namespace, and not among the first of them."""
+
+    def __init__(self, namespace: str, first: int) -> None:
+        self._left = first
+        self._namespace = namespace
+
+    def has(self, record: Record) -> bool:
+        return (not self._namespace or record.namespace == self._namespace) and self.has_next()
+
+    def has_next(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
 class WaitingWorkloads:
     """Keeps the contract of `WaitingExplainer` on the engine of a controller in this process."""
 
@@ -39,14 +55,14 @@ class WaitingWorkloads:
         self._cluster_queues = cluster.cache("clusterqueues.kueue.x-k8s.io")
         self._checks = cluster.cache("admissionchecks.kueue.x-k8s.io")
 
-    async def all(self, namespace: str = "") -> list[Manifest]:
-        """Everyone who waits in a namespace, or anywhere: queue by queue, in their order."""
-        engine = self._queueing.engine
+    async def page(self, namespace: str = "", first: int = 0, limit: int | None = None) -> WaitingPage:
+        """Those who wait in a namespace, or anywhere: queue by queue, in their order."""
         messages: dict[int, str] = {}
-        items = []
-        for standing in engine.standings():
-            if namespace and standing.record.namespace != namespace:
-                continue
+        items: list[Manifest] = []
+        window = _Window(namespace, first)
+        for standing in self._queueing.engine.standings(window.has):
+            if len(items) == limit:
+                return WaitingPage(items, has_more=True)
             explanation = standing.explanation
             if explanation.pod_sets:
                 message = messages.get(id(explanation)) or advice.message(explanation, standing.cluster_queue)
@@ -57,9 +73,11 @@ class WaitingWorkloads:
             items.append(self._item(standing, message))
         for key in self._with_quota:
             item = self._waiting_with_quota(key) if not namespace or key.startswith(f"{namespace}/") else None
-            if item is not None:
+            if item is not None and window.has_next():
+                if len(items) == limit:
+                    return WaitingPage(items, has_more=True)
                 items.append(item)
-        return items
+        return WaitingPage(items)
 
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         key = namespaced_name(new or old or {})

@@ -45,6 +45,11 @@ class StoredFigures:
 
         cluster.cache("workloads.kueue.x-k8s.io").on_change(self._workload_changed)
 
+    @property
+    def attempts(self) -> None:
+        """Not known: nothing of a scheduling cycle is stored."""
+        return
+
     def pending(self, cluster_queue: str) -> list[Manifest]:
         """The pending Workloads of a ClusterQueue, in no order."""
         return [one for key in self._leading_to(cluster_queue) for one in self._pending.get(key, {}).values()]

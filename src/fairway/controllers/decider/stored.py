@@ -12,7 +12,7 @@ from typing import Any
 from fairway.admission import wording
 from fairway.admission.events import EvictionRequested
 from fairway.admission.instructions import Deactivate, DeactivationCause, Evict, EvictionReason
-from fairway.admission.port import PendingWorkload
+from fairway.admission.port import PendingWorkload, WaitingPage
 from fairway.apis.kueue.configuration import WaitForPodsReady
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.timestamps import stamp
@@ -101,8 +101,8 @@ class StoredExplainer:
         """The API orders stored Workloads by itself."""
         return None
 
-    async def all(self, namespace: str = "") -> list[Manifest]:
-        items = []
+    async def page(self, namespace: str = "", first: int = 0, limit: int | None = None) -> WaitingPage:
+        queued: dict[tuple[str, str], tuple[Manifest, int | None, int | None]] = {}
         names = sorted(queue["metadata"]["name"] for queue in self._cluster_queues.items())
         pending = {name: found for name in names if (found := self._pending(name, namespace))}
         for workloads, order in zip(pending.values(), await asyncio.gather(*map(self._order, pending)), strict=True):
@@ -110,16 +110,18 @@ class StoredExplainer:
             for workload in sorted(workloads, key=queue_order):
                 key = workload["metadata"]["namespace"], workload["metadata"]["name"]
                 if namespace in {"", key[0]}:
-                    items.append(self._without_quota(workload, *places.get(key, (None, None))))
-        known = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items}
-        for workload in self._workloads.items():
-            metadata = workload["metadata"]
-            if namespace not in {"", metadata["namespace"]} or (metadata["namespace"], metadata["name"]) in known:
-                continue
-            item = self._item_of(workload)
-            if item is not None:
-                items.append(item)
-        return items
+                    queued[key] = workload, *places.get(key, (None, None))
+        others = [
+            item
+            for workload in self._workloads.items()
+            if namespace in {"", workload["metadata"]["namespace"]}
+            and (workload["metadata"]["namespace"], workload["metadata"]["name"]) not in queued
+            and (item := self._item_of(workload)) is not None
+        ]
+        end = len(queued) + len(others) if limit is None else first + limit
+        items = [self._without_quota(*one) for one in list(queued.values())[first:end]]
+        items += others[max(0, first - len(queued)) : max(0, end - len(queued))]
+        return WaitingPage(items, has_more=len(queued) + len(others) > end)
 
     def _pending(self, cluster_queue: str, namespace: str) -> list[Manifest]:
         """All that wait in a ClusterQueue, if one of them is of this namespace."""
@@ -141,7 +143,7 @@ class StoredExplainer:
         found = item_with_quota(workload)
         if found is not None:
             return {**found, "hints": hints_with_quota(found, workload, lambda check: self._checks.get("", check))}
-        listed = (item for item in await self.all(namespace) if item["metadata"]["name"] == name)
+        listed = (item for item in (await self.page(namespace)).items if item["metadata"]["name"] == name)
         item = next(listed, None)
         if item is None:
             return None

@@ -101,18 +101,6 @@ class WorkloadBuilder:
     async def keep_in_step(self, job: Manifest, workload: Manifest, *, suspended: bool) -> Manifest:
         return await self._tools.keep_in_step(workload, job, own_class=self._own_class(job), queue=suspended)
 
-    async def take_over(self, job: Manifest, workload: Manifest) -> Manifest:
-        """Make a workload that was made beforehand that of a job."""
-        owners = workload["metadata"].get("ownerReferences") or []
-        uid = job["metadata"]["uid"]
-        patch = {
-            "metadata": {
-                "ownerReferences": [*(one for one in owners if one["uid"] != uid), new.owner_reference(job)],
-                "labels": {names.JOB_UID: uid},
-            }
-        }
-        return await self._tools.writer.patch(WORKLOADS, workload, patch, locked=True)
-
     def _own_class(self, job: Manifest) -> str | None:
         return None if self._named_by is None else self._named_by.priority_class(job)
 

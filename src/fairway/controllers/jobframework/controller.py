@@ -12,7 +12,7 @@ from fairway.controllers.jobframework.act import JobWriter
 from fairway.controllers.jobframework.reconcile import Reconciler
 from fairway.controllers.kit.configuration import ConfigurationSource
 from fairway.controllers.kit.owners import OwnerIndex, controller_uid
-from fairway.integrations import names, webhooks
+from fairway.integrations import webhooks
 from fairway.integrations.framework import Framework
 from fairway.integrations.frameworks import FRAMEWORKS
 from fairway.integrations.priorities import MissingPriorityClass
@@ -131,12 +131,10 @@ class FrameworkController:
 
     def _pod_changed(self, index: int, old: Manifest | None, new: Manifest | None) -> None:
         """A pod of an elastic job came, went, or left room for another."""
-        pod = new or old
-        if pod is None or names.SLICE_NAME not in webhooks.annotations_of(pod):
-            return
-        reference = controller_of(pod)
-        if reference is not None and reference["kind"] == self._reconcilers[index].framework.kind:
-            self._worker.add((index, pod["metadata"]["namespace"], reference["name"]))
+        pod, keeper = new or old, self._reconcilers[index].slices
+        if pod is not None and keeper is not None:
+            for name in keeper.jobs_of(pod):
+                self._worker.add((index, pod["metadata"]["namespace"], name))
 
     def _namespace_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if old is not None and new is not None and old["metadata"].get("labels") != new["metadata"].get("labels"):

@@ -11,12 +11,12 @@ from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.jobframework.act import JobWriter, WorkloadBuilder, stop
 from fairway.controllers.jobframework.slicing import SliceKeeper
 from fairway.controllers.kit.owners import LONGEST_CHAIN, NestedTooDeep, OwnerMissing
+from fairway.controllers.kit.workloads import OUT_OF_SYNC
 from fairway.integrations import conditions, equivalence, following, injection, webhooks
 from fairway.integrations.framework import CanBeOnHold, CanBeSkipped, Elastic, Framework, Reclaims
 from fairway.integrations.workloads import controller_of
 
 _TOO_DEEP: Final = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {LONGEST_CHAIN}"
-_OUT_OF_SYNC: Final = "The prebuilt workload is out of sync with its user job"
 
 
 class Reconciler:
@@ -224,12 +224,12 @@ class Reconciler:
         if reference is not None and reference["uid"] != job["metadata"]["uid"]:
             return True, None
         if reference is None:
-            workload = await self._maker.take_over(job, workload)
+            workload = await self._tools.take_over(workload, job)
         if self._matches(job, workload, suspended=self.framework.is_suspended(job)):
             return True, workload
         if not conditions.is_true(workload, conditions.FINISHED):
             change = self._tools.change(workload)
-            change.finish("OutOfSync", _OUT_OF_SYNC)
+            change.finish(*OUT_OF_SYNC)
             await self._tools.commit(change)
         return True, None
 

@@ -7,11 +7,12 @@ from typing import Final, NamedTuple
 
 from fairway.apis.machinery.kind import Manifest
 from fairway.controllers.jobframework.act import JobWriter, WorkloadBuilder
-from fairway.controllers.kit.owners import OwnerIndex, controller_uid
+from fairway.controllers.kit.owners import OwnerIndex
 from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.errors import Conflict, NotFound
 from fairway.integrations import conditions, slices
 from fairway.integrations.framework import Framework
+from fairway.integrations.workloads import controller_of
 
 _MOST_AT_ONCE: Final = 32
 _PATIENCE: Final = 2.0
@@ -39,7 +40,14 @@ class SliceKeeper:
         self._framework = framework
         self._maker = maker
         self.pods = tools.cluster.cache("pods")
-        self._pods_by_owner = OwnerIndex(controller_uid, self.pods)
+        self._pods_of_chain = OwnerIndex(slices.chain_of, self.pods)
+        self._slices_of_chain = OwnerIndex(slices.chain_of, tools.workloads)
+
+    def jobs_of(self, pod: Manifest) -> set[str]:
+        """The names of the jobs of this kind that a pod was made for, also by an operator."""
+        chain = slices.chain_of(pod)
+        found = () if chain is None else (controller_of(one) for one in self._slices_of_chain.of(chain))
+        return {one["name"] for one in found if one is not None and one["kind"] == self._framework.kind}
 
     def unfinished(self, job: Manifest) -> list[Manifest]:
         """The oldest first."""
@@ -108,7 +116,8 @@ class SliceKeeper:
         active = slices.active_slice(self.unfinished(job))
         if active is None:
             return
-        chosen = slices.released_pods(active, self._pods_by_owner.of(job["metadata"]["uid"]))
+        chain = (active["metadata"]["namespace"], slices.slice_name(active))
+        chosen = slices.released_pods(active, self._pods_of_chain.of(chain))
         for start in range(0, len(chosen), _MOST_AT_ONCE):
             await asyncio.gather(*(self._open(pod) for pod in chosen[start : start + _MOST_AT_ONCE]))
 

@@ -23,7 +23,9 @@ class OwnerIndex(Generic[K]):
     """Objects of a kind by their owner, kept current with every change; shared, so not to be changed."""
 
     def __init__(self, owner: Callable[[Manifest], K | None], cache: Informer | None = None) -> None:
-        """`owner` depends on the namespace and the owner references only. Without a cache, call `note`."""
+        """`owner` depends on the namespace, the owner references and annotations that do not change. Without a cache,
+        call `note`.
+        """
         self._owner = owner
         self._owned: dict[K, dict[str, Manifest]] = {}
         if cache is not None:

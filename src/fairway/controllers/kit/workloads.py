@@ -9,12 +9,14 @@ from fairway.client.recorder import Recorder
 from fairway.controllers.kit.readiness import Settling
 from fairway.controllers.kit.status import WorkloadStatusChange
 from fairway.controllers.kit.writes import commit
-from fairway.integrations import conditions, following, priorities, webhooks
+from fairway.integrations import conditions, following, names, priorities, webhooks
 from fairway.integrations.conditions import shortened
-from fairway.integrations.workloads import namespaced_name
+from fairway.integrations.workloads import namespaced_name, owner_reference
 
 WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 LONGEST_EVENT: Final = 1024
+OUT_OF_SYNC: Final = ("OutOfSync", "The prebuilt workload is out of sync with its user job")
+"""Reason and message of the end of a workload that was made beforehand and does not fit."""
 
 
 class WorkloadWriter:
@@ -52,6 +54,18 @@ class WorkloadWriter:
     async def create(self, workload: Manifest, about: Manifest) -> None:
         created = await self.writer.create(WORKLOADS, workload)
         self.recorder.normal(about, "CreatedWorkload", f"Created Workload: {namespaced_name(created)}")
+
+    async def take_over(self, workload: Manifest, about: Manifest) -> Manifest:
+        """Make a workload that was made beforehand that of a job or pod."""
+        owners = workload["metadata"].get("ownerReferences") or []
+        uid = about["metadata"]["uid"]
+        patch = {
+            "metadata": {
+                "ownerReferences": [*(one for one in owners if one["uid"] != uid), owner_reference(about)],
+                "labels": {names.JOB_UID: uid},
+            }
+        }
+        return await self.writer.patch(WORKLOADS, workload, patch, locked=True)
 
     async def replace(self, workload: Manifest, patch: Manifest, about: Manifest) -> Manifest:
         """Make a workload without quota what a new one would be."""

@@ -1,17 +1,21 @@
 """Answers the check for Workloads that have quota."""
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.accounting.attempts import place_of
 from fairway.accounting.books import AccountBooks
+from fairway.admission.instructions import EvictionReason
 from fairway.apis.core.pod_requests import pod_requests
-from fairway.apis.fairway.quotas import parse
+from fairway.apis.fairway.quotas import LIMITS_CHECK, parse
 from fairway.apis.kueue.objects import CheckState
 from fairway.apis.machinery.keys import Key, key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.apis.machinery.quantities import amount_of
+from fairway.apis.machinery.timestamps import stamp
 from fairway.client.cluster import Cluster
+from fairway.client.protocol import Scope
 from fairway.controllers.kit.status import StatusChange, WorkloadStatusChange
 from fairway.controllers.kit.writes import commit
 from fairway.controllers.limits import decide
@@ -20,9 +24,6 @@ from fairway.integrations import conditions, names
 from fairway.integrations.webhooks import annotations_of
 from fairway.integrations.workloads import controller_of, namespaced_name
 from fairway.runtime.worker import Worker
-
-CONTROLLER: Final = "fairway.dev/limits"
-"""The controllerName of a check that is answered here."""
 
 _WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 _CHECKS: Final = "admissionchecks.kueue.x-k8s.io"
@@ -37,8 +38,14 @@ _LONGEST_RETRY_SECONDS: Final = 3600
 class LimitsController:
     """Keeps the contract of the check."""
 
-    def __init__(self, cluster: Cluster, books: Callable[[], AccountBooks | None]) -> None:
+    def __init__(
+        self, cluster: Cluster, books: Callable[[], AccountBooks | None], *, kueue_admits: bool = False
+    ) -> None:
+        """Where `kueue_admits`, a Workload with `Retry` and a time for its next try keeps its quota until that time has
+        come, so it is evicted from here, and its back-off ends from here; its pods say who created its job."""
         self._clock = cluster.clock
+        self._cluster = cluster
+        self._kueue_admits = kueue_admits
         self._books = books
         self._writer = cluster.writer("fairway")
         self._workloads = cluster.cache(_WORKLOADS)
@@ -49,6 +56,9 @@ class LimitsController:
         self._rules = LimitRules()
         self._holding: dict[str, dict[Key, LimitedRequest]] = {}
         """By user, what holds quota and was judged."""
+
+        self._users: dict[Key, str] = {}
+        """Of what is in `_holding`: a job may be gone before its Workload."""
 
         self._worker: Worker[Key] = Worker("limits", cluster.clock, self._reconcile, parallel=1)
         self._definitions.on_change(self._definition_changed)
@@ -73,15 +83,16 @@ class LimitsController:
     def _workload_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         manifest = new or old or {}
         key = key_of(manifest)
-        user = self._request(manifest).user
-        if new is not None and self._pending_check(new) is not None:
+        if new is not None and (self._pending_check(new) is not None or self._backs_off(new)):
             self._worker.add(key)
-        if new is not None and self._counts(new):
-            self._holding.setdefault(user, {})[key] = self._request(new)
-        elif key in self._holding.get(user, {}):
+        if (user := self._users.pop(key, None)) is not None:
             del self._holding[user][key]
             if not self._holding[user]:
                 del self._holding[user]
+        if new is not None and self._counts(new):
+            request = self._request(new)
+            self._users[key] = request.user
+            self._holding.setdefault(request.user, {})[key] = request
 
     # One object
 
@@ -90,12 +101,16 @@ class LimitsController:
             await self._activate(key[1])
             return None
         workload = self._workloads.get(*key)
+        if workload is not None and self._backs_off(workload):
+            return await self._end_back_off(workload)
         check = None if workload is None else self._pending_check(workload)
         if workload is None or check is None:
             return None
+        if self._kueue_admits and not self._user(workload) and (user := await self._written_user(workload)):
+            workload = await self._annotate(workload, names.USER, user)
         verdict = self._judge(workload)
         if annotations_of(workload).get(names.OVER_LIMIT, "") != verdict.message:
-            workload = await self._mark(workload, verdict)
+            workload = await self._annotate(workload, names.OVER_LIMIT, verdict.message)
         await self._answer(workload, check, verdict)
         return None
 
@@ -119,11 +134,25 @@ class LimitsController:
             answer |= {"requeueAfterSeconds": seconds, "retryCount": tries}
         others = change.get("admissionChecks")
         change.put("admissionChecks", [answer if one["name"] == name else one for one in others])
+        if verdict.is_over and self._kueue_admits:
+            again = self._clock.now() + timedelta(seconds=answer["requeueAfterSeconds"])
+            change.evict(EvictionReason.ADMISSION_CHECK, verdict.message, requeue_at=stamp(again))
         await commit(self._writer, _WORKLOADS, change)
 
-    async def _mark(self, workload: Manifest, verdict: LimitVerdict) -> Manifest:
-        """Say on the Workload which limit it is over, or that it is over none."""
-        annotations = {names.OVER_LIMIT: verdict.message or None}
+    async def _end_back_off(self, workload: Manifest) -> float | None:
+        """Let Kueue queue a Workload again in its time: Kueue cannot remove a time that it did not write."""
+        state = workload["status"]["requeueState"]
+        left = (datetime.fromisoformat(state["requeueAt"]) - self._clock.now()).total_seconds()
+        if left > 0:
+            return left
+        change = WorkloadStatusChange(workload, self._clock.now())
+        change.put("requeueState", {"requeueAt": None} if len(state) > 1 else None)
+        await commit(self._writer, _WORKLOADS, change)
+        return None
+
+    async def _annotate(self, workload: Manifest, key: str, text: str) -> Manifest:
+        """Write an annotation of the Workload, or remove it if the text is empty."""
+        annotations = {key: text or None}
         return await self._writer.patch(_WORKLOADS, workload, {"metadata": {"annotations": annotations}}, locked=True)
 
     def _judge(self, workload: Manifest) -> LimitVerdict:
@@ -147,6 +176,12 @@ class LimitsController:
     def _is_ours(self, name: str) -> bool:
         stored = self._checks.get("", name)
         return stored is not None and _is_ours(stored)
+
+    def _backs_off(self, workload: Manifest) -> bool:
+        """Whether a Workload that was evicted from here waits for its next try."""
+        if not self._kueue_admits or _holds_quota(workload) or not annotations_of(workload).get(names.OVER_LIMIT):
+            return False
+        return bool(((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt"))
 
     def _pending_check(self, workload: Manifest) -> str | None:
         """The name of the check that waits for an answer from here."""
@@ -181,6 +216,18 @@ class LimitsController:
             return "" if job is None else str(job["spec"].get("user", ""))
         return annotations_of(workload).get(names.USER, "")
 
+    async def _written_user(self, workload: Manifest) -> str:
+        """The user that the webhook for jobs of organizations wrote on the pods, or on their template."""
+        metadata = workload["metadata"]
+        owners = metadata.get("ownerReferences")
+        if owners and owners[0]["kind"] == "Pod":  # of which Kueue copies the spec alone
+            scope = Scope(metadata["namespace"], fields=f"metadata.name={owners[0]['name']}")
+            pods = (await self._cluster.list("pods", scope)).items
+        else:
+            pods = [one["template"] for one in workload["spec"]["podSets"]]
+        found = (((pod.get("metadata") or {}).get("annotations") or {}).get(names.USER, "") for pod in pods)
+        return next(filter(None, found), "")
+
 
 def _requested(workload: Manifest) -> dict[str, int]:
     """What the pods of a Workload without quota ask for."""
@@ -203,4 +250,4 @@ def _is_evicted(workload: Manifest) -> bool:
 
 
 def _is_ours(check: Manifest) -> bool:
-    return bool(check["spec"]["controllerName"] == CONTROLLER)
+    return bool(check["spec"]["controllerName"] == LIMITS_CHECK)

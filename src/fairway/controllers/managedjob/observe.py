@@ -33,6 +33,7 @@ from fairway.managedjobs.tasks.errors import TaskError
 from fairway.managedjobs.tasks.parse import stored_tasks
 from fairway.managedjobs.tasks.task import Task
 from fairway.managedjobs.waiting import GROUP, KIND
+from fairway.schedulers.scheduling import scheduler_of
 
 _MOST: Final = 256
 """So many are kept: those that run and change, not those that wait."""
@@ -186,16 +187,18 @@ class Observer:
         pods = {one["metadata"]["name"]: one for one in self.pods.of(key) if controller_uid(one) == uid}
         workloads = {one["metadata"]["name"]: one for one in self.workloads.of(key) if controller_uid(one) == uid}
         workload = workloads.get(past.workload)
+        queue = asking.queue_of(manifest, job, past, lambda name: self._queues.get(key[0], name) is not None)
+        way = AdmittedBy.NONE if not queue and scheduler_of(manifest) else self._admitted_by
         base = asking.base_priority(manifest, job, past, self._workload_classes, self._priority_classes)
         seen = JobObservation(
-            workload=self._workload(job, past, workload),
-            admitted_by=self._admitted_by,
+            workload=self._workload(job, past, workload, way),
+            admitted_by=way,
             others=_strays(workloads, past),
             pods=tuple(map(self.pod_of, pods.values())),
             predecessor=bool(self.orphans(key)),
             base_priority=base.value,
             priority_class=base.class_name,
-            queue=asking.queue_of(manifest, job, past, lambda name: self._queues.get(key[0], name) is not None),
+            queue=queue,
             can_ever_run=self._can_ever_run(job, past, workload),
             refused=refused,
             remote=self._remote(past),
@@ -215,9 +218,9 @@ class Observer:
         return found
 
     def _workload(
-        self, job: ManagedJobSpec, past: ManagedJobStatus, workload: Manifest | None
+        self, job: ManagedJobSpec, past: ManagedJobStatus, workload: Manifest | None, way: AdmittedBy
     ) -> ObservedWorkload | None:
-        if free := observing.without_queue(job, past, self._admitted_by):
+        if free := observing.without_queue(job, past, way):
             return free
         return None if workload is None else observing.workload_of(workload, self._preemptors.said_of(workload))
 

@@ -13,12 +13,16 @@ from fairway.controllers.kit.workloads import WORKLOADS
 from fairway.controllers.metrics import gauges, transitions
 from fairway.controllers.metrics.series import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, ROLE, Labels, Tally
 from fairway.controllers.metrics.transitions import QueuePlace, QueueTallies, WorkloadView
+from fairway.integrations import pods
 from fairway.integrations.workloads import namespaced_name
 
 _CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
 _LOCAL_QUEUES: Final = "localqueues.kueue.x-k8s.io"
 _COHORTS: Final = "cohorts.kueue.x-k8s.io"
+_ATTEMPTS: Final = "admission_attempts"
 _COHORT_COUNTER: Final = "cohort_subtree_admitted_workloads"
+
+_GATE_TIME: Final = "pod_scheduling_gate_removal_seconds"
 
 _NOTHING: Final[dict[str, Any]] = {}
 _AT_ONCE: Final = ("QuotaReserved", "Admitted")
@@ -35,7 +39,7 @@ class QueueMetrics:
         self._decider = decider
         self._configuration = configuration
         self._tally = Tally()
-        self._places = QueueTallies()
+        self._places = QueueTallies(self._queued_in)
         self._true: dict[Key, tuple[str, ...]] = {}
         """The conditions that are true of each Workload that has some and is not finished, as last seen.
 
@@ -53,7 +57,9 @@ class QueueMetrics:
         self._cluster_queues.on_change(self._cluster_queue_changed)
         self._local_queues.on_change(self._local_queue_changed)
         cluster.cache(_COHORTS).on_change(self._cohort_changed)
-        cluster.cache(WORKLOADS).on_change(self._workload_changed)
+        self._workloads = cluster.cache(WORKLOADS)
+        self._workloads.on_change(self._workload_changed)
+        cluster.cache("pods").on_change(self._pod_changed)
 
     # Counting
 
@@ -85,6 +91,19 @@ class QueueMetrics:
         else:
             self._count(before, old, new)
 
+    def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
+        """A gate that was opened; of those that open together, the first."""
+        if old is None or new is None or not old["spec"].get("schedulingGates"):
+            return
+        opened = pods.gates_of(old) - pods.gates_of(new)
+        gate = next((one for one in pods.OWN_GATES if one in opened), None)
+        workload = None if gate is None else self._workloads.get(new["metadata"]["namespace"], pods.workload_of(new))
+        admitted = None if workload is None else find(workload, "Admitted")
+        if gate is not None and workload is not None and admitted is not None and admitted["status"] == "True":
+            labels = (WorkloadView(workload).cluster_queue, gate, str(bool(pods.group_name(new))).lower())
+            waited = transitions.seconds(admitted["lastTransitionTime"], self._clock.now())
+            self._tally.time(_GATE_TIME, labels, waited)
+
     def _remember(self, key: Key, workload: Manifest, true: tuple[str, ...]) -> None:
         if true and "Finished" not in true:
             self._true[key] = true
@@ -111,10 +130,15 @@ class QueueMetrics:
     def _count(self, before: Collection[str], old: Manifest, new: Manifest) -> None:
         """Any change, the long way."""
         shown = WorkloadView(new)
-        transitions.count(self._tally, before, old, shown, self._clock.now())
+        transitions.count(self._tally, before, old, shown, self._clock.now(), self._queued_in(new))
         if "Admitted" in shown.conditions and "Admitted" not in before:
             for cohort in self._decider.figures.cohorts_above(shown.cluster_queue):
                 self._tally.count(_COHORT_COUNTER, (cohort, shown.priority_class))
+
+    def _queued_in(self, workload: Manifest) -> str:
+        """The ClusterQueue that the LocalQueue of a Workload leads to."""
+        found = self._local_queues.get(workload["metadata"]["namespace"], workload["spec"].get("queueName", ""))
+        return "" if found is None else str(found["spec"].get("clusterQueue", ""))
 
     def _cluster_queue_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         if new is not None and (old is None or old["spec"] != new["spec"]):
@@ -169,7 +193,7 @@ class QueueMetrics:
         self._forget_left_cohorts()
         exposed = {_place(one) for one in self._exposed()}
         for name, family in COUNTERS.items():
-            series = self._tally.counts.get(name, {})
+            series = self._attempts() if name == _ATTEMPTS else self._tally.counts.get(name, {})
             if family.labels[0] == "name":
                 series = {labels: value for labels, value in series.items() if labels[:2] in exposed}
             counter = CounterMetricFamily(PREFIX + name, family.help, labels=[*family.labels, "replica_role"])
@@ -190,6 +214,12 @@ class QueueMetrics:
             for labels, value in sorted(samples.get(name, {}).items()):
                 gauge.add_metric([*labels, ROLE], value)
             yield gauge
+
+    def _attempts(self) -> dict[Labels, float]:
+        attempts = self._decider.figures.attempts
+        if attempts is None:
+            return {}
+        return {("success",): attempts.success, ("inadmissible",): attempts.inadmissible}
 
     def _samples(self) -> dict[str, dict[Labels, float]]:
         found: dict[str, dict[Labels, float]] = {}

@@ -30,6 +30,7 @@ class Family(NamedTuple):
 
 
 COUNTERS: Final = {
+    "admission_attempts": Family("Scheduling cycles of a tree of cohorts, by whether they admitted any.", ("result",)),
     "quota_reserved_workloads": Family("Workloads that got quota.", _BY_PRIORITY),
     "admitted_workloads": Family("Workloads that were admitted.", _BY_PRIORITY),
     "finished_workloads": Family("Workloads that finished.", _BY_PRIORITY),
@@ -57,6 +58,9 @@ HISTOGRAMS: Final = {
     "workload_eviction_latency_seconds": Family("From an eviction to the release of the quota.", _EVICTION[:2]),
     "local_queue_quota_reserved_wait_time_seconds": Family("From creation or requeueing to quota.", _LOCAL_BY_PRIORITY),
     "local_queue_admission_wait_time_seconds": Family("From creation or requeueing to admission.", _LOCAL_BY_PRIORITY),
+    "pod_scheduling_gate_removal_seconds": Family(
+        "From the admission of a workload to a pod without its gate.", ("cluster_queue", "name", "is_group")
+    ),
     "local_queue_admission_checks_wait_time_seconds": Family(
         "From quota to admission, where there are checks.", _LOCAL_BY_PRIORITY
     ),

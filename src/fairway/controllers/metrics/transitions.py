@@ -8,7 +8,7 @@ series of it grow together, and get their share when they are asked for.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -75,10 +75,12 @@ class WorkloadView:
         return str(self.manifest["metadata"]["creationTimestamp"])
 
 
-def count(tally: Tally, before: Collection[str], old: Manifest, new: WorkloadView, now: datetime) -> None:
+def count(
+    tally: Tally, before: Collection[str], old: Manifest, new: WorkloadView, now: datetime, queued_in: str = ""
+) -> None:
     """Add to the tally what happened between two states of a Workload: nothing, where the same conditions are true.
 
-    `before` are the types of those that were.
+    `before` are the types of those that were, `queued_in` is the ClusterQueue of one without an admission.
     """
     after = new.conditions
     reserved = "QuotaReserved" in after and "QuotaReserved" not in before
@@ -95,7 +97,7 @@ def count(tally: Tally, before: Collection[str], old: Manifest, new: WorkloadVie
         _time_release(tally, WorkloadView(old).cluster_queue, after["Evicted"], now)
     if "Finished" in after and "Finished" not in before:
         queue, local = _labels(new)
-        tally.count(FINISHED.of_queue, queue)
+        tally.count(FINISHED.of_queue, (queue[0] or queued_in, *queue[1:]))
         tally.count(FINISHED.of_local_queue, local)
 
 
@@ -248,14 +250,16 @@ class QueuePlace:
 class QueueTallies:
     """All of them, each made when something first happens there."""
 
-    def __init__(self) -> None:
+    def __init__(self, queued_in: Callable[[Manifest], str] = lambda _: "") -> None:
+        """`queued_in` gives the ClusterQueue of a Workload without an admission."""
+        self._queued_in = queued_in
         self._places: dict[tuple[str, str, str, str], QueuePlace] = {}
 
     def of(self, workload: Manifest) -> QueuePlace:
         spec = workload["spec"]
         admission = (workload.get("status") or _NOTHING).get("admission") or _NOTHING
-        cluster_queue, local_queue = admission.get("clusterQueue", ""), spec.get("queueName", "")
-        namespace = workload["metadata"]["namespace"]
+        namespace, local_queue = workload["metadata"]["namespace"], spec.get("queueName", "")
+        cluster_queue = admission.get("clusterQueue") or self._queued_in(workload)
         priority_class = (spec.get("priorityClassRef") or _NOTHING).get("name", "")
         where = (cluster_queue, local_queue, namespace, priority_class)
         place = self._places.get(where)

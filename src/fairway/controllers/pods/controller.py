@@ -11,7 +11,7 @@ from fairway.controllers.pods.act import PodWriter
 from fairway.controllers.pods.groups import PodGroups
 from fairway.controllers.pods.single import SinglePods
 from fairway.integrations import conditions, names, pods
-from fairway.integrations.webhooks import annotations_of, queue_name
+from fairway.integrations.webhooks import annotations_of, prebuilt_workload, queue_name
 from fairway.integrations.workloads import controller_of
 from fairway.runtime.worker import Worker
 
@@ -34,6 +34,9 @@ class PodController:
         self._groups = PodGroups(cluster, configuration, self._writer, self._members)
         self._by_group: dict[tuple[str, str], set[str]] = {}
         """The names of the pods of each group."""
+
+        self._awaiting: dict[tuple[str, str], set[_Key]] = {}
+        """By namespace and name of a workload to be made beforehand, the pods that name it."""
 
         self._abandoned: dict[_Key, frozenset[str]] = {}
         """The UIDs of pods whose workload was deleted while it was in use."""
@@ -93,8 +96,16 @@ class PodController:
     def _join(self, key: _Key, pod: Manifest) -> None:
         if key[0] == _GROUP:
             self._by_group.setdefault(key[1:], set()).add(pod["metadata"]["name"])
+        elif prebuilt := prebuilt_workload(pod):
+            self._awaiting.setdefault((key[1], prebuilt), set()).add(key)
 
     def _leave(self, key: _Key, pod: Manifest) -> None:
+        awaited = (key[1], prebuilt_workload(pod))
+        waiting = self._awaiting.get(awaited)
+        if waiting is not None:
+            waiting.discard(key)
+            if not waiting:
+                del self._awaiting[awaited]
         members = self._by_group.get(key[1:]) if key[0] == _GROUP else None
         if members is not None:
             members.discard(pod["metadata"]["name"])
@@ -106,6 +117,8 @@ class PodController:
         if workload is None:
             return
         metadata = workload["metadata"]
+        for waiting in self._awaiting.get((metadata["namespace"], metadata["name"]), ()):
+            self._worker.add(waiting)
         key = _key_of_owner(workload)
         if new is None:
             by_others = self._writer.forget(workload)

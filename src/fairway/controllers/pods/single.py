@@ -1,15 +1,18 @@
 """One pod that stands alone: from its gate to its end.
 
-Its workload goes with it: the pod is its only owner. So a pod that is evicted or deleted gives its quota back at once,
-and needs no finalizer: nothing that it did must be remembered once it is gone.
+Its workload goes with it: the pod is its only owner. A finalizer keeps the pod until its workload is finished, so that
+its end is seen and counted also if it is deleted while no controller runs.
 """
 
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
 from fairway.client.cluster import Cluster
 from fairway.controllers.kit.configuration import ConfigurationSource
+from fairway.controllers.kit.workloads import OUT_OF_SYNC
 from fairway.controllers.pods.act import PodWriter
 from fairway.integrations import conditions, following, injection, pods
+from fairway.integrations.webhooks import prebuilt_workload
+from fairway.integrations.workloads import controller_of
 
 
 class SinglePods:
@@ -29,6 +32,8 @@ class SinglePods:
         `abandoned` are the UIDs of pods whose workload was deleted.
         """
         workload = self._workload_of(pod)
+        if workload is None and (waiting := self._prebuilt(pod)) is not None:
+            workload = await self._writer.take_over(waiting, pod)
         if workload is None:
             await self._without_workload(pod, workload_deleted=pod["metadata"]["uid"] in abandoned)
             return None
@@ -53,11 +58,17 @@ class SinglePods:
         return await self._run(pod, workload)
 
     def _workload_of(self, pod: Manifest) -> Manifest | None:
-        found = self._workloads.get(pod["metadata"]["namespace"], pods.name_of_workload(pod))
+        name = prebuilt_workload(pod) or pods.name_of_workload(pod)
+        found = self._workloads.get(pod["metadata"]["namespace"], name)
         owned = found is not None and any(
             owner["uid"] == pod["metadata"]["uid"] for owner in found["metadata"].get("ownerReferences") or ()
         )
         return found if owned else None
+
+    def _prebuilt(self, pod: Manifest) -> Manifest | None:
+        """The workload that was made beforehand for a pod, while no other controls it."""
+        found = self._workloads.get(pod["metadata"]["namespace"], prebuilt_workload(pod))
+        return found if found is not None and controller_of(found) is None else None
 
     def _flavor(self, name: str) -> Manifest | None:
         return self._flavors.get("", name)
@@ -70,7 +81,7 @@ class SinglePods:
         elif not pods.is_gated(pod):
             message = "Missing Workload; unable to restore pod templates"
             await self._writer.stop([pod], pods.NO_MATCHING_WORKLOAD, message)
-        else:
+        elif not prebuilt_workload(pod):
             await self._writer.create(self._composed(pod), pod)
 
     def _composed(self, pod: Manifest) -> Manifest:
@@ -78,7 +89,12 @@ class SinglePods:
         return pods.composed(pod, priority, self._configuration.value.label_keys_to_copy)
 
     async def _make_match(self, pod: Manifest, workload: Manifest) -> None:
-        """The pod was changed since its workload was made: follow it, or if it has quota already begin anew."""
+        """The pod was changed since its workload was made: follow it, or if it has quota already begin anew. A workload
+        that was made beforehand is not changed.
+        """
+        if prebuilt_workload(pod):
+            await self._writer.finish(workload, pod, *OUT_OF_SYNC)
+            return
         if pods.is_gated(pod) and not conditions.is_true(workload, conditions.QUOTA_RESERVED):
             await self._writer.replace_spec(workload, self._composed(pod), pod)
             return

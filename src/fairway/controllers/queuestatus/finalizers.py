@@ -1,8 +1,9 @@
 """The finalizer `kueue.x-k8s.io/resource-in-use`: what is in use stays until it is not.
 
-Every ClusterQueue, ResourceFlavor, AdmissionCheck and Topology gets it when it is seen. When one is to be deleted, it
-goes as soon as nothing depends on it: workloads that hold quota keep their ClusterQueue, ClusterQueues keep their
-flavors and checks, flavors keep their topology. LocalQueues and Cohorts are never held.
+Every ClusterQueue, ResourceFlavor, AdmissionCheck and Topology gets it when it is first seen; only a ClusterQueue gets
+it back that lost it, so that the others can be deleted by force, as in Kueue. When one is to be deleted, it goes as
+soon as nothing depends on it: workloads that hold quota keep their ClusterQueue, ClusterQueues keep their flavors and
+checks, flavors keep their topology. LocalQueues and Cohorts are never held.
 """
 
 from collections.abc import Iterable
@@ -62,7 +63,8 @@ class InUseFinalizers:
                 self._leaving[resource].add(name)
             else:
                 self._leaving[resource].discard(name)
-            if new is not None and (leaving or not _has_finalizer(new)):
+            wanting = new is not None and not _has_finalizer(new) and (old is None or resource == CLUSTER_QUEUES)
+            if leaving or wanting:
                 self._worker.add((resource, name))
             if old is not None:  # it may have used something that waits to be deleted
                 self._look_again(kept)

@@ -21,6 +21,7 @@ from fairway.runtime.worker import Worker
 
 _DEFINITIONS: Final = "quotadefinitions.fairway.dev"
 _RESOURCES: Final = {
+    "AdmissionCheck": "admissionchecks.kueue.x-k8s.io",
     "ResourceFlavor": "resourceflavors.kueue.x-k8s.io",
     "Cohort": "cohorts.kueue.x-k8s.io",
     "ClusterQueue": "clusterqueues.kueue.x-k8s.io",
@@ -152,19 +153,19 @@ class QuotaDrift:
             defined.drift[key] = found._replace(desired=None, live=None)
 
     def _compare_config(self, defined: DefinedObjects) -> None:
-        if defined.config is None:
+        found = self._config_maps.get(defined.config_namespace, yunikorn.CONFIG_MAP)
+        version = "" if found is None else found["metadata"]["resourceVersion"]
+        if defined.config is None or defined.config_version == version:
             return
+        defined.config_version = version
         for key in [key for key in defined.drift if key.kind in _CONFIGURED]:
             del defined.drift[key]
-        for one in yunikorn.compare_configs(defined.config, self._live_config(defined)):
-            defined.drift[one.key] = one
-
-    def _live_config(self, defined: DefinedObjects) -> Any:
-        found = self._config_maps.get(defined.config_namespace, yunikorn.CONFIG_MAP)
         try:
-            return yunikorn.config_of(found)
+            live = yunikorn.config_of(found)
         except BadRequest:
-            return None  # all its queues are missing
+            live = None  # all its queues are missing
+        for one in yunikorn.compare_configs(defined.config, live):
+            defined.drift[one.key] = one
 
     async def _write_status(self, defined: DefinedObjects, manifest: Manifest) -> None:
         before = manifest.get("status") or {}

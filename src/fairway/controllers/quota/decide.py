@@ -28,6 +28,9 @@ class DefinedObjects:
         """YuniKorn's, if it is a target."""
 
         self.config_namespace = ""
+        self.config_version: str | None = None
+        """Which version of its ConfigMap was compared last."""
+
         if not errors:
             rendered = kueue.render if "kueue" in quota.targets else kueue.namespaces
             self.objects = {key_of(one): one for one in rendered(quota, self.name)}

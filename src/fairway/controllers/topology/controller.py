@@ -19,7 +19,7 @@ from fairway.controllers.kit.writes import all_done, commit
 from fairway.controllers.topology import failures, ungating
 from fairway.errors import NotFound
 from fairway.integrations import conditions, names, topology
-from fairway.integrations.workloads import namespaced_name
+from fairway.integrations.workloads import is_of_single_pod, namespaced_name
 from fairway.runtime.worker import Worker
 
 FLAVORS: Final = "resourceflavors.kueue.x-k8s.io"
@@ -87,9 +87,11 @@ class TopologyController:
 
     def _pod_changed(self, old: Manifest | None, new: Manifest | None) -> None:
         pod = new if new is not None else old
-        if pod is None or not topology.is_placed(pod):
+        if pod is None:
             return
         workload = _workload_of(pod)
+        if not topology.is_placed(pod) and workload not in self._hosts and workload not in self._pods_of:
+            return
         if workload is not None:
             members = self._pods_of.setdefault(workload, {})
             if new is not None:
@@ -159,11 +161,12 @@ class TopologyController:
             workload, name, node, self._pods_of_workload(key_of(workload)), lambda flavor: self._flavors.get("", flavor)
         )
         listed = [one["name"] for one in (workload.get("status") or {}).get("unhealthyNodes") or ()]
-        if verdict.lost and listed and name not in listed:
+        lost = verdict.lost and not is_of_single_pod(workload)  # a pod cannot move, and its workload goes with it
+        if lost and listed and name not in listed:
             await self._evict(workload, [*listed, name])
             return
-        if verdict.lost != (name in listed):
-            after = [*listed, name] if verdict.lost else [one for one in listed if one != name]
+        if lost != (name in listed):
+            after = [*listed, name] if lost else [one for one in listed if one != name]
             change = StatusChange(workload, self._clock.now())
             change.put("unhealthyNodes", [{"name": one} for one in after] or None)
             await commit(self._writer, WORKLOADS, change)

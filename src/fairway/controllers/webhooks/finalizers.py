@@ -1,6 +1,6 @@
-"""The finalizer of ClusterQueues and ResourceFlavors, from their creation on, as Kueue's webhooks add it."""
-
-from typing import Final
+"""The finalizer of ClusterQueues and ResourceFlavors from their creation on, as Kueue's webhooks add it, and of
+Topologies where a controller of this process would add it a moment later.
+"""
 
 from fairway.apis.machinery.admission import ALLOWED, AdmissionRequest, AdmissionResponse
 from fairway.apis.machinery.metadata import IN_USE_FINALIZER
@@ -12,7 +12,9 @@ class FinalizerAdmission:
     An API alone (`--api-only`) adds none: nothing would remove it.
     """
 
-    resources: Final = ("clusterqueues.kueue.x-k8s.io", "resourceflavors.kueue.x-k8s.io")
+    def __init__(self, *, topologies: bool = False) -> None:
+        also = ("topologies.kueue.x-k8s.io",) if topologies else ()
+        self.resources = ("clusterqueues.kueue.x-k8s.io", "resourceflavors.kueue.x-k8s.io", *also)
 
     def admit(self, request: AdmissionRequest) -> AdmissionResponse:
         if request.old is None:

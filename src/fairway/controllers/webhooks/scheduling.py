@@ -44,10 +44,12 @@ class SchedulingAdmission:
         configured: QueueConfig | None = None,
         *,
         own_nodes: bool = False,
+        writes_users: bool = False,
     ) -> None:
         """`namespace` is that of the ConfigMap, `configured` holds without it; with `own_nodes` this machine runs the
-        pods, and no other scheduler does."""
-        self._configured = self._config = configured
+        pods, and no other scheduler does; with `writes_users` pods say who created their job."""
+        self._configured = self._config = configured or (QueueConfig() if writes_users else None)
+        self._writes_users = writes_users
         self._namespace = namespace
         self._recorder = recorder
         self._own_nodes = own_nodes
@@ -63,7 +65,9 @@ class SchedulingAdmission:
             keep(request.old, request.object, may_impersonate=user.can_impersonate)
             return ALLOWED
         groups = tuple(one for one in user.groups if not one.startswith("system:"))
-        author = Author(user.name, groups, user.can_impersonate, self._labels(request.object))
+        author = Author(
+            user.name, groups, user.can_impersonate, self._labels(request.object), is_written=self._writes_users
+        )
         try:
             warnings = schedule(request.object, config, scheduler_plugin, author, _new_id)
         except SchedulingError as error:

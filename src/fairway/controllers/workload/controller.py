@@ -3,7 +3,9 @@
 import asyncio
 from typing import Any, Final
 
+from fairway.admission import wording
 from fairway.admission.events import EvictionRequested
+from fairway.admission.instructions import RequeueReason
 from fairway.admission.port import Decider
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Manifest
@@ -17,6 +19,7 @@ from fairway.controllers.kit.writes import commit, remove_finalizer
 from fairway.controllers.workload.decide import (
     NOTHING,
     Delete,
+    EndBackoff,
     Finish,
     Later,
     LetGo,
@@ -146,6 +149,8 @@ class WorkloadLifecycle:
                 await self._finish(workload, end)
             case LetGo():
                 await remove_finalizer(self._writer, WORKLOADS, workload, IN_USE_FINALIZER)
+            case EndBackoff():
+                await self._end_backoff(workload)
             case Delete(message=message):
                 await self._delete(workload, message)
             case RequestEviction() as request:
@@ -156,6 +161,13 @@ class WorkloadLifecycle:
     async def _finish(self, workload: Manifest, end: Finish) -> None:
         change = WorkloadStatusChange(workload, self._clock.now())
         change.finish(end.reason, end.message)
+        await commit(self._writer, WORKLOADS, change)
+
+    async def _end_backoff(self, workload: Manifest) -> None:
+        change = WorkloadStatusChange(workload, self._clock.now())
+        change.end_backoff()
+        over = RequeueReason.BACKOFF_FINISHED
+        change.set(conditions.REQUEUED, "True", over, wording.requeue(over))
         await commit(self._writer, WORKLOADS, change)
 
     async def _delete(self, workload: Manifest, message: str) -> None:

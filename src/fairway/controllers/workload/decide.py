@@ -21,6 +21,8 @@ _JUST_ADMITTED: Final = ["QuotaReserved", "Admitted"]
 _NOT_STARTED: Final = frozenset({WAIT_FOR_START, "PodsReady"})
 """Why pods are not ready; the second is what older versions said."""
 
+_BACKING_OFF: Final = frozenset({EvictionReason.PODS_READY_TIMEOUT.value, EvictionReason.ADMISSION_CHECK.value})
+
 
 class LifecycleCase:
     """A Workload at a moment."""
@@ -76,6 +78,10 @@ class RequestEviction(NamedTuple):
     warning: tuple[str, str] | None = None
 
 
+class EndBackoff(NamedTuple):
+    """It need not wait any longer to be queued again."""
+
+
 class Later(NamedTuple):
     """Nothing to do now; `seconds` says when to look again, if time alone can bring something.
 
@@ -86,7 +92,7 @@ class Later(NamedTuple):
     final: bool = False
 
 
-Outcome = Finish | LetGo | Delete | RequestEviction | Later
+Outcome = Finish | LetGo | Delete | RequestEviction | EndBackoff | Later
 NOTHING: Final = Later()
 _NOTHING_EVER: Final = Later(final=True)
 
@@ -126,6 +132,8 @@ def at_a_glance(workload: Manifest, now: Callable[[], datetime], configuration: 
                 return NOTHING if configuration.finished_retention_seconds is None else None
             if one["type"] == "Admitted":
                 admitted = one
+        elif one["type"] == "Requeued":
+            return None
     if admitted is None:
         return NOTHING
     spec, rules = workload["spec"], configuration.wait_for_pods_ready
@@ -219,9 +227,24 @@ def end_long_run(case: LifecycleCase) -> Outcome:
     )
 
 
+def end_backoff(case: LifecycleCase) -> Outcome:
+    """One that still holds quota when its back-off is over may be queued as soon as it gives the quota back.
+
+    Of those that have given it back the engine knows when.
+    """
+    requeued, state = case.condition("Requeued"), (case.workload.get("status") or {}).get("requeueState") or {}
+    if requeued is None or requeued["status"] != "False" or requeued["reason"] not in _BACKING_OFF:
+        return NOTHING
+    if "requeueAt" not in state or not case.is_true("QuotaReserved") or not case.active:
+        return NOTHING
+    left = (datetime.fromisoformat(state["requeueAt"]) - case.now).total_seconds()
+    return Later(left) if left > 0 else EndBackoff()
+
+
 STEPS: Final[tuple[Callable[[LifecycleCase], Outcome], ...]] = (
     finish_orphan,
     keep_finished,
+    end_backoff,
     wait_for_node,
     wait_for_pods,
     end_long_run,

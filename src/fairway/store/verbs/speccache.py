@@ -3,7 +3,8 @@
 A spec that was accepted before has been decoded, validated and defaulted, and the fields that it owns are known; only
 the metadata is new. A request that this path would refuse takes the full path, which refuses it, and a spec is cached
 only after the full path has accepted it without a warning. Only for kinds whose rules judge the spec by itself
-(`Rules.validate_metadata`), and only in the stored version.
+(`Rules.validate_metadata`), only in the stored version, and only for users whose specs no admission plugin judges
+(`UserInfo.can_impersonate`): plugins complete the metadata as on the full path, and get the spec as it is, not decoded.
 """
 
 from collections import OrderedDict
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from fairway.apis.machinery.admission import AdmissionRequest
 from fairway.apis.machinery.keys import key_of
 from fairway.apis.machinery.kind import Kind, Manifest
 from fairway.apis.machinery.schemas.walk import inspect
@@ -79,18 +81,19 @@ class SpecCache:
         """Store a new object with an accepted spec; `None`, with nothing done, if it has to take the full path."""
         name = (kind.resource, options.field_validation, bytes(parts.spec))
         accepted = self._accepted.get(name)
-        if accepted is None or options.dry_run or not options.user.can_impersonate:  # others are judged by plugins
+        if accepted is None or options.dry_run or not options.user.can_impersonate:
             return None
         self._accepted.move_to_end(name)
         manifest: Manifest = {"apiVersion": parts.api_version, "kind": parts.kind, "metadata": parts.metadata}
         if not _is_plain(kind, manifest, namespace):
             return None
         identify(context, manifest, kind)
+        manifest["spec"] = accepted.spec
+        context.admission.admit(AdmissionRequest(kind, manifest, None, options.user))
         if not manifest["metadata"].get("name"):
             generate_name(context, kind, manifest["metadata"])
         key = key_of(manifest)
         check_namespace(context, kind, key[0])
-        manifest["spec"] = accepted.spec
         if kind.rules.validate_metadata is None or kind.rules.validate_metadata(manifest):
             return None
         exists_already(context, kind, key)
