@@ -1,6 +1,7 @@
 """`tools/cluster` without a cluster: images and their registry, and the words for what a machine lacks."""
 
 import json
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.cluster import machine
+from tools.cluster import machine, versions
 from tools.cluster.build import GROUPS, Builder, programs
 from tools.cluster.lifecycle import Place, RunningCluster
 from tools.cluster.oci import Config, Layout
@@ -104,7 +105,7 @@ def test_the_registry_has_nothing_else(
 
 
 def test_groups_and_programs_are_built_in_one_order() -> None:
-    assert programs(["kubelet", "api"]) == ["etcd", "kube-apiserver", "kubelet"]
+    assert programs(["kubelet", "etcd"]) == ["etcd", "kubelet"]
     assert programs(["dns", "kube"]) == [*GROUPS["kube"], "coredns"]
 
 
@@ -147,7 +148,7 @@ def test_without_packages_apt_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_without_go_nothing_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ClusterError, match="there is no go on the PATH"):
-        Builder(Cache(tmp_path), print).build(["api"])
+        Builder(Cache(tmp_path), print).build(["control-plane"])
 
 
 def test_without_disk_the_variables_are_named(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_a_binary_that_is_not_built_says_how_to_build_it(tmp_path: Path) -> None
 
 
 def test_a_group_that_is_unknown_lists_the_groups() -> None:
-    with pytest.raises(ClusterError, match=r"no group or program kubernetes.*api, kube, dns"):
+    with pytest.raises(ClusterError, match=r"no group or program kubernetes.*control-plane, kube, dns"):
         programs(["kubernetes"])
 
 
@@ -182,3 +183,12 @@ def test_a_daemon_that_ends_is_an_error_with_its_log(tmp_path: Path) -> None:
         daemons._running["broken"].wait(30)
         with pytest.raises(ClusterError, match=r"broken ended with code 3.*(?s:.)*because"):
             daemons.check()
+
+
+@pytest.mark.parametrize(
+    "file", sorted(Path(__file__).parents[1].glob("examples/ray/*.yaml")), ids=lambda file: file.name
+)
+def test_the_examples_name_the_image_of_ray_that_a_cluster_has(file: Path) -> None:
+    images = re.findall(r"rayproject/ray:[\w.]+", file.read_text())
+
+    assert set(images) == {f"rayproject/ray:{versions.RAY}"}

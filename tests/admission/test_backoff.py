@@ -213,6 +213,40 @@ def test_only_one_is_admitted_in_a_cycle_where_pods_must_be_ready() -> None:
     assert bench.admitted() == ["first"]
 
 
+def test_one_that_timed_out_does_not_go_before_the_one_that_it_held_up() -> None:
+    """Once, the more urgent of the two came back when its job had stopped, and the other never had its turn."""
+    config = Config(pods_ready=PodsReady(block_admission=True, backoff_base_seconds=1))
+    bench = Bench(cluster_queue(cpu=4), config=config)
+    bench.submit(workload("urgent", cpu=2, priority=100), workload("other", cpu=2))
+    bench.request_eviction("urgent", "PodsReadyTimeout", cause="WaitForStart")
+    bench.advance(2)
+    bench.release("urgent")
+
+    assert bench.admitted() == ["other"]
+    assert bench.message("urgent") == "waiting for all admitted workloads to be in PodsReady condition"
+
+    bench.set_pods_ready("other")
+    assert bench.admitted() == ["other", "urgent"]
+
+
+@pytest.mark.parametrize("leaves", ["delete", "deactivate", "less quota"])
+def test_a_held_up_workload_that_leaves_or_no_longer_fits_keeps_no_place(leaves: str) -> None:
+    config = Config(pods_ready=PodsReady(block_admission=True))
+    bench = Bench(cluster_queue(cpu=4), config=config)
+    bench.submit(workload("first", cpu=1), workload("held up", cpu=3))
+    assert bench.admitted() == ["first"]
+    if leaves == "delete":
+        bench.delete("held up")
+    elif leaves == "deactivate":
+        bench.set_active("held up", active=False)
+    else:
+        bench.apply(cluster_queue(cpu=3))
+    bench.submit(workload("last", cpu=1))
+    bench.set_pods_ready("first")
+
+    assert bench.admitted() == ["first", "last"]
+
+
 def test_by_default_nobody_waits_for_pods() -> None:
     bench = Bench(cluster_queue(cpu=4))
     bench.submit(workload("first", cpu=1), workload("second", cpu=1))

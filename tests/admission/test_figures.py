@@ -1,5 +1,7 @@
 """The numbers that an engine shows of its queues."""
 
+import pytest
+
 from fairway.admission.config import Config
 from fairway.admission.engine import Engine
 from fairway.admission.figures import Amount, FlavorAmounts
@@ -126,3 +128,33 @@ def test_recent_usage_is_told_where_it_decides() -> None:
     assert found.consumed.get("cpu", 0) > 0
     assert found.sampled_at is not None
     assert Bench(cluster_queue("q", cpu=4)).engine.figures.recent_usage(key) is None
+
+
+@pytest.mark.parametrize(
+    ("batch_seconds", "want_changes"),
+    [
+        pytest.param(1.0, 1, id="with a batch, as on a cluster, changes that come together are one"),
+        pytest.param(0.0, 3, id="without, every change is a cycle of its own"),
+    ],
+)
+def test_attempts_are_cycles_by_whether_they_admitted_a_workload(batch_seconds: float, want_changes: int) -> None:
+    bench = Bench(cluster_queue("q", cpu=1), config=Config(requeue_batch_seconds=batch_seconds))
+    bench.rest()
+    attempts = bench.engine.figures.attempts
+    assert (attempts.success, attempts.inadmissible) == (0, 0), "there was no head"
+
+    bench.submit(workload("runs", queue="q", cpu=1))
+    assert (attempts.success, attempts.inadmissible) == (1, 0)
+
+    bench.submit(workload("waits", queue="q", cpu=2))
+    assert (attempts.success, attempts.inadmissible) == (1, 1)
+
+    for cpu in (1.1, 1.2, 1.3):
+        bench.apply(cluster_queue("q", cpu=cpu))
+    bench.rest()
+    assert (attempts.success, attempts.inadmissible) == (1, 1 + want_changes)
+
+    bench.finish("runs")
+    bench.apply(cluster_queue("q", cpu=2))
+    bench.rest()
+    assert attempts.success == 2

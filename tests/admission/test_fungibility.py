@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairway.apis.kueue.objects import ClusterQueue, Workload
-from fairway.testing.builders import Bench, Limited, cluster_queue, cohort, on, workload
+from fairway.testing.builders import Bench, Limited, cluster_queue, cohort, flavor, on, pod_set, workload
 
 MAY_STOP = "MayStopSearch"
 TRY_NEXT = "TryNextFlavor"
@@ -146,6 +146,35 @@ def test_who_found_its_victims_taken_goes_on_with_the_next_flavor() -> None:
 
     assert bench.evictions() == [("theirs", "InCohortReclamation")]
     assert (bench.state("wa"), bench.flavors_of("wb")) == ("pending", {"cpu": "second"})
+
+
+def test_a_reclaimed_workload_is_parked_at_its_next_flavors_and_starts_over_when_woken() -> None:
+    """World 109 of the recordings `later-fair`, made small.
+
+    In the cycle of its release its preemptor overtakes it. It continues with the second flavor for both pod sets, which
+    the workers cannot use. The batch of freed quota makes it start over.
+    """
+    bench = Bench(
+        flavor("first", labels={"tier": "first"}),
+        flavor("second", labels={"tier": "second"}),
+        cluster_queue("lender", on("first", cpu=4), cohort="all", reclaim="Any"),
+        cluster_queue("borrower", on("first", cpu=4), on("second", cpu=4), cohort="all"),
+    )
+    workers = pod_set("workers", cpu=4, pod={"nodeSelector": {"tier": "first"}})
+    bench.submit(workload("reclaimed", pod_set("head", cpu=4), workers, queue="borrower"))
+    bench.submit(workload("preemptor", queue="lender", cpu=2))
+    assert bench.evictions() == [("reclaimed", "InCohortReclamation")]
+
+    bench.release("reclaimed")
+
+    assert (bench.admitted(), bench.pending()) == (["preemptor"], ["reclaimed"])
+    mismatch = "couldn't assign flavors to pod set workers: flavor second doesn't match node affinity"
+    assert bench.message("reclaimed") == mismatch
+
+    bench.advance(1.0)
+
+    flavors = {name: bench.flavors_of("reclaimed", name) for name in ("head", "workers")}
+    assert flavors == {"head": {"cpu": "second"}, "workers": {"cpu": "first"}}
 
 
 @pytest.mark.parametrize(

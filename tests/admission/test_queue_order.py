@@ -80,6 +80,19 @@ def test_a_head_that_does_not_fit(strategy: str, want_admitted: list[str]) -> No
     assert bench.admitted() == want_admitted
 
 
+def test_a_head_that_slept_blocks_a_queue_that_becomes_strict() -> None:
+    """Once, it slept on, and those behind it were admitted."""
+    bench = Bench(cluster_queue(cpu=5))
+    bench.submit(workload("runs", cpu=2, priority=100), workload("large", cpu=5, priority=10))
+    bench.advance(5)
+    bench.apply(cluster_queue(cpu=5, strategy="StrictFIFO"))
+    bench.advance(5)
+    bench.submit(workload("small", cpu=1))
+    bench.advance(5)
+
+    assert bench.admitted() == ["runs"]
+
+
 def test_even_a_head_that_can_never_fit_blocks_a_strict_queue() -> None:
     bench = Bench(cluster_queue(cpu=4, strategy="StrictFIFO"))
     bench.submit(workload("huge", cpu=9), workload("small", cpu=1))

@@ -201,6 +201,17 @@ def test_asking_changes_nothing(setup: Setup, script: Script) -> None:
     assert list(engine.standings()) == standings
 
 
+@examples(50)
+@given(setups(), scripts)
+def test_the_order_of_a_queue_is_that_of_its_keys_but_for_who_is_tried_first(setup: Setup, script: Script) -> None:
+    engine = at_rest(setup, script).bench.engine
+    for name in {standing.cluster_queue for standing in engine.standings() if standing.position is not None}:
+        found = engine.pending(name)
+        queued = [record.key for record in engine.records() if record in found]
+        assert sorted(record.key for record in found) == sorted(queued)
+        assert found[1:] == sorted(found[1:], key=lambda record: record.order_key)
+
+
 @examples(20)
 @given(setups(), scripts)
 def test_the_short_answers_are_those_of_the_long_ones(setup: Setup, script: Script) -> None:

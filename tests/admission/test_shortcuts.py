@@ -9,7 +9,7 @@ from hypothesis import given
 
 from fairway.admission import events
 from fairway.admission.engine import Engine
-from fairway.admission.instructions import Explain, Instruction
+from fairway.admission.instructions import Admit, Explain, Instruction
 from fairway.testing.builders import Bench, cluster_queue, workload
 
 from .worlds import Player, Script, Setup, examples, scripts, setups
@@ -59,6 +59,22 @@ def test_a_lane_that_slept_on_says_the_amounts_of_today() -> None:
     bench.rest()
 
     assert bench.message("waits").endswith("1 more needed")
+
+
+def test_where_nobody_is_preempted_a_lane_sleeps_while_jobs_of_its_own_queue_come_and_go() -> None:
+    bench = Bench(cluster_queue(cpu=4))
+    bench.submit(*(workload(f"run-{number}", cpu=1) for number in range(4)), workload("waits", cpu=4))
+    bench.rest()
+    said = bench.finish("run-0") + bench.submit(workload("small", cpu=1))
+    for name in ("small", "run-1", "run-2", "run-3"):
+        said += bench.finish(name)
+        said += bench.engine.handle(events.TimePassed(at=bench.now + 2))
+        bench.now += 2
+
+    assert [(type(each).__name__, each.key) for each in said if isinstance(each, Admit | Explain)] == [
+        ("Admit", "ns/small"),
+        ("Admit", "ns/waits"),
+    ]
 
 
 def test_a_lane_sleeps_until_there_is_enough_room() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from array import array
@@ -28,7 +29,7 @@ PLACE = manifests.Place("team", "6d1f9a3e-5b7c-4222-8333-0a1b2c3d4e5f")
 
 
 def _answering(exchange: Exchange) -> None:
-    """Answers with the status that the path ends with, with a body of known length or in chunks."""
+    """Answers with the status that the path ends with: a body of known length, or chunks of which one is late."""
     _, how, status = exchange.path.decode().split("/")
     if how == "sized":
         exchange.respond(Response(int(status), b"x" * 6000))
@@ -36,7 +37,7 @@ def _answering(exchange: Exchange) -> None:
     exchange.start(int(status), JSON_TYPE)
     exchange.write(b"x" * 2000)
     exchange.write(b"x" * 4000)
-    exchange.end()
+    asyncio.get_running_loop().call_later(0.001, exchange.end)
 
 
 def _streaming(exchange: Exchange) -> None:
@@ -95,6 +96,7 @@ def test_refusals_are_counted_by_status_and_not_as_answers(answering: Target) ->
     assert report.statuses == {200: 3, 409: 2}
     assert report.errors == {409: 2}
     assert report.answered == 3
+    assert report.refusal.startswith(b"HTTP/1.1 409 ")
     assert report.refusal.endswith(b"x\r\n0\r\n\r\n")
 
 

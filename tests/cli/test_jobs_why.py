@@ -349,6 +349,18 @@ def test_what_an_attempt_was(attempt: dict[str, Any], want: str) -> None:
     assert headed("Attempts", one) == [want]
 
 
+def test_an_attempt_that_is_starting_has_not_run() -> None:
+    one = job(1, phase="STARTING", attempts=[{"task": 0, "attempt": 1, "startedAt": ago(20)}])
+
+    assert headed("Attempts", one) == ["1: started 20s ago"]
+
+
+def test_files_are_not_offered_where_they_are_not_kept() -> None:
+    parts = story(job(1, phase="SUCCEEDED", attempt=1), None, NOW, files=False)
+
+    assert [part.heading for part in parts] == [""]
+
+
 def test_attempts_of_a_pipeline_say_of_which_task() -> None:
     one = job(1, phase="RUNNING", spec={"tasks": [{}, {}]}, attempts=[{"task": 1, "attempt": 4}])
 

@@ -42,7 +42,8 @@ def test_a_definition_is_planned_applied_and_found_as_it_is(
     planned = fairway.run("quota", "plan", str(EXAMPLE))
     assert planned.returncode == 2, planned.stderr
     assert "+ ClusterQueue vision" in planned.stdout
-    assert "UserLimits: Kueue has no limits per user" in planned.stderr
+    assert "+ AdmissionCheck company-limits" in planned.stdout
+    assert "Warning" not in planned.stderr
     assert server.call("GET", f"{KUEUE}/clusterqueues/vision").code == 404
 
     fairway("quota", "apply", str(EXAMPLE))
@@ -72,6 +73,19 @@ def test_a_change_by_hand_is_drift_until_the_file_is_applied_again(fairway: Comm
     ]
     fairway("quota", "apply", str(EXAMPLE))
     assert "everything is in sync" in fairway("quota", "diff")
+
+
+def test_a_user_over_the_limit_of_a_team_waits_with_the_reason(fairway: CommandLine, server: Server) -> None:
+    """Each user of the team speech holds at most one CPU."""
+    fairway("quota", "apply", str(EXAMPLE))
+    for name in ("first", "second"):
+        fairway("jobs", "launch", "-d", "--namespace", "speech", "-n", name, "--cpus", "1", "--", "sleep 600")
+    ends = time.monotonic() + 60
+    said: list[str] = []
+    while not any("of the 1 cpu that a user of team speech may hold at once" in one for one in said):
+        assert time.monotonic() < ends, said
+        said = [fairway("jobs", "why", "--namespace", "speech", name) for name in ("first", "second")]
+    assert fairway.run("quota", "diff").returncode == 0
 
 
 def test_what_is_not_in_the_file_goes_unless_it_has_workloads(

@@ -25,9 +25,15 @@ def test_the_unit_runs_this_installation_with_the_options_of_up(fairway: Command
     assert "WantedBy=default.target" in text
     assert "User=" not in text
     assert not list(tmp_path.glob("**/fairway.service")), "nothing is written"
-    machine = fairway("service", "install", "--print", "--system", "--run-as", "ana")
-    assert "\nUser=ana\n" in machine
+
+
+def test_a_service_of_the_machine_has_its_state_in_the_home_of_its_account(fairway: CommandLine) -> None:
+    machine = fairway("service", "install", "--print", "--system", "--run-as", "nobody")
+
+    assert "\nUser=nobody\n" in machine
+    assert f"serve --state {Path('~nobody').expanduser()}/.fairway " in machine
     assert "WantedBy=multi-user.target" in machine
+    assert "this machine has no such account" in fairway.refused("service", "install", "--system", "--run-as", "ghost")
 
 
 def test_jobs_survive_the_service() -> None:

@@ -169,6 +169,7 @@ FORBIDDEN = (
     ' in the namespace "team-a"'
 )
 BOB = FORBIDDEN.format(user="bob", resource="managedjobs", group="fairway.dev")
+FILES = BOB.replace("list", "create").replace("managedjobs", "configmaps").replace("fairway.dev", "")
 ACCOUNT = FORBIDDEN.format(user="system:serviceaccount:team-a:runner", resource="pods", group="")
 REFUSALS = {
     "a cluster without Fairway": (
@@ -179,6 +180,13 @@ REFUSALS = {
         status(403, "Forbidden", BOB),
         [
             "user bob lacks the right to list managedjobs.fairway.dev in namespace team-a",
+            "kubectl create rolebinding fairway-users --clusterrole=edit --user=bob -n team-a",
+        ],
+    ),
+    "a user who may not store the files of a launch": (
+        status(403, "Forbidden", FILES),
+        [
+            "user bob lacks the right to create configmaps in namespace team-a",
             "kubectl create rolebinding fairway-users --clusterrole=edit --user=bob -n team-a",
         ],
     ),

@@ -58,7 +58,7 @@ def test_a_series_keeps_its_first_message_and_counts_the_others() -> None:
                 recorder.series(about, "PreemptedWorkload", f"Preempted workload {victim}")
             await recorder.flush()
             (event,) = world.events()
-            assert (event["message"], event["count"], event["series"]["count"]) == ("Preempted workload a", 4, 4)
+            assert (event["message"], event["count"], event["series"]["count"]) == ("Preempted workload a", 4, 3)
 
     asyncio.run(story())
 
@@ -90,5 +90,18 @@ def test_a_running_recorder_writes_by_itself() -> None:
                 while len(world.events()) < 100:
                     await world.clock.run_for(1)
             assert len(world.events()) == 100
+
+    asyncio.run(story())
+
+
+def test_what_was_recorded_before_the_end_is_written() -> None:
+    """Once, a controller that was stopped within 50 ms of a decision left no event about it."""
+
+    async def story() -> None:
+        async with local_cluster() as world:
+            recorder = Recorder(world.cluster, "tester")
+            async with world.running(recorder):
+                recorder.normal(await something(world), "Seen", "m")
+            assert [event["reason"] for event in world.events()] == ["Seen"]
 
     asyncio.run(story())

@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,18 @@ class Commands:
         assert done.returncode != 0, done.stdout
         assert "Traceback" not in done.stderr
         return done.stderr
+
+    @contextmanager
+    def installation(self, image: str, way: str) -> Iterator[None]:
+        """Fairway on the cluster, with this way of admission; removed at the end."""
+        at = ("--kubeconfig", str(self.kubeconfig))
+        install = ("cluster", "install", *at, "--image", image, "--admission", way, "--force-conflicts")
+        done = self.run(*install, seconds=600)
+        assert done.returncode == 0, done.stderr
+        try:
+            yield
+        finally:
+            self("cluster", "uninstall", *at, "-y")
 
     def jobs(self) -> dict[int, dict[str, Any]]:
         """`jobs queue -a -o json`, by id."""

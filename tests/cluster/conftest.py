@@ -8,6 +8,8 @@ Fixtures, from cheap to costly; a test asks for the least that it needs:
 - `cluster`: the one-node cluster with a kubelet that `make cluster` started. Its tests have the marker `kubelet`.
 - `kuberay`: the same with KubeRay and Ray (`make cluster RAY=1`). Its tests have the marker `kuberay`, too, and are run
   by `make test-cluster RAY=1`.
+- `yunikorn`: the same with YuniKorn (`make cluster KUEUE=0 YUNIKORN=1`). Its tests have the marker `yunikorn`, and are
+  run by `make test-cluster KUEUE=0 YUNIKORN=1`; with `RAY=1` those with KubeRay, too.
 """
 
 import os
@@ -33,7 +35,7 @@ _CLUSTER = os.environ.get("FAIRWAY_CLUSTER_NAME", "fairway")
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kubelet: needs the whole cluster of `make cluster`")
     config.addinivalue_line("markers", "kuberay: needs a cluster with KubeRay, of `make cluster RAY=1`")
-    config.addinivalue_line("markers", "control_plane: needs kube-controller-manager and kube-scheduler")
+    config.addinivalue_line("markers", "yunikorn: needs a cluster with YuniKorn, of `make cluster YUNIKORN=1`")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,8 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kubelet)
         if "kuberay" in fixtures:
             item.add_marker(pytest.mark.kuberay)
-        if "control_plane" in fixtures:
-            item.add_marker(pytest.mark.control_plane)
+        if "yunikorn" in fixtures:
+            item.add_marker(pytest.mark.yunikorn)
 
 
 @pytest.fixture(scope="session")
@@ -97,6 +99,13 @@ def tree_image() -> str:
 def kuberay(cluster: RunningCluster, kubectl: Callable[[Path], Kubectl]) -> RunningCluster:
     """The same, where KubeRay's operator is installed."""
     kubectl(cluster.kubeconfig)("rollout", "status", "deployment/kuberay-operator", "--timeout=60s")
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def yunikorn(cluster: RunningCluster, kubectl: Callable[[Path], Kubectl]) -> RunningCluster:
+    """The same, where YuniKorn is installed."""
+    kubectl(cluster.kubeconfig)("-n", "yunikorn", "rollout", "status", "deployment/yunikorn-scheduler", "--timeout=60s")
     return cluster
 
 

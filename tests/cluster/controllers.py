@@ -15,6 +15,26 @@ from fairway.server.crds import definitions, service_client
 
 PATIENCE = 240.0
 Kubectl = Callable[..., str]
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolume
+metadata: {{name: {name}}}
+spec:
+  accessModes: [ReadWriteMany]
+  capacity: {{storage: 1Gi}}
+  hostPath: {{path: /tmp/{name}, type: DirectoryOrCreate}}
+  claimRef: {{name: shared, namespace: {name}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: shared, namespace: {name}}}
+spec:
+  accessModes: [ReadWriteMany]
+  storageClassName: ""
+  volumeName: {name}
+  resources: {{requests: {{storage: 1Gi}}}}
+"""
+"""The claim `shared` in a namespace, on a directory of the node."""
 
 
 class Controller:

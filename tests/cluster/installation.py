@@ -8,8 +8,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fairway.deploy import manifests
+from fairway.deploy.names import Way
+from fairway.installing import installation_objects
+
 Kubectl = Callable[..., str]
 PATIENCE = 300.0
+
+
+def mutating_webhooks(way: Way) -> list[str]:
+    """The names of the webhooks that one way of admission has."""
+    rendered = installation_objects(manifests.Installation(way=way, image="", version=""))
+    found = next(one for one in rendered if one["kind"] == "MutatingWebhookConfiguration")
+    return [one["name"] for one in found["webhooks"]]
+
+
+def give_gpus(k: Kubectl, count: int = 8) -> None:
+    """Let the node say that it has GPUs: nothing on this machine asks for them."""
+    node = k("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+    gpus = [{"op": "add", "path": "/status/capacity/nvidia.com~1gpu", "value": str(count)}]
+    k("patch", "node", node, "--subresource=status", "--type=json", "-p", json.dumps(gpus))
 
 
 class Installation:

@@ -99,10 +99,3 @@ def test_a_killed_controller_goes_on_where_it_was(
         assert field(k, "long", queue, "attempt") == "1", "what ran was not touched"
     finally:
         again.stop()
-
-
-def test_nine_users_share_one_queue_and_one_controller(running: Controller, k: Kubectl, queue: str) -> None:
-    for number in range(9):
-        launch(k, f"job{number}", queue, "true", user=f"user{number}")
-    for number in range(9):
-        eventually(partial(field, k, f"job{number}", queue, "phase"), "SUCCEEDED")

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,8 @@ from tools.cluster.apiserver import ApiServer
 
 from fairway.deploy.manifests import Installation
 from fairway.installing import installation_objects
+
+from .controllers import eventually
 
 Run = subprocess.CompletedProcess[str]
 OLD = """\
@@ -49,7 +51,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 def installed(api: ApiServer) -> ApiServer:
     """Kueue as far as an API server has it: definitions that are not labelled as ours, a Deployment, a ConfigMap."""
     rendered = installation_objects(Installation(way="fairway", image="", version=""))
-    definitions = [one for one in rendered if one["metadata"]["name"].endswith(".kueue.x-k8s.io")]
+    crds = [one for one in rendered if one["kind"] == "CustomResourceDefinition"]
+    definitions = [one for one in crds if one["metadata"]["name"].endswith(".kueue.x-k8s.io")]
     for one in definitions:
         one["metadata"].pop("labels", None)
         one["spec"].pop("conversion", None)
@@ -61,10 +64,8 @@ def installed(api: ApiServer) -> ApiServer:
         DEPLOYMENT,
     ]
     kubectl(api, "apply", "--server-side", "-f", "-", given=yaml.dump_all(everything, Dumper=yaml.CSafeDumper))
-    served: list[str] = []
-    while len(served) < len(definitions):  # the test's own time limit ends this
-        served = kubectl(api, "api-resources", "--api-group=kueue.x-k8s.io", "-o", "name").split()
-        time.sleep(0.2)
+    resources = ("api-resources", "--api-group=kueue.x-k8s.io", "-o", "name")
+    eventually(lambda: len(kubectl(api, *resources).split()), len(definitions))
     return api
 
 
@@ -134,6 +135,27 @@ def test_the_queues_of_the_guide_are_created_once_and_are_no_overcommitment(inst
     assert "ClusterQueue skypilot-cluster-queue unchanged" in again.stderr
     assert "skypilot-cluster-queue" in kubectl(installed, "-n", "skypilot", "get", "localqueue", "-o", "yaml")
     assert "quotas" not in found(installed)
+
+
+def test_queues_are_created_once_the_webhook_of_a_restarted_kueue_answers(installed: ApiServer) -> None:
+    k = partial(kubectl, installed)
+    k("delete", "clusterqueue", "--all")
+    rule = {"apiGroups": ["kueue.x-k8s.io"], "apiVersions": ["*"], "resources": ["clusterqueues"]}
+    hook = {
+        "name": "vclusterqueue.kb.io",
+        "clientConfig": {"service": {"name": "kueue-webhook-service", "namespace": "kueue-system"}},
+        "rules": [{**rule, "operations": ["CREATE"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    configuration = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    k("apply", "-f", "-", given=json.dumps({**configuration, "metadata": {"name": "silent"}, "webhooks": [hook]}))
+    removal = threading.Timer(3, k, ["delete", "validatingwebhookconfiguration", "silent"])
+    removal.start()
+    ran = doctor(installed, "--queues", "skypilot")
+    removal.join()
+
+    assert "ClusterQueue skypilot-cluster-queue created" in ran.stderr
 
 
 def test_queues_flavors_and_nodes_that_do_not_fit_are_named(installed: ApiServer) -> None:

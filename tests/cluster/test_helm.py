@@ -15,6 +15,7 @@ from fairway.deploy.names import WAYS, Way
 from fairway.installing import installation_objects
 
 from .conftest import Helm
+from .installation import mutating_webhooks
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy/helm/fairway"
@@ -111,7 +112,7 @@ def test_install_upgrade_to_another_way_of_admission_and_uninstall(
     second = helm("upgrade", "fairway", str(CHART), *there, "--set", "admission=none,replicas=1")
     assert second.returncode == 0, second.stderr
     hooks = json.loads(k("get", "mutatingwebhookconfiguration", "fairway", "-o", "json"))["webhooks"]
-    assert [one["name"] for one in hooks] == ["managedjobs.fairway.dev.mutate.fairway.dev"]
+    assert [one["name"] for one in hooks] == mutating_webhooks("none")
     deployment = json.loads(k("-n", "fairway-system", "get", "deploy", "fairway-controller", "-o", "json"))
     assert deployment["spec"]["replicas"] == 1
     assert "--admission=none" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]

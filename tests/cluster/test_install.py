@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from tools.cluster.apiserver import ApiServer
 
+from .installation import mutating_webhooks
+
 Fairway = Callable[..., subprocess.CompletedProcess[str]]
 Kubectl = Callable[..., str]
 
@@ -76,9 +78,11 @@ def test_install_is_idempotent_follows_the_way_of_admission_and_uninstall_leaves
     k("patch", *hooks, "--type=strategic", "-p", json.dumps(bundles))
     narrower = cluster_command("install", "--admission", "none", "--no-wait", "--replicas", "1")
     assert narrower.returncode == 0, narrower.stderr
+    kept = cluster_command("install", "--no-wait")
+    assert (kept.returncode, kept.stdout) == (0, ""), "what was chosen before stays"
     left = [one["name"] for one in json.loads(k("get", *hooks, "-o", "json"))["webhooks"]]
-    assert left == ["managedjobs.fairway.dev.mutate.fairway.dev"]
-    assert len(webhooks) > 1
+    assert left == mutating_webhooks("none")
+    assert set(webhooks) > set(left)
     assert "--admission=none" in k("-n", "fairway-system", "get", "deploy", "-o", "jsonpath={..args}")
 
     refused = cluster_command("uninstall")
@@ -96,7 +100,7 @@ def test_the_ca_that_the_controller_adds_survives_an_upgrade(cluster_command: Fa
     }
     k("patch", "mutatingwebhookconfiguration", "fairway", "--type=strategic", "-p", json.dumps(bundle))
 
-    ran = cluster_command("install", "--no-wait", "--image", "fairway:next")
+    ran = cluster_command("install", "--admission", "none", "--no-wait", "--image", "fairway:next")
 
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "Deployment fairway-system/fairway-controller configured\n"
@@ -128,6 +132,44 @@ def test_objects_of_others_in_the_namespace_and_jobs_stay(cluster_command: Fairw
     assert cluster_command("uninstall", "-y", "--delete-jobs").returncode == 0
 
 
+def test_definitions_stay_until_the_pods_of_deleted_jobs_are_gone(cluster_command: Fairway, k: Kubectl) -> None:
+    """Without the definition of their owner, Kubernetes would never delete them."""
+    cluster_command("install", "--admission", "none", "--no-wait")
+    metadata = {"name": "left", "labels": {"fairway.dev/job": "left"}, "finalizers": ["example.com/hold"]}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "a", "image": "a"}]},
+    }
+    k("apply", "-f", "-", given=json.dumps(pod))
+    ran = cluster_command("uninstall", "--delete-jobs", "-y", "--timeout", "2s")
+
+    assert ran.returncode == 1
+    assert "objects of managed jobs still there after 2s, such as left (finalizers example.com/hold)" in ran.stderr
+    assert "managedjobs.fairway.dev" in k("get", "crd", "-o", "name")
+    k("patch", "pod", "left", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+    k("delete", "pod", "left", "--force", "--grace-period=0")
+    assert cluster_command("uninstall", "--delete-jobs", "-y").returncode == 0
+
+
+def test_the_history_of_attempts_stays_with_the_jobs(cluster_command: Fairway, k: Kubectl) -> None:
+    cluster_command("install", "--admission", "none", "--no-wait")
+    journal = "fairway-history-journal-00000001"
+    k("-n", "fairway-system", "create", "configmap", journal)
+    k("-n", "fairway-system", "label", "configmap", journal, "fairway.dev/history=journal")
+
+    ran = cluster_command("uninstall", "-y")
+
+    assert ran.returncode == 0, ran.stderr
+    assert "and the history of attempts; --delete-jobs deletes them as well" in ran.stderr
+    assert "did not create" not in ran.stderr
+    assert k("-n", "fairway-system", "get", "configmap", journal, "-o", "name") == f"configmap/{journal}"
+    gone = cluster_command("uninstall", "-y", "--delete-jobs")
+    assert f"ConfigMap fairway-system/{journal} deleted" in gone.stdout
+    assert "namespace/fairway-system" not in k("get", "namespaces", "-o", "name")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -153,5 +195,5 @@ def test_a_right_that_is_missing_is_named_with_its_object(api: ApiServer) -> Non
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603 - our own
 
     assert ran.returncode == 1
-    assert "customresourcedefinitions.apiextensions.k8s.io" in ran.stderr
+    assert "deployments.apps" in ran.stderr
     assert "cluster-admin" in ran.stderr

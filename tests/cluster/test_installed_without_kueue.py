@@ -80,11 +80,13 @@ def test_helm_changes_the_way_of_admission_under_a_running_controller(
 
     release("upgrade", "fairway")
     until(lambda: leads("fairway"), "a new controller leads")
-    cluster_commands("doctor", "--queues", PLACE)
+    until(lambda: cluster_commands.run("doctor", "--queues", PLACE).returncode == 0, "the new webhooks are trusted")
     cluster_commands.launch("queued", PLACE, "true", QUEUE)
     cluster_commands.ends("queued", PLACE)
     assert cluster_commands.phase("lasting", PLACE) == "RUNNING", "what ran goes on"
 
+    k("delete", "workloads,localqueues", "--all", "-n", PLACE)
+    k("delete", "clusterqueues,resourceflavors", "--all")  # their finalizers go with who admits
     release("upgrade", "none")
     until(lambda: leads("none"), "a new controller leads")
     cluster_commands.launch("again", PLACE, "true")
@@ -125,6 +127,8 @@ def test_the_controller_follows_kueue_when_it_is_installed_and_removed(
     k("delete", "managedjobs,workloads,localqueues", "--all", "-n", PLACE)
     k("delete", "clusterqueues,resourceflavors", "--all")
     k("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-l", "app.kubernetes.io/name=kueue")
+    services = k("get", "apiservices", "-o", "name").split()
+    k("delete", *[name for name in services if name.endswith("visibility.kueue.x-k8s.io")])
     kinds = k("get", "crd", "-o", "name").split()
     k("delete", *[name for name in kinds if name.endswith("kueue.x-k8s.io")])
     k("delete", "namespace", "kueue-system")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tools.cluster.apiserver import ApiServer
@@ -119,6 +120,44 @@ def test_a_suspended_leader_writes_nothing_when_it_wakes_up_after_another_took_o
         jobs.all_started()  # the first one leads again
 
 
+def test_a_leader_goes_on_while_a_webhook_for_pods_is_down(
+    fresh_apiserver: ApiServer,
+    kubectl: Callable[[Path], Kubectl],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It labels its own pod, which Kueue's webhook looks at as well."""
+    run = kubectl(fresh_apiserver.kubeconfig)
+    define(run, "none")
+    place = {"namespace": "fairway-system"}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", **place}}
+    spec = {"containers": [{"name": "main", "image": "none"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "leader", **place}, "spec": spec}
+    run("create", "-f", "-", given=json.dumps(listed([account, pod])))
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
+    hook: dict[str, Any] = {
+        "name": "pods.example.com",
+        "rules": [rule],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    hook["clientConfig"] = {"url": "https://127.0.0.1:1/validate"}
+    metadata = {"name": "down"}
+    hooks = {"kind": "ValidatingWebhookConfiguration", "metadata": metadata, "webhooks": [hook]}
+    run("create", "-f", "-", given=json.dumps({"apiVersion": "admissionregistration.k8s.io/v1", **hooks}))
+    labels = ("get", "pod", "leader", "-n", "fairway-system", "-o", r"jsonpath={.metadata.labels.fairway\.dev/leader}")
+    monkeypatch.setenv("POD_NAME", "leader")
+    monkeypatch.setenv("POD_NAMESPACE", "fairway-system")
+    with processes() as started:
+        started.append(Controller(fresh_apiserver.kubeconfig, tmp_path / "state", "none"))
+        eventually(lambda: "cannot label the pod leader" in started[0].log.read_text())
+        assert started[0].process.poll() is None
+        assert run(*labels) == ""
+        run("delete", "validatingwebhookconfiguration", "down")
+        started[0].lead()
+        assert run(*labels) == "true"
+
+
 def test_a_restart_of_kube_apiserver_and_etcd_in_mid_run(
     fresh_apiserver: ApiServer, kubectl: Callable[[Path], Kubectl], unique: str, tmp_path: Path
 ) -> None:
@@ -136,6 +175,7 @@ def test_a_restart_of_kube_apiserver_and_etcd_in_mid_run(
             jobs.all_started()
             took = time.monotonic() - back
             print(f"{name}: all jobs have their pods {took:.1f} s after it is back")  # noqa: T201
+            assert took <= 10.0, name
         assert started[0].process.poll() is None
 
 

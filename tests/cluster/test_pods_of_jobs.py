@@ -20,7 +20,7 @@ from fairway.client.uploading import ArchiveFile
 from fairway.managedjobs.clustervolume import plan_for, with_claims
 from fairway.server.crds import definitions, service_client
 
-from .controllers import Controller, Kubectl, eventually, listed, namespace
+from .controllers import CLAIM, Controller, Kubectl, eventually, listed, namespace
 
 QUEUES = """
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -40,26 +40,6 @@ apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
 metadata: {{name: jobs, namespace: {name}}}
 spec: {{clusterQueue: {name}}}
-"""
-
-CLAIM = """
-apiVersion: v1
-kind: PersistentVolume
-metadata: {{name: {name}}}
-spec:
-  accessModes: [ReadWriteMany]
-  capacity: {{storage: 1Gi}}
-  hostPath: {{path: /tmp/{name}, type: DirectoryOrCreate}}
-  claimRef: {{name: shared, namespace: {name}}}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {{name: shared, namespace: {name}}}
-spec:
-  accessModes: [ReadWriteMany]
-  storageClassName: ""
-  volumeName: {name}
-  resources: {{requests: {{storage: 1Gi}}}}
 """
 
 

@@ -302,7 +302,7 @@ class Player:
                 await self.probe.answered()
                 await asyncio.sleep(rest)
                 await self.probe.answered()
-                if seen == self.changed_at:
+                if seen == self.changed_at or loop.time() - began > PATIENCE:  # some never come to rest
                     return differences
             await asyncio.sleep(_POLL_SECONDS)
 

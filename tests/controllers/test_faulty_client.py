@@ -17,8 +17,11 @@ import pytest
 
 from controllers.admission import test_eviction
 from controllers.admission.plays import play
+from controllers.batchjob import test_controller, test_counting, test_ending, test_suspending
+from controllers.jobframework import test_following, test_running, test_stopping
 from controllers.managedjob import test_lives, test_mishaps
 from controllers.placement import test_waiting_for_node
+from controllers.pods import test_pod_groups, test_single_pods
 from controllers.provisioning import test_guide
 from controllers.queuestatus import test_finalizers
 from controllers.scheduler import test_scheduler
@@ -34,12 +37,21 @@ FOUND = {
 """Seeds that found a bug; run every time."""
 
 MODULES = (
+    test_controller,
+    test_counting,
+    test_ending,
     test_eviction,
     test_finalizers,
+    test_following,
     test_guide,
     test_lives,
     test_mishaps,
+    test_pod_groups,
+    test_running,
     test_scheduler,
+    test_single_pods,
+    test_stopping,
+    test_suspending,
     test_waiting_for_node,
     test_with_queueing,
 )
@@ -55,6 +67,24 @@ LEFT_OUT = {
     "test_pods_that_get_a_node_at_once_cost_no_write": "the number of writes",
     "test_the_higher_priority_gets_the_room_that_comes_free": "a binding that fails lets the next pod go first",
     "test_a_workload_whose_pods_have_no_node_for_a_moment_says_nothing": "the condition of one moment",
+    "test_a_short_job_costs_one_pod_and_one_status": "the number of writes",
+    "test_pods_are_made_together": "the number of writes",
+    "test_an_admitted_group_starts_as_a_whole": "the number of writes",
+    "test_a_job_that_ends_at_once_costs_three_writes": "the number of writes",
+    "test_starts_in_one_write_when_it_is_admitted": "the number of writes",
+    "test_costs_four_writes_from_the_controller_when_it_ends_at_once": "the number of writes",
+    "test_a_failing_job_is_tried_again_later_and_later_until_it_has_failed": "a time to the second",
+    "test_a_finished_job_goes_with_its_pods_when_its_time_is_over": "a time to the second",
+    "test_pods_that_are_over_give_their_quota_back": "its kubelet writes a time once",
+    "test_pods_that_fall_ill_and_recover": "a time to the second",
+    "test_a_job_that_is_let_in_at_once_never_says_that_it_was_suspended": "no time may pass between two writes",
+    "test_changed_while_it_runs_is_stopped": "if the response is lost, its workload is finished instead of deleted",
+    "test_a_success_deleted_by_hand_is_not_run_again": "missed if the watch is cut in that moment, see controllers.md",
+    "test_all_succeeded_finishes_the_group_and_lets_its_pods_go": "Events",
+    "test_a_job_that_was_let_loose_before_the_controller_knew_it": "Events",
+    "test_a_suspended_job_stands_still_at_once_and_goes_on_when_resumed": "Events",
+    "test_changed_while_it_waits_changes_its_workload": "Events",
+    "test_passes_gates_and_provisioning_parameters_on": "Events",
     "test_the_events_of_a_preemption_name_both_sides": "Events",
     "test_the_events_of_a_job_say_what_became_of_it": "Events",
     "test_the_events_of_deactivations_say_their_cause": "Events",

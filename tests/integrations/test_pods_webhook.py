@@ -115,11 +115,26 @@ def test_who_is_held_back(given: Manifest, surroundings: Around, *, want: bool) 
     assert (given["metadata"].get("labels") or {}).get(MANAGED) == ("true" if want else None)
 
 
-def test_a_single_pod_gets_no_finalizer_and_no_role() -> None:
+def test_a_single_pod_gets_a_finalizer_and_no_role() -> None:
     given = pod({QUEUE: "q"})
     pod_webhook.on_create(given, around())
-    assert "finalizers" not in given["metadata"]
+    assert given["metadata"]["finalizers"] == [MANAGED]
     assert ROLE not in (given["metadata"].get("annotations") or {})
+
+
+def test_a_pod_gets_the_gate_of_topologies_too_which_cannot_be_added_later() -> None:
+    given = pod({QUEUE: "q"})
+    pod_webhook.on_create(given, around())
+    assert [gate["name"] for gate in given["spec"]["schedulingGates"]] == [
+        "kueue.x-k8s.io/admission",
+        "kueue.x-k8s.io/topology",
+    ]
+
+
+def test_the_number_of_a_pod_in_its_group_may_be_in_another_label() -> None:
+    given = pod({QUEUE: "q", GROUP: "g", "rank": "3"}, {TOTAL: "4", "kueue.x-k8s.io/pod-group-pod-index-label": "rank"})
+    assert pod_webhook.on_create(given, around()) == []
+    assert given["metadata"]["labels"]["kueue.x-k8s.io/pod-group-pod-index"] == "3"
 
 
 def test_a_pod_of_a_group_gets_a_finalizer_and_its_role() -> None:

@@ -5,8 +5,10 @@
 
 A comment above a block says what a reader need not see:
 
-    <!-- not run: needs a second machine -->       leaves out the block below it, for a reason
     <!-- before: fairway up --cpus 16 -->          runs first, and its output does not matter; can have several lines
+    <!-- needs: ray -->                            the block below it is run by the tests of that place, see `PLACES`
+    <!-- before with ray: pip list -->             the same as `before`, in that place
+    <!-- not run: plays the whole demo -->         leaves out the block below it, for a reason
 """
 
 import re
@@ -14,12 +16,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PARTS = re.compile(
-    r"^[ ]{0,3}<!--\s*(?P<directive>not run|before):(?P<text>.*?)-->"
+    r"^[ ]{0,3}<!--\s*(?P<directive>not run|needs|before)(?: with (?P<place>\w+))?:(?P<text>.*?)-->"
     r"|^(?P<indent>[ ]{0,3})```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```[ ]*$",
     flags=re.DOTALL | re.MULTILINE,
 )
 _FILE_NAME = re.compile(r"#\s*([\w./-]+\.\w+)\s*")
 _EXIT_CODE = re.compile(r"#\s*exits with (\d+)\s*$")
+
+
+PLACES = {
+    "ray": "tests/ray_real/test_pages.py",
+    "cluster": "tests/cluster/test_pages.py",
+    "kuberay": "tests/cluster/test_pages.py",
+    "yunikorn": "tests/cluster/test_pages.py",
+    "systemd": "tests/pages/test_machine.py",
+    "ssh": "tests/pages/test_machine.py",
+}
+"""What a block may need that not every machine has, and the tests that run such blocks."""
 
 
 class Command(NamedTuple):
@@ -65,33 +78,48 @@ class NotRun(NamedTuple):
 Step = Command | File | Before | NotRun
 
 
-def steps(text: str) -> list[Step]:
-    """All that is to be done for a page, in order; `ValueError` for what cannot be understood."""
+def steps(text: str, place: str = "") -> list[Step]:
+    """What a page does in a place, or where it needs none, in order; `ValueError` for what cannot be understood."""
     found: list[Step] = []
-    left_out = ""
+    needed = left_out = ""
     for part in _PARTS.finditer(text):
         line = text.count("\n", 0, part.start()) + 1
+        words = " ".join((part["text"] or "").split())
         if part["directive"] == "before":
-            found.append(Before(line, part["text"].strip()))
+            found += [Before(line, part["text"].strip())] if _known(part["place"] or "", line) == place else []
+        elif part["directive"] == "needs":
+            needed = _known(words, line)
         elif part["directive"]:
-            left_out = " ".join(part["text"].split())
+            left_out = words
             if not left_out:
                 raise ValueError(f"line {line}: `not run:` needs a reason")
-        elif part["language"] == "console" and left_out:
-            found.append(NotRun(line, left_out))
-            left_out = ""
         elif part["language"] == "console":
-            found += _commands(_dedented(part["body"], part["indent"]), line)
+            if left_out:
+                found += [NotRun(line, left_out)] if not place else []
+            elif needed == place:
+                found += _commands(_dedented(part["body"], part["indent"]), line)
+            needed = left_out = ""
         elif name := _FILE_NAME.fullmatch(part["body"].partition("\n")[0].strip()):
             found.append(File(name[1], _dedented(part["body"], part["indent"])))
-    if left_out:
-        raise ValueError(f"`not run: {left_out}` is followed by no block of commands")
+    if needed or left_out:
+        raise ValueError(f"`{needed or left_out}` is followed by no block of commands")
     return found
+
+
+def _known(place: str, line: int) -> str:
+    if place and place not in PLACES:
+        raise ValueError(f"line {line}: {place!r} is no place where a block is run; known: {', '.join(PLACES)}")
+    return place
 
 
 def pages(root: Path) -> list[Path]:
     """Every page whose commands are run."""
     return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+
+
+def pages_with(root: Path, place: str) -> list[Path]:
+    """Those with commands that need this place."""
+    return [one for one in pages(root) if any(isinstance(step, Command) for step in steps(one.read_text(), place))]
 
 
 def _dedented(body: str, indent: str) -> str:

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -21,6 +21,7 @@ from typing import NamedTuple, Self
 from clients.kubectl import find_kubectl
 
 ROOT = Path(__file__).parents[2]
+FAIRWAY = str(Path(sys.prefix) / "bin" / "fairway")
 USER, HOST = "ana", "laptop"
 """Who reads the docs, and on which machine; the user and the host of a test are shown as these."""
 
@@ -29,7 +30,7 @@ _SECONDS = 600
 
 _PREPARE = """\
 shopt -s expand_aliases
-cd fairway
+cd ~/fairway
 while read -r file; do . "$file" >"$file.out" 2>&1 </dev/null; echo "$?"; done
 """
 
@@ -48,14 +49,15 @@ class TookTooLong(AssertionError):
 class Shell:
     """One page's shell."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, entering: Sequence[str] = (), **variables: str) -> None:
+        """A shell with its files in `directory`; `entering` is a command that runs another one elsewhere."""
         self.home = directory / "home" / USER
         self.work = self.home / "fairway"
         self._scripts = directory / "scripts"
         self._number = 0
         self._foreground: list[tuple[str, int, Path]] = []
         for one in (self.home, self._scripts, directory / "bin"):
-            one.mkdir(parents=True)
+            one.mkdir(parents=True, exist_ok=True)
         shutil.copytree(ROOT / "examples", self.work / "examples")
         self._programs(directory / "bin")
         self._environment = {
@@ -68,11 +70,12 @@ class Shell:
             "SCENES": str(Path(__file__).parent / "scenes"),
             "REPOSITORY": str(ROOT),
             **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
+            **variables,
         }
+        said = (f"{name}={value}" for name, value in self._environment.items())
+        self._entering = [*entering, "/usr/bin/env", "--ignore-environment", *said]
         self._bash = subprocess.Popen(  # noqa: S603 - our own script
-            ["/bin/bash", "--norc", "-c", _PREPARE],
-            cwd=self.home,
-            env=self._environment,
+            [*self._entering, "/bin/bash", "--norc", "-c", _PREPARE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -80,7 +83,7 @@ class Shell:
         )
 
     def _programs(self, folder: Path) -> None:
-        (folder / "fairway").symlink_to(Path(sys.prefix) / "bin" / "fairway")
+        (folder / "fairway").symlink_to(FAIRWAY)
         (folder / "kubectl").symlink_to(find_kubectl())
         python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
         for name in ("python", "python3"):
@@ -124,6 +127,10 @@ class Shell:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
+    def _seen(self, path: Path) -> str:
+        """A path below the home as the commands see it."""
+        return str(Path(self._environment["HOME"]) / path.relative_to(self.home))
+
     def _anonymous(self, text: str) -> str:
         """As on the machine of the docs."""
         text = text.replace(str(self.home), f"/home/{USER}")
@@ -146,8 +153,7 @@ class Shell:
         self._bash.communicate()
         for log in self.home.rglob("server.log"):
             subprocess.run(  # noqa: S603 - our own command
-                [str(Path(sys.prefix) / "bin" / "fairway"), "shutdown", "--jobs", "--state", str(log.parent)],
-                env=self._environment,
+                [*self._entering, FAIRWAY, "shutdown", "--jobs", "--state", self._seen(log.parent)],
                 check=True,
                 capture_output=True,
                 timeout=_SECONDS,

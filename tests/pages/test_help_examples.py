@@ -1,44 +1,9 @@
 """Every example of the help texts works, on a server where the jobs are that it names."""
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
-
-from fairway.cli.group import fairway
-
-from .shell import Printed, Shell
-
-SYSTEMD = "needs systemd"
-RAY = "needs a running RayJob; see tests/ray_real"
-CLUSTER = "needs a Kubernetes cluster; see tests/cluster"
-NOT_RUN = {
-    "fairway service status": SYSTEMD,
-    "fairway service uninstall": SYSTEMD,
-    "fairway cluster install --image registry.example.com/fairway:0.1.0": CLUSTER,
-    "fairway cluster install --context prod --admission kueue --replicas 3": CLUSTER,
-    "fairway cluster install --dry-run": CLUSTER,
-    "fairway cluster doctor": CLUSTER,
-    "fairway cluster doctor -o json": CLUSTER,
-    "fairway cluster doctor --fix": CLUSTER,
-    "fairway cluster doctor --fix -y --queues skypilot": CLUSTER,
-    "fairway cluster uninstall": CLUSTER,
-    "fairway cluster uninstall --dry-run": CLUSTER,
-    "fairway cluster uninstall --delete-jobs -y": CLUSTER,
-    "fairway node --kubeconfig ./kubeconfig": CLUSTER,
-    "fairway node --taints '' --cpus 8 --memory 32Gi": CLUSTER,
-    "fairway node --remove": CLUSTER,
-    "fairway ray dashboard dev-training-x7k2p": RAY,
-    "fairway ray dashboard dev-training-x7k2p --open": RAY,
-}
-FOREGROUND = ("fairway serve", "fairway controller", "fairway get workloads -w")
-"""Examples that begin so run until they are interrupted."""
-
-CHOSEN = {
-    "1f0c93ab": 'fairway users list -o json | sed -n \'/"ben"/,$ s/.*"id": "\\(.*\\)".*/\\1/p\' | head -1',
-}
-"""What stands for a value that the server chooses, and the command that prints the real one."""
+from .examples import NEEDS, all_examples, run_example
+from .shell import Shell
 
 RUNNING = "rm -f ~/stop; fairway jobs retry 3-9; fairway jobs launch -d -n sweep low.yaml"
 ENDING = "touch ~/stop; fairway jobs retry 3; true"
@@ -122,56 +87,25 @@ BEFORE = {
 """What has to be so before examples that begin with these words; the longest that fits."""
 
 
-def commands(group: click.Group) -> Iterator[click.Command]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        yield command
-        if isinstance(command, click.Group):
-            yield from commands(command)
-
-
-def examples(command: click.Command) -> list[str]:
-    """The commands below `Examples:` or `Example:`, without what is said about them."""
-    parts = [re.split("Examples?:", text or "", maxsplit=1) for text in (command.help, command.epilog)]
-    below = "\n".join(part[1] for part in parts if len(part) == 2)
-    rows = [re.split(r"\s{2,}", row.strip())[0] for row in below.splitlines()]
-    return [row for row in rows if "fairway" in row]
-
-
 def before(example: str) -> str:
     words = example[example.index("fairway") :]
     fitting = [start for start in BEFORE if f"{words} ".startswith(f"{start} ")]
     return BEFORE[max(fitting, key=len)] if fitting else ""
 
 
-def run(shell: Shell, example: str) -> Printed:
-    for stands_for, command in CHOSEN.items():
-        if stands_for in example:
-            return run(shell, example.replace(stands_for, shell.run(command).lines[0]))
-    if not example.startswith(FOREGROUND):
-        return shell.run(example)
-    shell.start(example)
-    [(_, done)] = shell.interrupt()
-    return done._replace(exit_code=done.exit_code % 130)
-
-
 def test_the_examples_of_all_commands_work(tmp_path: Path) -> None:
     with Shell(tmp_path) as shell:
         assert shell.run("export KUBECONFIG=~/.fairway/kubeconfig; . $SCENES/jobs.sh").exit_code == 0
         failed = []
-        for example in dict.fromkeys(one for command in commands(fairway) for one in examples(command)):
-            if example in NOT_RUN:
+        for example in all_examples():
+            if example in NEEDS:
                 continue
             shell.run(before(example) or "true")
-            done = run(shell, example)
+            done = run_example(shell, example)
             if done.exit_code:
                 failed.append("\n".join([f"$ {example}", *done.lines, f"exit code {done.exit_code}"]))
         assert not failed, "\n\n".join(failed)
 
 
 def test_what_is_not_run_is_still_an_example() -> None:
-    known = {one for command in commands(fairway) for one in examples(command)}
-
-    assert NOT_RUN.keys() - known == set()
+    assert NEEDS.keys() - set(all_examples()) == set()

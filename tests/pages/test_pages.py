@@ -5,47 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from .blocks import Before, Command, File, NotRun, pages, steps
-from .matching import alike
-from .shell import ROOT, Printed, Shell
+from .blocks import PLACES, NotRun, pages, pages_with, steps
+from .running import name_of, run_page
+from .shell import ROOT, Shell
 
-PAGES = [page for page in pages(ROOT) if any(isinstance(one, Command) for one in steps(page.read_text()))]
-MOST_NOT_RUN = 5
-ELSEWHERE = {"needs a Kubernetes cluster", "needs Ray"}
-"""What these blocks say is tested in tests/cluster and tests/ray_real."""
+MOST_NOT_RUN = 1
 
 COMMAND = re.compile(r"(?:\$ |(?:fairway|kubectl|make|pip|pipx) +[a-z-])")
 
 
-def name_of(page: Path) -> str:
-    return str(page.relative_to(ROOT))
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", pages_with(ROOT, ""), ids=name_of)
 def test_the_commands_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
     with Shell(tmp_path) as shell:
-        for step in [*steps(page.read_text()), None]:
-            if isinstance(step, Command) and step.in_foreground:
-                shell.start(step.text)
-                continue
-            for text, done in shell.interrupt():
-                assert done.exit_code in {0, 130}, told(page, 0, text, done)
-            match step:
-                case File(name, text):
-                    shell.write(name, text)
-                case Before(line, script):
-                    done = shell.run(script)
-                    assert done.exit_code == 0, told(page, line, script, done)
-                case Command(line, text, output):
-                    done = shell.run(text)
-                    assert done.exit_code == step.exit_code, told(page, line, text, done)
-                    assert not output or alike(output, done.lines), told(page, line, text, done, shown=output)
-
-
-def told(page: Path, line: int, text: str, done: Printed, shown: tuple[str, ...] = ()) -> str:
-    want = ["", "the page shows", *shown] if shown else []
-    printed = [f"exit code {done.exit_code}", *done.lines]
-    return "\n".join([f"{name_of(page)}:{line}: {text}", "", *printed, *want])
+        run_page(page, shell)
 
 
 def test_few_blocks_are_not_run_and_each_has_a_reason() -> None:
@@ -53,10 +25,16 @@ def test_few_blocks_are_not_run_and_each_has_a_reason() -> None:
         f"{name_of(page)}:{one.line}: {one.reason}"
         for page in pages(ROOT)
         for one in steps(page.read_text())
-        if isinstance(one, NotRun) and one.reason not in ELSEWHERE
+        if isinstance(one, NotRun)
     ]
 
     assert len(left_out) <= MOST_NOT_RUN, "\n".join(left_out)
+
+
+@pytest.mark.parametrize(("place", "tests"), PLACES.items())
+def test_blocks_that_need_something_are_run_by_tests_that_have_it(place: str, tests: str) -> None:
+    assert pages_with(ROOT, place)
+    assert f'pages_with(ROOT, "{place}")' in (ROOT / tests).read_text()
 
 
 @pytest.mark.parametrize("page", pages(ROOT), ids=name_of)

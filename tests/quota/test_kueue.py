@@ -152,6 +152,7 @@ def test_objects_of_ours_that_are_not_defined_any_more_go_and_namespaces_are_rel
         "LocalQueue speech/ray": Action.DELETE,
         "LocalQueue speech/training": Action.DELETE,
         "ClusterQueue speech": Action.DELETE,
+        "AdmissionCheck x-limits": Action.DELETE,
         "Namespace speech": Action.RELEASE,
     }
 
@@ -159,7 +160,8 @@ def test_objects_of_ours_that_are_not_defined_any_more_go_and_namespaces_are_rel
 def test_objects_of_another_definition_are_left_alone() -> None:
     spec = example()
     live = stored(read(spec), "theirs")
-    assert all(one.blocked for one in compare(render(read(spec), "ours"), live, "ours"))
+    found = [one for one in compare(render(read(spec), "ours"), live, "ours") if not one.blocked]
+    assert [str(one.key) for one in found] == ["AdmissionCheck ours-limits"], "each has its own"
     assert compare([], live, "ours") == []
 
 
@@ -173,11 +175,79 @@ def test_a_local_queue_cannot_change_its_team() -> None:
 
 def test_what_kueue_cannot_express_is_named_with_the_nearest() -> None:
     spec = example()
-    spec["organizations"][0]["teams"][0].update(jobs=3, types=[{"name": "ray", "maximum": {"cpu": 1}}])
+    limits = [{"groups": ["vision"], "jobs": 1}, {"users": ["ana"], "jobs": 1}]
+    spec["organizations"][0]["teams"][0].update(jobs=3, limits=limits, types=[{"name": "ray", "maximum": {"cpu": 1}}])
     spec["organizations"][1]["maximum"] = {"cpu": 8}
     found = {one.name: str(one) for one in shortfalls(read(spec))}
+    assert found["UserLimits"].startswith("spec.organizations[0].teams[0].limits[0].groups: ")
     assert sorted(found) == ["JobCount", "JobTypeQuota", "NothingToBorrow", "UserLimits"]
     assert all("nearest" in text or "its quota is" in text for text in found.values())
+
+
+LIMIT = {"users": ["*"], "jobs": 3}
+
+
+@pytest.mark.parametrize(
+    ("changes", "checked"),
+    [
+        ({}, ["speech"]),
+        ({"limits": [LIMIT]}, ["speech", "vision"]),
+        ({"budget": {"gpuHours": 10}}, ["speech", "vision"]),
+        ({"types": [{"name": "default", "limits": [LIMIT]}]}, ["speech", "vision"]),
+        ({"limits": [{"groups": ["vision"], "jobs": 3}]}, ["speech"]),
+    ],
+    ids=["of a team", "of an organization", "a budget", "of a job type", "groups are not known"],
+)
+def test_limits_of_users_and_budgets_are_a_check_of_the_queues_that_have_them(
+    changes: dict[str, Any], checked: list[str]
+) -> None:
+    spec = example()
+    spec["organizations"][0] |= changes
+    found = render(read(spec), "company")
+    assert found[0]["spec"] == {"controllerName": "fairway.dev/limits"}
+    strategies = {
+        one["metadata"]["name"]: one["spec"]["admissionChecksStrategy"]
+        for one in found
+        if one["kind"] == "ClusterQueue" and "admissionChecksStrategy" in one["spec"]
+    }
+    assert strategies == {one: {"admissionChecks": [{"name": "company-limits"}]} for one in checked}
+
+
+def test_the_check_comes_after_those_that_a_team_has_anyway() -> None:
+    spec = example()
+    own = {"admissionChecksStrategy": {"admissionChecks": [{"name": "a"}]}}
+    spec["organizations"][0]["teams"][1]["kueue"] = own
+    found = by_key(spec)["ClusterQueue speech"]
+    assert found["admissionChecksStrategy"]["admissionChecks"] == [{"name": "a"}, {"name": "company-limits"}]
+    assert own == {"admissionChecksStrategy": {"admissionChecks": [{"name": "a"}]}}
+
+
+def test_without_limits_and_where_nothing_answers_it_there_is_no_check() -> None:
+    spec = example()
+    spec["organizations"][0]["budget"] = {"gpuHours": 10}
+    kinds = {one["kind"] for one in render(read(spec), "company", checked=False)}
+    assert "AdmissionCheck" not in kinds
+    found = {one.path: one.name for one in shortfalls(read(spec), checked=False)}
+    assert found == {
+        "spec.organizations[0].budget": "Budget",
+        "spec.organizations[0].teams[1].limits[0]": "UserLimits",
+    }
+    del spec["organizations"][0]["budget"], spec["organizations"][0]["teams"][1]["limits"]
+    assert not any(one.startswith("AdmissionCheck") for one in by_key(spec))
+
+
+def test_limits_and_budgets_are_imported_from_the_definition_that_was_applied() -> None:
+    """They are in no object of Kueue."""
+    spec = example() | {"flavors": [{"name": "default-flavor"}]}
+    ml = spec["organizations"][0]
+    ml |= {"budget": {"gpuHours": 10}, "limits": [LIMIT], "types": ["default", {"name": "ray", "limits": [LIMIT]}]}
+    imported, said = from_kueue(stored(read(spec), "x"), "x", {"spec": spec})
+    assert said == []
+    found, teams = imported["organizations"][0], imported["organizations"][0]["teams"]
+    assert (found["budget"], found["limits"]) == (ml["budget"], ml["limits"])
+    assert teams[0]["limits"] == ml["teams"][1]["limits"]
+    assert [team["types"] for team in teams] == [["default", {"name": "ray", "limits": [LIMIT]}]] * 2
+    assert compare(render(read(imported), "x"), stored(read(spec), "x"), "x") == []
 
 
 def test_on_a_cluster_who_may_submit_is_a_role_binding() -> None:

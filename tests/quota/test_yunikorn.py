@@ -207,6 +207,16 @@ def test_a_group_that_an_access_list_would_drop_is_said(name: str) -> None:
     assert any(one.name == "AccessList" and name in one.message for one in shortfalls(read(spec)))
 
 
+def test_a_configuration_may_have_many_queues() -> None:
+    """One of 1 000 teams was refused as too large for an object, so that all its queues seemed to be missing."""
+    teams = [{"name": f"team-{number}", "guaranteed": {"cpu": 1, "memory": "1Gi"}} for number in range(1500)]
+    config = render(read({"flavors": ["default"], "organizations": [{"name": "ml", "teams": teams}]}))
+    text = yaml.dump(config, Dumper=yaml.CSafeDumper)
+    assert compare_configs(config, config_of({"data": {"queues.yaml": text}})) == []
+    with pytest.raises(BadRequest, match="split it"):
+        config_of({"data": {"queues.yaml": f"[{'{},' * 200_000}]"}})
+
+
 def test_a_compressed_configuration_counts_before_the_other() -> None:
     """As YuniKorn reads it: a hand that writes the one key is not hidden behind the other."""
     config = render(read(example()))

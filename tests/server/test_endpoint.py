@@ -85,10 +85,10 @@ def run(tmp_path: Path, story: Callable[[Far], Any]) -> None:
         pytest.param("GET", "/readyz", "", "", (200, "ok"), id="readiness for anybody"),
         pytest.param("GET", "/metrics", TOKEN, "", (200, "kueue_pending_workloads 1\n"), id="metrics with the token"),
         pytest.param("GET", "/metrics", "x", "", (401, "a token is needed"), id="metrics with another token"),
-        pytest.param("POST", "/explainer/all", "", "{}", (401, "a token is needed"), id="questions without a token"),
-        pytest.param("POST", "/explainer/all", TOKEN, "[]", (400, None), id="not a question"),
+        pytest.param("POST", "/explainer/page", "", "{}", (401, "a token is needed"), id="questions without a token"),
+        pytest.param("POST", "/explainer/page", TOKEN, "[]", (400, None), id="not a question"),
         pytest.param("POST", "/explainer/one", TOKEN, "{}", (400, None), id="half a question"),
-        pytest.param("GET", "/explainer/all", TOKEN, "", (404, None), id="another method"),
+        pytest.param("GET", "/explainer/page", TOKEN, "", (404, None), id="another method"),
         pytest.param("GET", "/secrets", TOKEN, "", (404, None), id="another path"),
         pytest.param("GET", "secrets", TOKEN, "", (400, None), id="a path without a slash"),
     ],
@@ -123,7 +123,7 @@ def test_requests_of_a_client_share_one_http2_connection(tmp_path: Path) -> None
 
 def test_a_body_beyond_the_bound_is_refused(tmp_path: Path) -> None:
     async def story(there: Far) -> None:
-        code, text = await there.request("POST", "/explainer/all", body=" " * ((1 << 20) + 1))
+        code, text = await there.request("POST", "/explainer/page", body=" " * ((1 << 20) + 1))
         assert (code, text) == (413, "the body is larger than the limit of 1048576 bytes")
 
     run(tmp_path, story)
@@ -134,8 +134,8 @@ def test_the_api_server_gets_the_answers_of_the_engine(tmp_path: Path) -> None:
         engine = there.on_stage.waiting
         remote = RemoteExplainer(lambda: there.secret, lambda: ["default", "team"], engine, SystemClock())
         there.on_stage.api.objects  # noqa: B018 - the store is the engine's; the answers travel as JSON
-        assert await remote.all() == json.loads(json.dumps(await engine.all()))
-        assert await remote.all("elsewhere") == []
+        assert (await remote.page()).items == json.loads(json.dumps((await engine.page()).items))
+        assert (await remote.page("elsewhere")).items == []
         for may_read in (anything, lambda namespace: namespace == "team"):
             asked = {"may_change": True, "any_priority": False}
             one = await remote.one("default", "w", may_read, **asked)
@@ -172,7 +172,7 @@ def test_without_an_answer_the_conditions_speak(tmp_path: Path, how: str) -> Non
         fallback = StoredExplainer(near.cluster)
         async with near.running():
             remote = RemoteExplainer(lambda: there.secret, lambda: ["default"], fallback, SystemClock())
-            (item,) = await remote.all()
+            (item,) = (await remote.page()).items
             assert item["message"].startswith("couldn't assign flavors to pod set main")
             one = await remote.one("default", "w", anything, may_change=True, any_priority=True)
             assert one is not None

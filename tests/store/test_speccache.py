@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.admission import AdmissionChain, UserInfo
 from fairway.apis.machinery.kind import Manifest
+from fairway.controllers.webhooks.creators import CreatorAnnotations
+from fairway.controllers.webhooks.finalizers import FinalizerAdmission
 from fairway.errors import ApiError, FairwayError
 from fairway.store.verbs import PatchType, WriteOptions, when_durable
 from fairway.store.verbs.reading import decoded
@@ -96,6 +99,26 @@ def test_a_known_spec_gives_the_answer_of_the_long_way(kind: str, metadata: Mani
             assert await outcome(api, kind, sent, options, quick=True) == await outcome(
                 api, kind, sent, options, quick=False
             )
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_plugins_complete_an_object_with_a_known_spec_too(kind: str) -> None:
+    """Of two equal flavors of an administrator, the second had no finalizer: its first update met a conflict."""
+
+    async def story() -> None:
+        options = WriteOptions(manager="me", user=UserInfo("admin", can_impersonate=True))
+        async with local_api() as api:
+            api.objects.use_admission(AdmissionChain(CreatorAnnotations(), FinalizerAdmission()))
+            sent = manifest(api, kind, {"name": "x"})
+            first = await outcome(api, kind, sent, options, quick=True)
+            assert await outcome(api, kind, sent, options, quick=True) == first
+            assert await outcome(api, kind, sent, options, quick=False) == first
+            completed = first[0]["metadata"]
+            assert completed.get("annotations") == ({"fairway.dev/user": "admin"} if kind == "workloads" else None)
+            in_use = ["kueue.x-k8s.io/resource-in-use"]
+            assert completed.get("finalizers") == (in_use if kind in {"clusterqueues", "resourceflavors"} else None)
 
     asyncio.run(story())
 

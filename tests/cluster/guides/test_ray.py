@@ -16,11 +16,14 @@ from tools.cluster import versions
 from tools.cluster.lifecycle import RunningCluster
 
 from cluster.commands import Commands
+from cluster.conftest import ROOT
 from cluster.controllers import Kubectl, listed
+from cluster.installation import give_gpus
 
 _RAY = f"rayproject/ray:{versions.RAY}"
 _KUEUE = "kueue.x-k8s.io/v1beta1"
 _PROGRAM = (Path(__file__).parent / "data" / "train.py.txt").read_text()
+_PI = ROOT / "examples" / "ray" / "pi.yaml"
 _PATIENCE = 1200.0
 _STEPS = 60
 """About 30 s: long enough to be preempted half-way."""
@@ -41,6 +44,7 @@ class Guide:
 
     kubectl: Kubectl
     namespace: str
+    fairway: Commands
 
     def __call__(self, *arguments: str, given: Any = None) -> str:
         return self.kubectl(*arguments, "-n", self.namespace, given="" if given is None else json.dumps(given))
@@ -83,20 +87,16 @@ def guide(
     kube = kubectl(kuberay.kubeconfig)
     way = "kueue" if kube("get", "deployments", "-A", "-l", "app.kubernetes.io/name=kueue", "-o", "name") else "fairway"
     command = Commands(tmp_path / "work", kuberay.kubeconfig, unique)
-    at = ("--kubeconfig", str(kuberay.kubeconfig))
-    command("cluster", "install", *at, "--image", tree_image, "--admission", way, "--force-conflicts")
-    node = kube("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
-    gpus = [{"op": "add", "path": "/status/capacity/nvidia.com~1gpu", "value": "8"}]
-    kube("patch", "node", node, "--subresource=status", "--type=json", "-p", json.dumps(gpus))
-    kube("create", "namespace", unique)
-    made = Guide(kube, unique)
-    made("create", "configmap", "train", f"--from-literal=train.py={_PROGRAM}")
-    yield made
-    made("delete", "rayjobs.ray.io", "--all", "--wait=true", "--timeout=120s")
-    kube("delete", "namespace", unique, "--wait=false")
-    for kind, name in (("clusterqueue", unique), ("resourceflavor", unique)):
-        kube("delete", kind, name, "--wait=false")
-    command("cluster", "uninstall", *at, "-y")
+    with command.installation(tree_image, way):
+        give_gpus(kube)
+        kube("create", "namespace", unique)
+        made = Guide(kube, unique, command)
+        made("create", "configmap", "train", f"--from-literal=train.py={_PROGRAM}")
+        yield made
+        made("delete", "rayjobs.ray.io", "--all", "--wait=true", "--timeout=120s")
+        kube("delete", "namespace", unique, "--wait=false")
+        for kind, name in (("clusterqueue", unique), ("resourceflavor", unique)):
+            kube("delete", kind, name, "--wait=false")
 
 
 def test_dev_jobs_queue_a_prod_job_preempts_and_more_quota_lets_all_in(guide: Guide) -> None:
@@ -122,7 +122,7 @@ def test_dev_jobs_queue_a_prod_job_preempts_and_more_quota_lets_all_in(guide: Gu
 
     guide("apply", "-f", "-", given=listed(_queues(guide.namespace, cpus="100", memory="100Gi", gpus="10")[1:2]))
     _until(guide.suspended, lambda found: not found)
-    assert guide.queue()["pendingWorkloads"] == 0
+    _until(guide.queue, lambda found: found["pendingWorkloads"] == 0)
     guide("delete", "rayjob", second, third)  # two Ray clusters at a time are enough for two cores
     for job in (prod, first):
         _until(lambda job=job: guide.status(job), lambda status: status == ("SUCCEEDED", "Complete"))  # type: ignore[misc]
@@ -130,6 +130,17 @@ def test_dev_jobs_queue_a_prod_job_preempts_and_more_quota_lets_all_in(guide: Gu
     started = next(line for line in guide.log(first) if line.startswith("starts at step"))
     assert int(started.split()[-1]) >= 3, "the preempted training went on from its checkpoint"
     _until(lambda: guide.queue()["reservingWorkloads"], lambda count: count == 0)
+
+
+def test_a_task_that_names_ray_is_the_driver_of_a_cluster_of_its_own(guide: Guide) -> None:
+    guide("apply", "-f", "-", given=listed(_queues(guide.namespace, cpus="4", memory="8Gi", gpus="1")))
+
+    done = guide.fairway.run("jobs", "launch", "--queue", "user-queue", str(_PI), seconds=_PATIENCE)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 nodes, 3 CPUs" in done.stdout
+    assert "round 5: pi is about 3.1" in done.stdout
+    _until(guide.pods, lambda found: not found)
 
 
 def _queues(name: str, *, cpus: str, memory: str, gpus: str) -> list[dict[str, Any]]:

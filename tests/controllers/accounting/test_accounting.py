@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fairway.accounting.books import JournalLimits
+from fairway.client.cluster import Cluster
+from fairway.client.local import LocalClient
 from fairway.controllers.accounting.controller import AccountingController
 from fairway.store.store import History
 from fairway.testing.clock import VirtualClock
@@ -72,6 +74,29 @@ async def eventually(world: LocalCluster, condition: Callable[[], bool]) -> None
 def _stored(world: LocalCluster) -> int:
     names = [name for name in world.api.names("configmaps") if name.startswith("fairway-history")]
     return len(names)
+
+
+def test_workloads_are_not_followed_where_their_cache_has_no_scope() -> None:
+    """As on a cluster without admission, where the controller has no right to see them."""
+
+    async def story() -> None:
+        clock = VirtualClock()
+        async with local_api(clock=clock) as api:
+            registry, without = api.objects.registry, {WORKLOADS: ()}
+            cluster = Cluster(lambda manager: LocalClient(api.objects, manager), registry, clock, without)
+            world = LocalCluster(api, cluster, clock)
+            controller = AccountingController(cluster)
+            async with world.running(controller):
+                await _create(world, "one")
+                conditions = [_condition(kind, "True", kind, clock.now()) for kind in ("QuotaReserved", "Admitted")]
+                await _status(world, "one", admission=_ADMISSION, conditions=conditions)
+                await eventually(world, controller.ready.is_set)
+                for _ in range(100):
+                    clock.advance(0.25)
+                    await asyncio.sleep(0.001)
+                assert not list(controller.books.ledger.open)
+
+    asyncio.run(story())
 
 
 def test_a_preempted_and_a_finished_attempt_are_two_records() -> None:

@@ -117,11 +117,13 @@ def test_another_configuration_is_in_force_at_once_and_what_holds_quota_keeps_it
             await on_stage.submit(workload("odd", queue="lq", cpu=1, memory="1Gi"), workload("big", queue="lq", cpu=4))
             await on_stage.pass_time(1.0)
             before = on_stage.queueing.engine
+            attempts = before.figures.attempts.success
 
             on_stage.configuration.set(Configuration(excluded_resource_prefixes=("memory",)))
             await on_stage.pass_time(1.0)
 
             assert on_stage.queueing.engine is not before
+            assert on_stage.queueing.figures.attempts.success == attempts + 1, "the count goes on"
             assert on_stage.states() == {"big": "pending", "holder": "admitted", "odd": "admitted"}
 
     asyncio.run(scenario())

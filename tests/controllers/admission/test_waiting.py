@@ -63,7 +63,7 @@ def test_everyone_who_waits_in_the_order_of_the_queue() -> None:
             await on_stage.pass_time(1)
             await on_stage.submit(asking("never", 12))
 
-            items = await on_stage.waiting.all()
+            items = (await on_stage.waiting.page()).items
             assert [(item["metadata"]["name"], item["position"]) for item in items] == [
                 ("first", 1),
                 ("later", 2),
@@ -101,7 +101,7 @@ def test_one_that_has_its_quota_and_waits_for_a_node_waits() -> None:
             await on_stage.api.patch("workloads", "runs", patch, namespace=NAMESPACE, subresource="status")
             await on_stage.rest()
 
-            (item,) = await on_stage.waiting.all()
+            (item,) = (await on_stage.waiting.page()).items
             assert (item["outcome"], item["canEverRun"]) == ("WaitingForNode", True)
             assert item["message"] == "has its quota and waits for a node: no room"
             assert "when a node has room" in (await one(on_stage, "runs"))["hints"][0]
@@ -113,10 +113,10 @@ def test_amounts_are_those_of_now_even_if_nobody_was_tried_again() -> None:
     async def scenario() -> None:
         async with play(*QUEUES) as on_stage:
             await on_stage.submit(asking("a", 4, priority=9), asking("b", 4, priority=9), asking("w", 8))
-            (before,) = await on_stage.waiting.all()
+            (before,) = (await on_stage.waiting.page()).items
             await on_stage.finish("a")
             await on_stage.pass_time(1)
-            (after,) = await on_stage.waiting.all()
+            (after,) = (await on_stage.waiting.page()).items
 
             assert before["message"] == "needs 8 CPUs, 1 free in default"
             assert after["message"] == "needs 8 CPUs, 5 free in default"
@@ -204,8 +204,8 @@ def test_those_of_other_teams_are_told_of_without_their_names() -> None:
             theirs = (await one(on_stage, "mine"))["hints"][0]
             assert theirs.endswith("when job secret-plan of namespace team-b (6 CPUs, priority 100) ends")
 
-            assert [item["metadata"]["name"] for item in await on_stage.waiting.all(NAMESPACE)] == ["mine"]
-            assert [item["metadata"]["name"] for item in await on_stage.waiting.all("team-b")] == ["next-plan"]
+            assert [item["metadata"]["name"] for item in (await on_stage.waiting.page(NAMESPACE)).items] == ["mine"]
+            assert [item["metadata"]["name"] for item in (await on_stage.waiting.page("team-b")).items] == ["next-plan"]
 
     asyncio.run(scenario())
 
@@ -238,7 +238,7 @@ def test_who_does_not_wait_is_not_there(prepare: Callable[[Play], Any]) -> None:
                 await doing
             assert await on_stage.waiting.one(NAMESPACE, "w", anything) is None
             assert await on_stage.waiting.one(NAMESPACE, "nobody", anything) is None
-            assert await on_stage.waiting.all() == []
+            assert (await on_stage.waiting.page()).items == []
 
     asyncio.run(scenario())
 
@@ -250,7 +250,7 @@ def test_who_is_in_no_queue_has_no_position() -> None:
             await on_stage.set_active("held", active=False)
             await on_stage.submit(workload("lost", queue="nowhere", cpu=1))
 
-            items = {item["metadata"]["name"]: item for item in await on_stage.waiting.all()}
+            items = {item["metadata"]["name"]: item for item in (await on_stage.waiting.page()).items}
             assert {name: (item["position"], item["outcome"]) for name, item in items.items()} == {
                 "held": (None, "Deactivated"),
                 "lost": (None, "LocalQueueMissing"),
@@ -286,11 +286,11 @@ def test_two_thousand_are_listed_in_a_moment() -> None:
                 await on_stage.api.create("workloads", one_more, trusted=True)
             await on_stage.rest()
 
-            items = await on_stage.waiting.all()
+            items = (await on_stage.waiting.page()).items
             took = []
             for _ in range(3):
                 began = time.thread_time()  # of the processor: others may have it meanwhile
-                await on_stage.waiting.all()
+                await on_stage.waiting.page()
                 took.append(time.thread_time() - began)
             assert len(items) == 2000
             assert {item["message"] for item in items} == {"needs 1 CPU, 0 free in default"}

@@ -56,7 +56,7 @@ class World:
         return is_true_in(self.status(job), kind)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        await self.api.until(condition)
+        await self.cluster.until(condition)
 
     async def until_pods(self, count: int, *phases: str, job: str = "job") -> list[str]:
         await self.until(lambda: len(self.names(*phases, job=job)) == count)

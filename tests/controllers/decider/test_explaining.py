@@ -3,6 +3,7 @@
 import asyncio
 
 from controllers.admission.plays import Play, play
+from fairway.admission.port import WaitingExplainer
 from fairway.controllers.decider.stored import Positions, StoredExplainer
 from fairway.testing.builders import cluster_queue, flavor, local_queue, workload
 from fairway.testing.clusters import LocalCluster, cluster_on
@@ -16,18 +17,30 @@ def anything(_: str) -> bool:
     return True
 
 
+async def check_parts(explainer: WaitingExplainer) -> None:
+    """The parts of the list are the list, and each says whether others follow."""
+    for namespace in ("", "default", "elsewhere"):
+        whole = (await explainer.page(namespace)).items
+        for size in (1, 2, len(whole) + 1):
+            for first in range(0, len(whole) + 2, size):
+                part = await explainer.page(namespace, first, size)
+                assert part == (whole[first : first + size], len(whole) > first + size)
+
+
 async def both(on_stage: Play) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]]:
     """What the objects say and what the engine says, by name."""
     there = LocalCluster(on_stage.api, cluster_on(on_stage.api, on_stage.clock), on_stage.clock)
     explainer = StoredExplainer(there.cluster)
     async with there.running():
-        stored = {item["metadata"]["name"]: item for item in await explainer.all()}
+        stored = {item["metadata"]["name"]: item for item in (await explainer.page()).items}
         for name, item in stored.items():
             one = await explainer.one("default", name, anything, may_change=True, any_priority=True)
             assert one is not None
             assert {field: one[field] for field in item} == item
         assert await explainer.one("default", "nobody", anything, may_change=True, any_priority=True) is None
-    return stored, {item["metadata"]["name"]: item for item in await on_stage.waiting.all()}
+        await check_parts(explainer)
+    await check_parts(on_stage.waiting)
+    return stored, {item["metadata"]["name"]: item for item in (await on_stage.waiting.page()).items}
 
 
 def test_positions_queues_and_whether_waiting_helps_are_those_of_the_engine() -> None:
@@ -89,7 +102,7 @@ def test_positions_are_those_of_the_decider_where_it_answers() -> None:
             there = LocalCluster(on_stage.api, cluster_on(on_stage.api, on_stage.clock), on_stage.clock)
             explainer = StoredExplainer(there.cluster, order=kueues)
             async with there.running():
-                found = {one["metadata"]["name"]: one["position"] for one in await explainer.all()}
+                found = {one["metadata"]["name"]: one["position"] for one in (await explainer.page()).items}
             assert found == {"low": 1, "high": 2, "unlisted": None, "far": 1}
 
     asyncio.run(story())

@@ -195,6 +195,7 @@ class Scene:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 await settle()
+                await self.world.heal()
                 if not self._is_current() or self._is_busy():
                     continue
                 if self._is_wanted_soon():

@@ -304,3 +304,43 @@ def test_pods_that_fall_ill_and_recover() -> None:
             assert recovered[:2] == ("True", "Recovered")
 
     asyncio.run(play())
+
+
+def test_pods_of_an_elastic_job_are_let_go_by_the_slices_that_they_name() -> None:
+    """Once, only pods that the Job itself controls were: those that an operator makes for a job were not."""
+
+    async def story() -> None:
+        async with a_scene() as scene:
+            job = a_job(metadata={"annotations": {"kueue.x-k8s.io/elastic-job": "true"}}, parallelism=1, completions=1)
+            await scene.submit(job)
+            [name] = scene.api.names("workloads")
+            slice_of_it = scene.api.get("workloads", name)
+            assert slice_of_it is not None
+            found = scene._with(slice_of_it, "QuotaReserved", "True", "QuotaReserved", "Quota reserved")
+            found = scene._set(found, "Admitted", "True", "Admitted", "The workload is admitted")
+            assignment = {"name": "main", "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "1"}, "count": 1}
+            admission = {"clusterQueue": "team", "podSetAssignments": [assignment]}
+            await scene._status(slice_of_it, {"conditions": found, "admission": admission})
+            for pod in ("first", "second"):
+                await scene.api.create(
+                    "pods",
+                    {
+                        "metadata": {
+                            "name": pod,
+                            "namespace": "default",
+                            "labels": {"kueue.x-k8s.io/podset": "main"},
+                            "annotations": {"kueue.x-k8s.io/workload-slice-name": name},
+                        },
+                        "spec": {
+                            "containers": [{"name": "c", "image": "x"}],
+                            "schedulingGates": [{"name": "kueue.x-k8s.io/elastic-job"}],
+                        },
+                    },
+                )
+                await scene.idle()
+            gated = [
+                bool((scene.api.get("pods", one) or {})["spec"].get("schedulingGates")) for one in ("first", "second")
+            ]
+            assert gated == [False, True]
+
+    asyncio.run(story())

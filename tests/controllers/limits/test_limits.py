@@ -1,8 +1,9 @@
 """Who is over a limit waits outside the queue with a reason, holds no quota, and starts when there is room again."""
 
+import asyncio
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,15 @@ import pytest
 from accounting.records import START, attempt
 from fairway.accounting.books import AccountBooks
 from fairway.apis.fairway.quotas import parse
+from fairway.apis.machinery.conditions import is_true
+from fairway.apis.machinery.timestamps import stamp
+from fairway.controllers.limits.controller import LimitsController
 from fairway.controllers.limits.decide import LimitedRequest, gpu_hours, judge, rules_of
+from fairway.testing.clusters import LocalCluster, local_cluster
 from fairway.testing.servers import Server
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+WORKLOADS = "workloads.kueue.x-k8s.io"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 GPU = "nvidia.com/gpu"
 SPEC: dict[str, Any] = {
@@ -70,6 +76,95 @@ def test_a_wrong_budget_is_named(budget: Any) -> None:
     _, wrong = parse({**SPEC, "organizations": [organization]})
     assert wrong
     assert all("spec.organizations[0].budget" in one.path for one in wrong)
+
+
+def _with_quota(name: str, user: str, now: str, cpus: str = "3") -> tuple[Any, Any]:
+    """A Workload that has quota and waits for the check; its status."""
+    containers = [{"name": "a", "image": "a", "resources": {"requests": {"cpu": cpus}}}]
+    said = {"annotations": {"fairway.dev/user": user}}
+    pods = {"name": "main", "count": 1, "template": {"metadata": said, "spec": {"containers": containers}}}
+    metadata = {"name": name, "namespace": "default"}
+    usage = {"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": cpus}}
+    reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""}
+    status = {
+        "conditions": [{**reserved, "lastTransitionTime": now}],
+        "admissionChecks": [{"name": "limits", "state": "Pending", "message": "", "lastTransitionTime": now}],
+        "admission": {"clusterQueue": "cluster-queue", "podSetAssignments": [usage]},
+    }
+    return {"metadata": metadata, "spec": {"queueName": "default", "podSets": [pods]}}, status
+
+
+def requeue_state(world: LocalCluster) -> Any:
+    return ((world.api.get(WORKLOADS, "large", "default") or {}).get("status") or {}).get("requeueState")
+
+
+def test_where_kueue_admits_who_is_over_is_evicted_from_here_and_queued_again_in_its_time() -> None:
+    """Kueue 0.19.2 keeps the quota of a Workload with Retry and a time, and no one else's time ends a back-off."""
+
+    async def story() -> None:
+        async with local_cluster() as world:
+            definition = {"metadata": {"name": "company"}, "spec": SPEC}
+            await world.api.create("quotadefinitions.fairway.dev", definition)
+            check = {"metadata": {"name": "limits"}, "spec": {"controllerName": "fairway.dev/limits"}}
+            await world.api.create("admissionchecks.kueue.x-k8s.io", check)
+            async with world.running(LimitsController(world.cluster, lambda: None, kueue_admits=True)):
+                workload, status = _with_quota("large", "ana", stamp(world.clock.now()))
+                await world.api.create(WORKLOADS, workload, "default")
+                await world.api.patch(WORKLOADS, "large", {"status": status}, subresource="status")
+                found: Any = {}
+                async with asyncio.timeout(30):
+                    while not is_true(found, "Evicted"):
+                        await asyncio.sleep(0.001)
+                        found = world.api.get(WORKLOADS, "large", "default")
+                assert "ana holds 0 of the 2 cpu" in found["metadata"]["annotations"]["fairway.dev/over-limit"]
+                again = stamp(world.clock.now() + timedelta(seconds=10))
+                assert found["status"]["requeueState"]["requeueAt"] == again
+                (entry,) = found["status"]["admissionChecks"]
+                assert (entry["state"], entry["retryCount"]) == ("Pending", 1)
+
+                released = [{**one, "status": "False"} for one in status["conditions"]]
+                gone = {"conditions": released, "admission": None}
+                await world.api.patch(WORKLOADS, "large", {"status": gone}, subresource="status")
+                await world.rest()
+                world.clock.advance(9)
+                await world.rest()
+                assert requeue_state(world) == {"requeueAt": again}
+                world.clock.advance(2)
+                await world.api.until(lambda: not requeue_state(world))
+
+    asyncio.run(story())
+
+
+def test_what_a_deleted_managed_job_held_is_free_again() -> None:
+    """The job goes before its Workload, which then no longer says whose it was."""
+
+    async def story() -> None:
+        async with local_cluster() as world:
+            await world.api.create("quotadefinitions.fairway.dev", {"metadata": {"name": "company"}, "spec": SPEC})
+            check = {"metadata": {"name": "limits"}, "spec": {"controllerName": "fairway.dev/limits"}}
+            await world.api.create("admissionchecks.kueue.x-k8s.io", check)
+
+            async def launch(name: str) -> None:
+                spec = {"tasks": [{"run": "true"}], "user": "ana"}
+                made = await world.api.create("managedjobs.fairway.dev", {"metadata": {"name": name}, "spec": spec})
+                workload, status = _with_quota(name, "", stamp(world.clock.now()), cpus="2")
+                owner = {"apiVersion": "fairway.dev/v1alpha1", "kind": "ManagedJob", "name": name, "controller": True}
+                workload["metadata"]["ownerReferences"] = [{**owner, "uid": made["metadata"]["uid"]}]
+                await world.api.create(WORKLOADS, workload, "default")
+                await world.api.patch(WORKLOADS, name, {"status": status}, subresource="status")
+                await world.api.until(lambda: state(name) == "Ready")
+
+            def state(name: str) -> str:
+                found: Any = world.api.get(WORKLOADS, name, "default")
+                return str(found["status"]["admissionChecks"][0]["state"])
+
+            async with world.running(LimitsController(world.cluster, lambda: None)):
+                await launch("first")
+                await world.api.delete("managedjobs.fairway.dev", "first")
+                await world.api.until(lambda: world.api.get(WORKLOADS, "first", "default") is None)
+                await launch("second")
+
+    asyncio.run(story())
 
 
 def _job(name: str, user: str, until: Path, **more: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Managed jobs on a real queue: from the launch to the end, whatever comes in between."""
 
+import copy
 import json
 
 import pytest
@@ -98,6 +99,29 @@ async def test_each_attempt_is_an_application_of_its_own_with_its_gang() -> None
                 assert annotations[f"{key}/task-group-name"] == group["name"]
                 assert pod["spec"]["schedulerName"] == "yunikorn"
             assert len(pods) == 3
+
+
+@story
+async def test_a_job_of_a_scheduler_with_queues_of_its_own_needs_no_local_queue() -> None:
+    """It waited for ever where Kueue or Fairway admits other jobs: no LocalQueue is there for it."""
+    config = read_queue_config({"scheduler": "yunikorn"}, ["yunikorn"])
+    async with a_scene() as scene:
+        manifest = {"apiVersion": "fairway.dev/v1alpha1", "kind": "ManagedJob", **job("gang", task(1), queue="")}
+        plain = await scene.launch(copy.deepcopy(manifest))
+        schedule(manifest, config, scheduler_plugin, Author("alice", organization="ml"), lambda: "")
+        gang = await scene.launch(manifest)
+        await scene.pass_time(1)
+        assert (scene.phase(plain), scene.phase(gang)) == ("PENDING", "RUNNING")
+        assert "names no queue" in scene.status(plain)["message"]
+        (first,) = scene.pods(gang)
+
+        await scene.api.delete("pods", first["metadata"]["name"], "default")
+        await scene.pass_time(60)
+        assert (scene.phase(gang), scene.status(gang)["recoveries"]) == ("RUNNING", 1)
+        (second,) = scene.pods(gang)
+        applications = [one["metadata"]["labels"]["yunikorn.apache.org/app-id"] for one in (first, second)]
+        assert [one.rpartition("-")[2] for one in applications] == ["1", "2"]
+        assert not scene.api.names("workloads")
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,8 @@ def test_the_life_of_a_workload_in_numbers() -> None:
                 "kueue_local_queue_resource_reservation", **locally, flavor="default-flavor", resource="cpu"
             )
             assert reserved == 3
+            assert world.value("kueue_admission_attempts_total", result="success") == 1
+            assert world.value("kueue_admission_attempts_total", result="inadmissible") == 1
 
             quota = condition("QuotaReserved", "True", "QuotaReserved", NOW)
             admitted = condition("Admitted", "True", "Admitted", NOW)
@@ -93,10 +95,13 @@ def test_the_life_of_a_workload_in_numbers() -> None:
             await world.change("runs", quota, admitted, finished)
             assert world.value("kueue_finished_workloads_total", **here, priority_class="") == 1
             assert world.value("kueue_finished_workloads", **here) == 1
+            await world.change("waits", finished)  # it has no admission: the queue is that of its LocalQueue
+            assert world.value("kueue_finished_workloads_total", **here, priority_class="") == 2
             await world.local.api.delete("workloads", "runs")
+            await world.local.api.delete("workloads", "waits")
             await timeline.catch_up(world.local)
             assert world.value("kueue_finished_workloads", **here) == 0
-            assert world.value("kueue_finished_workloads_total", **here, priority_class="") == 1
+            assert world.value("kueue_finished_workloads_total", **here, priority_class="") == 2
 
             await world.local.api.delete("clusterqueues", "cluster-queue")
             await timeline.catch_up(world.local)
@@ -275,5 +280,34 @@ def test_local_queues_have_metrics_where_the_configuration_selects_them(
             await world.change("w", quota, admission=admission(cpu="1", count=1))
             counted = world.value("kueue_local_queue_quota_reserved_workloads_total", **place, priority_class="")
             assert counted == want
+
+    asyncio.run(story())
+
+
+def test_a_gate_that_opens_is_timed_once() -> None:
+    async def story() -> None:
+        async with measured() as world:
+            await timeline.create(
+                world.local,
+                resourceflavors=flavor(),
+                clusterqueues=cluster_queue(),
+                localqueues=local_queue(),
+                workloads=workload("runs"),
+            )
+            quota = condition("QuotaReserved", "True", "QuotaReserved", NOW)
+            admitted = condition("Admitted", "True", "Admitted", NOW)
+            await world.change("runs", quota, admitted, admission=admission())
+            gates = [{"name": "kueue.x-k8s.io/admission"}, {"name": "kueue.x-k8s.io/topology"}]
+            pod = {
+                "metadata": {"name": "p", "namespace": "default", "annotations": {"kueue.x-k8s.io/workload": "runs"}},
+                "spec": {"containers": [{"name": "c", "image": "x"}], "schedulingGates": gates},
+            }
+            await timeline.create(world.local, pods=pod)
+            await world.local.api.patch("pods", "p", {"spec": {"schedulingGates": None}})
+            await timeline.catch_up(world.local)
+            labels = {"cluster_queue": "cluster-queue", "is_group": "false"}
+            metric = "kueue_pod_scheduling_gate_removal_seconds_count"
+            assert world.value(metric, **labels, name="kueue.x-k8s.io/admission") == 1
+            assert world.value(metric, **labels, name="kueue.x-k8s.io/topology") is None
 
     asyncio.run(story())

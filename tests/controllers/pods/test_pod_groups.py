@@ -350,15 +350,22 @@ def test_a_workload_of_the_same_name_that_is_not_the_groups_keeps_it_from_starti
     played(story)
 
 
-def test_pods_of_a_group_with_a_foreign_workload_can_be_deleted() -> None:
+@pytest.mark.parametrize(
+    "queue", [pytest.param("user-queue", id="of a queue"), pytest.param(None, id="that no queue manages")]
+)
+def test_pods_that_name_a_foreign_workload_as_their_group_come_and_go_and_leave_it_as_it_is(queue: str | None) -> None:
     async def story(world: PodWorld) -> None:
         template = {"spec": pod("x")["spec"]}
         foreign = {"metadata": {"name": "g"}, "spec": {"podSets": [{"name": "main", "count": 1, "template": template}]}}
         await world.api.create("workloads", foreign)
-        await _group(world, "a", total=1)
+        await world.admit("g")
+        before = world.workload("g")
+        await world.api.create("pods", pod("a", queue=queue, group="g", total=1))
+        await world.calm()
         await world.api.delete("pods", "a")
         await world.until(lambda: not world.has("pods", "a"))
-        assert world.has("workloads", "g")
+        await world.calm()
+        assert world.workload("g") == before
 
     played(story)
 

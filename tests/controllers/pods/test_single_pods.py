@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from fairway.apis.kueue.configuration import Configuration, WaitForPodsReady
+from fairway.apis.machinery.kind import Manifest
 from fairway.integrations.pods import is_gated
 
-from .world import PodWorld, played, pod
+from .world import FINALIZER, PodWorld, played, pod
 
 
 async def _waiting(world: PodWorld, name: str = "a", **options: Any) -> str:
@@ -32,7 +33,7 @@ def test_gets_a_workload_of_its_own() -> None:
         made, found = world.pod("a"), world.workload(name)
         assert name.startswith("pod-a-")
         assert is_gated(made)
-        assert "finalizers" not in made["metadata"]
+        assert made["metadata"]["finalizers"] == [FINALIZER]
         assert found["metadata"]["labels"] == {"kueue.x-k8s.io/job-uid": made["metadata"]["uid"]}
         [owner] = found["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", made["metadata"]["uid"], True)
@@ -62,16 +63,29 @@ def test_starts_in_one_write_when_it_is_admitted() -> None:
     played(story)
 
 
-def test_costs_three_writes_from_the_controller_when_it_ends_at_once() -> None:
+def test_costs_four_writes_from_the_controller_when_it_ends_at_once() -> None:
     async def story(world: PodWorld) -> None:
         name = await _running(world)
         await world.report("a", "Succeeded")
         await world.until(lambda: world.condition(name, "Finished"))
         await world.calm()
         by_others = ["ADDED pods/a", f"MODIFIED workloads/{name}", *["MODIFIED pods/a"] * 3]
-        by_it = [f"ADDED workloads/{name}", "MODIFIED pods/a", f"MODIFIED workloads/{name}"]
+        by_it = [f"ADDED workloads/{name}", *["MODIFIED pods/a"] * 2, f"MODIFIED workloads/{name}"]
         # The flavor was there first, and namespaces.
         assert sorted(one for one in world.writes if "flavor" not in one) == sorted(by_others + by_it)
+
+    played(story)
+
+
+def test_that_ended_can_be_deleted_at_once_and_keeps_the_finalizers_of_others() -> None:
+    async def story(world: PodWorld) -> None:
+        name = await _running(world)
+        found = world.pod("a")["metadata"]["finalizers"]
+        await world.api.patch("pods", "a", {"metadata": {"finalizers": [*found, "example.com/mine"]}})
+        await world.report("a", "Succeeded")
+        await world.until(lambda: world.condition(name, "Finished"))
+        await world.calm()
+        assert world.pod("a")["metadata"]["finalizers"] == ["example.com/mine"]
 
     played(story)
 
@@ -178,11 +192,47 @@ def test_made_again_under_its_name_is_not_taken_for_the_one_whose_workload_went(
     async def story(world: PodWorld) -> None:
         await _waiting(world)
         await world.api.delete("pods", "a")
+        await world.until(lambda: not world.has("pods", "a"))
         await world.api.create("pods", pod("a"))
         await world.until(lambda: world.has("pods", "a") and len(world.api.names("workloads")) == 1)
         await world.calm()
         [owner] = world.only_workload()["metadata"]["ownerReferences"]
         assert owner["uid"] == world.pod("a")["metadata"]["uid"]
+
+    played(story)
+
+
+def made_beforehand(spec: Manifest) -> Manifest:
+    pod_sets = [{"name": "main", "count": 1, "template": {"spec": spec}}]
+    return {"metadata": {"name": "beforehand"}, "spec": {"queueName": "user-queue", "podSets": pod_sets}}
+
+
+def test_uses_the_workload_that_was_made_beforehand() -> None:
+    async def story(world: PodWorld) -> None:
+        await world.api.create("pods", pod("a", labels={"kueue.x-k8s.io/prebuilt-workload-name": "beforehand"}))
+        await world.calm()
+        assert world.api.names("workloads") == set()
+        await world.api.create("workloads", made_beforehand(world.pod("a")["spec"]))
+        await world.calm()
+        [owner] = world.only_workload()["metadata"]["ownerReferences"]
+        assert owner["uid"] == world.pod("a")["metadata"]["uid"]
+        await world.admit("beforehand")
+        await world.until(lambda: world.is_open("a"))
+        await world.run("a")
+        await world.report("a", "Succeeded")
+        await world.until(lambda: world.condition("beforehand", "Finished"))
+        assert world.reason("beforehand", "Finished") == "Succeeded"
+
+    played(story)
+
+
+def test_does_not_use_a_workload_made_beforehand_for_another_pod() -> None:
+    async def story(world: PodWorld) -> None:
+        await world.api.create("workloads", made_beforehand(pod("a", cpu="2")["spec"]))
+        await world.api.create("pods", pod("a", labels={"kueue.x-k8s.io/prebuilt-workload-name": "beforehand"}))
+        await world.until(lambda: world.condition("beforehand", "Finished"))
+        assert world.reason("beforehand", "Finished") == "OutOfSync"
+        assert is_gated(world.pod("a"))
 
     played(story)
 

@@ -99,7 +99,7 @@ class PodWorld:
         self.controller = PodController(cluster, self.configuration, self.recorder)
         self.api.objects.use_admission(AdmissionChain(QueueAdmission(cluster, self.configuration)))
         self._tasks = [asyncio.create_task(cluster.run())]
-        await cluster.synced()
+        await self.local.healed(cluster.synced())
         self._tasks.append(asyncio.create_task(self.controller.run()))
 
     def kill(self) -> None:
@@ -128,6 +128,7 @@ class PodWorld:
         async with asyncio.timeout(PATIENCE_SECONDS):
             still = 0
             while still < 3:
+                await self.local.heal()
                 before = self.api.store.next_revision
                 await self.api.store.settled()
                 for _ in range(30):

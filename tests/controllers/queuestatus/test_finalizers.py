@@ -101,6 +101,29 @@ def test_a_flavor_goes_when_its_last_queue_lets_go_of_it() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "comes_back"),
+    [("resourceflavors", "used", False), ("topologies", "racks", False), ("clusterqueues", "queue", True)],
+)
+def test_what_loses_its_finalizer_can_be_deleted_by_force_unless_it_is_a_queue(
+    kind: str, name: str, *, comes_back: bool
+) -> None:
+    async def story() -> None:
+        async with queues() as (local, _):
+            racks = {"metadata": {"name": "racks"}, "spec": TOPOLOGY["spec"]}
+            used = flavor("used", topologyName="racks", nodeLabels={"example.com/tier": "gold"})
+            await timeline.create(
+                local, topologies=racks, resourceflavors=used, clusterqueues=cluster_queue("queue", "used")
+            )
+            await local.api.patch(kind, name, {"metadata": {"finalizers": None}})
+            await timeline.catch_up(local)
+            found = local.api.get(kind, name)
+            assert found is not None
+            assert (IN_USE in found["metadata"].get("finalizers", ())) is comes_back
+
+    asyncio.run(story())
+
+
 def test_a_queue_with_running_workloads_ends_when_they_do() -> None:
     async def story() -> None:
         async with queues() as (local, _):

@@ -19,6 +19,7 @@ from quota.definitions import example
 DEFINITIONS = "quotadefinitions.fairway.dev"
 QUEUES = "clusterqueues.kueue.x-k8s.io"
 RESOURCES = {
+    "AdmissionCheck": "admissionchecks.kueue.x-k8s.io",
     "Cohort": "cohorts.kueue.x-k8s.io",
     "ClusterQueue": QUEUES,
     "LocalQueue": "localqueues.kueue.x-k8s.io",
@@ -52,7 +53,7 @@ def test_drift_is_reported_while_it_lasts() -> None:
             controller = QuotaDrift(world.cluster, recorder)
             async with world.running(controller):
                 await world.api.create(DEFINITIONS, {"metadata": {"name": "company"}, "spec": example()})
-                await eventually(world, lambda: synced(world) == ("False", "Drifted", 15))
+                await eventually(world, lambda: synced(world) == ("False", "Drifted", 16))
                 await create(world, example())
                 await eventually(world, lambda: synced(world) == ("True", "InSync", 0))
 
@@ -64,7 +65,7 @@ def test_drift_is_reported_while_it_lasts() -> None:
                 ]
                 lines = exposition([controller]).decode()
                 assert 'fairway_quota_drift_objects{definition="company",kind="ClusterQueue"} 1.0' in lines
-                assert 'fairway_quota_objects{definition="company"} 15.0' in lines
+                assert 'fairway_quota_objects{definition="company"} 16.0' in lines
                 labels = 'cluster_queue="vision",definition="company",organization="ml",team="vision"'
                 assert f"fairway_quota_cluster_queue_info{{{labels}}} 1.0" in lines
 

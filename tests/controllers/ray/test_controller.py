@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fairway.apis.machinery.kind import Manifest
 from fairway.client.recorder import Recorder
 from fairway.controllers.ray.controller import RayController
 from fairway.ray import nodes
@@ -26,11 +27,6 @@ async def _create(world: LocalCluster, resource: str, name: str, spec: dict[str,
 
 def _status(world: LocalCluster, resource: str, name: str = "train") -> dict[str, Any]:
     return (world.cluster.cache(resource).get("default", name) or {}).get("status") or {}
-
-
-def _is_going(world: LocalCluster, cluster: str) -> bool:
-    found = world.cluster.cache(RAYCLUSTERS).get("default", cluster)
-    return found is not None and "deletionTimestamp" in found["metadata"]
 
 
 def _pods(world: LocalCluster) -> list[Any]:
@@ -115,10 +111,20 @@ def test_a_job_makes_its_cluster_and_suspending_removes_it() -> None:
                 await world.cluster_says(lambda: len(_pods(world)) == 3)
                 name = _status(world, RAYJOBS)["rayClusterName"]
                 assert name.startswith("train-")
+                states: list[tuple[str, bool]] = []
+                clusters = world.cluster.cache(RAYCLUSTERS)
+
+                def note(_old: Manifest | None, new: Manifest | None) -> None:
+                    state = ((new or {}).get("status") or {}).get("jobDeploymentStatus", "")
+                    states.append((state, clusters.get("default", name) is not None))
+
+                world.cluster.cache(RAYJOBS).on_change(note)
                 found = world.seen(RAYJOBS, name="train", namespace="default")
                 await world.cluster.writer("kueue").patch(RAYJOBS, found, {"spec": {"suspend": True}})
-                await world.cluster_says(lambda: _is_going(world, name))
-                assert _status(world, RAYJOBS)["jobDeploymentStatus"] == "Suspending"
+                await world.cluster_says(lambda: ("Suspended", False) in states)
+                assert ("Suspending", True) in states
+                assert ("Suspended", True) not in states
+                assert _pods(world) == []
 
     asyncio.run(story())
 

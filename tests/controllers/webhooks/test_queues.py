@@ -319,7 +319,7 @@ def test_pods_of_jobs_in_a_queue_are_not_held_back_again(way: str) -> None:
             alone = a_pod("alone")
             alone["metadata"]["labels"] = {QUEUE: "q"}
             gates = (await made(world, "pods", alone))["spec"]["schedulingGates"]
-            assert gates == [{"name": "kueue.x-k8s.io/admission"}]
+            assert gates == [{"name": "kueue.x-k8s.io/admission"}, {"name": "kueue.x-k8s.io/topology"}]
 
     asyncio.run(play())
 

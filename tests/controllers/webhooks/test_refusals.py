@@ -122,12 +122,22 @@ def test_a_refusal_says_who_refuses_and_which_field(
     [
         pytest.param("clusterqueues", cluster_queue("mine"), id="a ClusterQueue"),
         pytest.param("resourceflavors", flavor("mine"), id="a flavor"),
+        pytest.param(
+            "topologies",
+            {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": "Topology",
+                "metadata": {"name": "mine"},
+                "spec": {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]},
+            },
+            id="a Topology",
+        ),
     ],
 )
 def test_an_object_has_its_finalizer_from_its_creation_on(kind: str, manifest: Manifest) -> None:
     async def story() -> None:
         async with local_cluster() as world:
-            world.api.objects.use_admission(AdmissionChain(FinalizerAdmission()))
+            world.api.objects.use_admission(AdmissionChain(FinalizerAdmission(topologies=True)))
             created = await world.api.create(kind, manifest)
             assert created["metadata"]["finalizers"] == [IN_USE]
 

@@ -46,10 +46,12 @@ def configuration(text: str) -> Manifest:
 
 
 @asynccontextmanager
-async def served(way: str) -> AsyncIterator[LocalCluster]:
+async def served(way: str, *, writes_users: bool = False) -> AsyncIterator[LocalCluster]:
     async with local_cluster() as world:
         recorder = Recorder(world.cluster, "fairway")
-        scheduling = SchedulingAdmission(world.cluster, recorder, "kueue-system", own_nodes=True)
+        scheduling = SchedulingAdmission(
+            world.cluster, recorder, "kueue-system", own_nodes=True, writes_users=writes_users
+        )
         queues = QueueAdmission(world.cluster, FixedConfiguration())
         chain = AdmissionChain(scheduling, queues)
         world.api.objects.use_admission(chain if way == "direct" else ReviewedPlugin(chain))
@@ -59,9 +61,9 @@ async def served(way: str) -> AsyncIterator[LocalCluster]:
             yield world
 
 
-def play(way: str, story: Callable[[LocalCluster], Coroutine[Any, Any, None]]) -> None:
+def play(way: str, story: Callable[[LocalCluster], Coroutine[Any, Any, None]], *, writes_users: bool = False) -> None:
     async def played() -> None:
-        async with served(way) as world:
+        async with served(way, writes_users=writes_users) as world:
             await story(world)
 
     asyncio.run(played())
@@ -80,6 +82,26 @@ def test_without_configuration_a_job_is_stored_as_it_was_sent(way: str) -> None:
         assert Y not in json.dumps(job)
 
     play(way, story)
+
+
+def test_where_kueue_admits_pods_say_who_created_their_job_and_nobody_says_otherwise(way: str) -> None:
+    def users(job: Manifest | None) -> str:
+        return "" if job is None else str(job["spec"]["template"]["metadata"]["annotations"]["fairway.dev/user"])
+
+    async def story(world: LocalCluster) -> None:
+        forged = a_job("x", suspend=True)
+        forged["spec"]["template"]["metadata"] = {"annotations": {"fairway.dev/user": "boss"}}
+        assert users(await world.api.create("jobs", forged, user=USER1)) == "user1"
+        annotations = {"fairway.dev/user": "boss"}
+        patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+        await world.api.patch("jobs", "x", patch, user=USER1)
+        assert users(world.api.get("jobs", "x")) == "user1"
+        boss = UserInfo("boss", groups=("system:masters",), can_impersonate=True)
+        forged = a_job("y")
+        forged["spec"]["template"]["metadata"] = {"annotations": {"fairway.dev/user": "ana"}}
+        assert users(await world.api.create("jobs", forged, user=boss)) == "ana"
+
+    play(way, story, writes_users=True)
 
 
 def test_a_job_gets_queue_gang_and_user_of_its_organization(way: str) -> None:

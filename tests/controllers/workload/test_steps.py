@@ -11,6 +11,7 @@ from controllers.manifests import condition, workload
 from fairway.apis.kueue.configuration import Configuration, WaitForPodsReady
 from fairway.controllers.workload.decide import (
     Delete,
+    EndBackoff,
     Finish,
     Later,
     LetGo,
@@ -213,6 +214,35 @@ some_specs = st.fixed_dictionaries(
         "active": st.booleans(),
     },
 )
+
+
+BACKING_OFF = is_not("Requeued", 5, "PodsReadyTimeout")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "requeue_at", "want"),
+    [
+        pytest.param([is_("QuotaReserved", 9), BACKING_OFF], ago(0), EndBackoff(), id="the back-off is over"),
+        pytest.param(
+            [is_("QuotaReserved", 9), is_not("Requeued", 5, "AdmissionCheck")],
+            ago(1),
+            EndBackoff(),
+            id="that of a check, too",
+        ),
+        pytest.param([is_("QuotaReserved", 9), BACKING_OFF], ago(-20), Later(20), id="some of it is left"),
+        pytest.param([BACKING_OFF], ago(1), NOTHING, id="without quota it is the engine that brings it back"),
+        pytest.param(
+            [is_("QuotaReserved", 9), is_not("Requeued", 5, "Deactivated")], ago(1), NOTHING, id="it waits for another"
+        ),
+        pytest.param([is_("QuotaReserved", 9), is_("Requeued", 5)], ago(1), NOTHING, id="it may be queued already"),
+    ],
+)
+def test_the_end_of_a_back_off_while_quota_is_held(
+    conditions: list[dict[str, Any]], requeue_at: str, want: Outcome
+) -> None:
+    evicted = is_("Evicted", 5, "PodsReadyTimeout")
+    state = {"count": 1, "requeueAt": requeue_at}
+    assert due(workload("w"), [*conditions, evicted], Configuration(), requeueState=state) == want
 
 
 @settings(max_examples=500, deadline=None)

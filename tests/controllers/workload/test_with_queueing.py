@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controllers import timeline
-from controllers.manifests import cluster_queue, flavor, local_queue, released, workload
+from controllers.manifests import admission, cluster_queue, condition, flavor, local_queue, released, workload
 from fairway.admission.port import Decider
 from fairway.apis.kueue.configuration import Configuration, WaitForPodsReady
 from fairway.client.recorder import Recorder
@@ -163,6 +163,26 @@ def test_the_events_of_a_run_that_takes_too_long_say_so() -> None:
             (warning,) = local.events("MaximumExecutionTimeExceeded")
             assert warning["message"] == "The maximum execution time (120s) exceeded"
             assert local.events("EvictedDueToDeactivatedDueToMaximumExecutionTimeExceeded")
+
+    asyncio.run(story())
+
+
+def test_quota_in_a_queue_that_is_not_there_starts_a_workload_and_its_time() -> None:
+    """Quota that another writer gave: Kueue asks for no ClusterQueue then, only for checks."""
+
+    async def story() -> None:
+        async with everything() as local:
+            await timeline.create(local, workloads=workload(queueName="none", maximumExecutionTimeSeconds=120))
+            found = local.api.get("workloads", "w")
+            assert found is not None
+            now = local.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            reserved = condition("QuotaReserved", "True", "QuotaReserved", now)
+            given = {"admission": admission("none"), "conditions": [reserved]}
+            await local.api.patch("workloads", "w", {"status": given}, subresource="status")
+            await timeline.pass_time(local, 1)
+            assert conditions(local)["Admitted"] == ("True", "Admitted", "The workload is admitted")
+            await timeline.pass_time(local, 122, step=1)
+            assert conditions(local)["Evicted"][1] == "DeactivatedDueToMaximumExecutionTimeExceeded"
 
     asyncio.run(story())
 

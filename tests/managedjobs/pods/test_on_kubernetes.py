@@ -164,7 +164,7 @@ def test_a_node_without_a_label_does_not_match_on_a_cluster() -> None:
     ("models", "sentence"),
     [
         (["T4"], ""),
-        (["H100"], "no node has a H100 GPU: nodes have a100-80gb, a10g, l4, t4"),
+        (["H100"], "no node has H100 GPUs: nodes have a100-80gb, a10g, l4, t4"),
         (["H100", "T4"], ""),
     ],
 )

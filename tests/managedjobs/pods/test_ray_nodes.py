@@ -105,6 +105,20 @@ def test_the_head_ends_as_its_driver_does(machine: Machine, where: str, ends_wit
     assert "start --head" in machine.calls
 
 
+@pytest.mark.parametrize("where", ["this machine", "a cluster"])
+def test_the_python_of_a_ray_that_has_none_beside_it_is_that_of_its_first_line(machine: Machine, where: str) -> None:
+    (machine.programs / "ray").rename(machine.root / "ray.sh")
+    start = f'import os, sys\nos.execv("/bin/sh", ["sh", "{machine.root}/ray.sh", *sys.argv[1:]])\n'
+    (machine.programs / "ray").write_text(f"#!{sys.executable}\n{start}")
+    (machine.programs / "ray").chmod(0o755)
+    (machine.programs / "python3").unlink()
+    (head,) = pods('echo "at $RAY_ADDRESS"', 0, machine.platform if where == "this machine" else OnKubernetes())
+    with machine.running(head) as process:
+        said, _ = process.communicate(timeout=_SECONDS)
+    assert process.returncode == 0, said
+    assert "at 127.0.0.1:" in said
+
+
 @pytest.mark.parametrize(
     ("where", "message"),
     [("this machine", "there is no ray on this machine"), ("a cluster", "the image has no ray")],
