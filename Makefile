@@ -9,9 +9,12 @@ PAGE_READY := $(VENV)/.ready-page
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
 CLUSTER_NAME = $(if $(NAME),--name $(NAME))
-WITH = $(if $(filter 0,$(KUEUE)),--no-kueue) $(if $(filter 1,$(RAY)),--kuberay)
+WITH = $(if $(filter 0,$(KUEUE)),--no-kueue) $(if $(filter 1,$(RAY)),--kuberay) $(if $(filter 1,$(YUNIKORN)),--yunikorn)
 SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py tests/crash/test_managed_jobs_survive.py $(addprefix tests/guides/test_,checks_that_wait.py \
 	job_controller_with_kueue.py launch_and_jobs_launch.py managed_job_controller.py priorities.py quota_and_status.py zero_configuration.py)
+
+# Some machines set it. Without compiled files every server that a test starts compiles all of Fairway: 1.5 s of CPU instead of 0.4.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo kubectl test test-ray test-kuberay test-page pictures split operators pages fresh explore lint format bench bench-quick bench-cluster bench-ray conformance conformance-cluster kueue-suites cluster cluster-down test-cluster clean packages
@@ -40,6 +43,7 @@ demo: $(READY)   ## quota, waiting, preemption and the way back: real jobs, live
 
 test: $(DEV_READY)   ## all tests; gets or builds kubectl where there is none
 	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages --ignore tests/operators --ignore tests/cluster --ignore tests/ray_real --ignore tests/page
+	@echo "Tests with targets of their own: make test-page (in Chromium, which it installs: apt-get install chromium), test-ray, operators, pages, split, test-cluster; see make help."
 
 $(RAY_READY): $(DEV_READY)
 	@echo "Setting up .venv-ray, with Ray ..."
@@ -57,7 +61,7 @@ $(PAGE_READY): $(DEV_READY)
 	@$(INSTALL) --editable '.[dev,page]'
 	@touch $@
 
-test-page: $(PAGE_READY) ## the web page in a real Chromium (about three minutes); installs Chromium with apt, or says how
+test-page: $(PAGE_READY) ## the web page in a real Chromium (about four minutes); installs Chromium with apt, or says how
 	CHROMIUM="$$(tools/chromium/get)" && export CHROMIUM && timeout 900 $(BIN)/python -m pytest tests/page
 
 pictures: $(PAGE_READY) ## the pictures of the web page in docs/images
@@ -66,13 +70,13 @@ pictures: $(PAGE_READY) ## the pictures of the web page in docs/images
 operators: $(DEV_READY) ## operators that others wrote on the embedded API; builds them with Go, once
 	KUBECTL="$$(tools/kubectl/get)" timeout 900 $(BIN)/python -m pytest tests/operators
 
-cluster: $(DEV_READY) ## start a real Kubernetes on this machine, with Kueue (KUEUE=0: without, RAY=1: and KubeRay); NAME=, PORT=, CPUS= for another one
+cluster: $(DEV_READY) ## start a real Kubernetes on this machine, with Kueue (KUEUE=0: without, RAY=1: and KubeRay, YUNIKORN=1: and YuniKorn); NAME=, PORT=, CPUS= for another one
 	@$(BIN)/python -m tools.cluster up $(CLUSTER_NAME) $(if $(PORT),--port $(PORT)) $(if $(CPUS),--cpus $(CPUS)) $(WITH)
 
 cluster-down: $(DEV_READY) ## remove it: processes, mounts, namespaces, control groups, files (NAME= for another one)
 	@$(BIN)/python -m tools.cluster down $(CLUSTER_NAME)
 
-test-cluster: $(DEV_READY) ## tests on a real Kubernetes; starts one if none is up (KUBELET=0: on etcd and kube-apiserver alone, RAY=1: those with KubeRay)
+test-cluster: $(DEV_READY) ## tests on a real Kubernetes; starts one if none is up (KUBELET=0: on a control plane alone, RAY=1: those with KubeRay, YUNIKORN=1: those with YuniKorn)
 	@$(BIN)/python -m tools.cluster test $(CLUSTER_NAME) $(if $(filter 0,$(KUBELET)),--no-kubelet) $(WITH) $(TESTS)
 
 kueue-suites: $(DEV_READY) ## Kueue's own integration specs against this tree; builds them with Go, once (SUITES= for some of them; half an hour)

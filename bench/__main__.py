@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench import jobs, kubeapi, managed, parked, scenario, starts, topology, victims, waits
+from bench import jobs, kubeapi, managed, page, parked, scenario, starts, topology, victims, waits
 from bench.api.lines import for_fairway
 from bench.api.wire import Refused
 from bench.scenarios import lines as scenarios
@@ -150,6 +150,7 @@ def main() -> int:
         managed.lines,
         waits.lines,
         starts.lines,
+        page.lines,
         scenarios.lines,
     ):
         lines += _told(part, scale)

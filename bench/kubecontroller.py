@@ -2,6 +2,7 @@
 
 Fairway admits, and this process stands for the kubelet: it says that pods run and end. There is no node, so the times
 are those of the controller and of kube-apiserver alone. Without the binaries there is one line that says so.
+The writes per job are also counted on one machine, with real processes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tools.cluster.apiserver import ApiServer
 from tools.cluster.places import Cache
 
 from bench import table
+from bench.api.servers import fairway, scratch
 from bench.kubeapi import managed_job
 from bench.table import Line, tell
 from fairway.apis.fairway.records import MANAGED_JOB
@@ -41,8 +43,18 @@ RUN = 100
 """Jobs that run, end, and are evicted."""
 
 _AT_A_TIME = 8
+_SETTLED_SECONDS = 2.0
+"""After the end of a job its pod and its records are still dealt with."""
+
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _WRITES = re.compile(r'^apiserver_request_total\{.*resource="([^"]*)".*verb="(POST|PUT|PATCH|DELETE|APPLY)".*\} (\d+)$')
+_CLUSTER_QUEUES = "clusterqueues.kueue.x-k8s.io"
+_WRITTEN = ("configmaps", "services", _CLUSTER_QUEUES, "localqueues.kueue.x-k8s.io", "workloads.kueue.x-k8s.io")
+"""What the controllers write besides ManagedJobs and pods."""
+
+_TASK = {"run": "sleep $((FAIRWAY_ATTEMPT > 1 ? 2 : 1000))", "resources": {"cpus": "0.1", "memory": "0.1"}}
+"""The first attempt is evicted, the second ends."""
+
 _OTHERS = {"events", "leases", "customresourcedefinitions", "namespaces", "apiservices", "resourceflavors"}
 
 
@@ -51,20 +63,41 @@ def lines(scale: int) -> list[Line]:
     if missing:
         why = f"left out: {' and '.join(missing)} are not built (python -m tools.cluster build)"
         return [Line("fairway controller on kube-apiserver", why, "", None, 0)]
+    waiting, run = JOBS // scale, max(5, RUN // scale)
+    machine = ("--cpus", str(run), "--gpus", "0")
+    with scratch() as place, fairway(place.absolute() / "state", *machine, jobs=True) as server:
+        goal = uvloop.run(_writes_on_one_machine(server.state / "kubeconfig", run))
+    tell(f"{run} jobs evicted on one machine")
     with tempfile.TemporaryDirectory() as directory, ApiServer(Path(directory) / "api") as api:
-        return uvloop.run(_measured(api, Path(directory) / "state", JOBS // scale, max(5, RUN // scale)))
+        return uvloop.run(_measured(api, Path(directory) / "state", waiting, run, goal))
 
 
-async def _measured(api: ApiServer, state: Path, waiting: int, run: int) -> list[Line]:
+async def _writes_on_one_machine(kubeconfig: Path, run: int) -> float:
+    """What Fairway writes there for a job that is evicted once, with its scheduler and its runner."""
+    async with open_transport(kubeconfig, "", SystemClock()) as transport:
+        machine = _Machine(transport)
+        async with machine.following():
+            machine.written = 0
+            await machine.launch(range(run), "default")
+            await machine.until(lambda: machine.count("RUNNING") == run)
+            await machine.evict()
+            await machine.until(lambda: machine.count("SUCCEEDED") == run)
+            await asyncio.sleep(_SETTLED_SECONDS)
+            return (machine.written - 2 * run) / run  # the jobs are created and their pods deleted by this process
+
+
+async def _measured(api: ApiServer, state: Path, waiting: int, run: int, most_writes: float) -> list[Line]:
     async with open_transport(api.kubeconfig, "", SystemClock()) as transport:
         bench = _Bench(transport)
         await bench.prepare()
         with _controller(api.kubeconfig, state) as process:
             async with bench.following():
-                return [line async for line in _lines(bench, api, process, waiting, run)]
+                return [line async for line in _lines(bench, api, process, waiting, run, most_writes)]
 
 
-async def _lines(bench: _Bench, api: ApiServer, process: psutil.Process, waiting: int, run: int) -> AsyncIterator[Line]:
+async def _lines(
+    bench: _Bench, api: ApiServer, process: psutil.Process, waiting: int, run: int, most_writes: float
+) -> AsyncIterator[Line]:
     before = await bench.writes()
     await bench.launch(range(run), "running")
     await bench.until(lambda: bench.count("RUNNING") == run)
@@ -76,8 +109,10 @@ async def _lines(bench: _Bench, api: ApiServer, process: psutil.Process, waiting
     bench.outcome = "Succeeded"
     await bench.end()
     await bench.until(lambda: bench.count("SUCCEEDED") == run)
+    await asyncio.sleep(_SETTLED_SECONDS)
     writes = (await bench.writes() - before - run - bench.pod_writes) / run
-    yield Line("writes of the controller per job, evicted once", f"{writes:.1f}", "", None, 0)
+    goal = f"{most_writes:.1f}, as on one machine"
+    yield Line("writes of the controller per job, evicted once", f"{writes:.1f}", goal, writes <= most_writes, 0)
 
     begun = process.cpu_times()
     await bench.launch(range(run, run + waiting), "waiting")
@@ -126,17 +161,93 @@ def _controller(kubeconfig: Path, state: Path) -> Iterator[psutil.Process]:
         process.wait()
 
 
-class _Bench:
-    """The user, the kubelet, and a look at both kinds of objects."""
+class _User:
+    """Launches jobs, evicts their pods, and looks at both."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, *more: str) -> None:
+        """`more` are the names of other kinds that are followed."""
         clock, registry = SystemClock(), default_registry()
         self._transport = transport
         self._client = HttpClient(transport, clock, "bench")
         self._pod_kind = registry.named("pods")
         self._jobs = Informer(self._client, MANAGED_JOB, clock)
         self._pods = Informer(self._client, self._pod_kind, clock)
-        self._queues = Informer(self._client, registry.named("clusterqueues.kueue.x-k8s.io"), clock)
+        self._others = {name: Informer(self._client, registry.named(name), clock) for name in more}
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        informers = (self._jobs, self._pods, *self._others.values())
+        tasks = [asyncio.create_task(one.run()) for one in informers]
+        try:
+            for one in informers:
+                await one.synced.wait()
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def launch(self, numbers: Any, queue: str) -> None:
+        left = iter(numbers)
+
+        async def worker() -> None:
+            for number in left:
+                job = managed_job(number)
+                job["spec"]["queue"] = queue
+                job["spec"]["tasks"][0] |= _TASK
+                await _sent(lambda job=job: self._client.create(MANAGED_JOB, job))  # type: ignore[misc]
+
+        await asyncio.gather(*[worker() for _ in range(_AT_A_TIME)])
+
+    def count(self, phase: str) -> int:
+        return sum((one.get("status") or {}).get("phase") == phase for one in self._jobs.items())
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        while not reached():  # noqa: ASYNC110 - by another process
+            await asyncio.sleep(0.05)
+
+    async def evict(self) -> float:
+        """Evict every pod, one job after the other; the median time until its job has another."""
+        found = []
+        for pod in [one for one in self._pods.items() if (one.get("status") or {}).get("phase") == "Running"]:
+            owner = pod["metadata"]["ownerReferences"][0]["uid"]
+            await self._evict(pod)
+            begun = time.monotonic()
+            await self.until(lambda owner=owner, old=pod: self._has_other(owner, old))  # type: ignore[misc]
+            found.append(time.monotonic() - begun)
+        return sorted(found)[len(found) // 2]
+
+    def _has_other(self, owner: str, old: Manifest) -> bool:
+        return any(
+            one["metadata"]["ownerReferences"][0]["uid"] == owner and one["metadata"]["uid"] != old["metadata"]["uid"]
+            for one in self._pods.items()
+        )
+
+    async def _evict(self, pod: Manifest) -> None:
+        raise NotImplementedError
+
+
+class _Machine(_User):
+    """On one machine, where every change of an object is counted, but for Events."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport, *_WRITTEN)
+        self.written = 0
+        for informer in (self._jobs, self._pods, *self._others.values()):
+            informer.on_change(self._count)
+
+    def _count(self, *_: Manifest | None) -> None:
+        self.written += 1
+
+    async def _evict(self, pod: Manifest) -> None:
+        await self._client.delete(self._pod_kind, pod["metadata"]["namespace"], pod["metadata"]["name"])
+
+
+class _Bench(_User):
+    """On kube-apiserver, and the kubelet there."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport, _CLUSTER_QUEUES)
         self._tasks: set[asyncio.Task[None]] = set()
         self.outcome = ""
         self.pod_writes = 0
@@ -165,58 +276,14 @@ class _Bench:
             kind = registry.named(f"{manifest['kind'].lower()}s.kueue.x-k8s.io")
             await _sent(lambda kind=kind, manifest=manifest: self._client.create(kind, manifest))  # type: ignore[misc]
 
-    @asynccontextmanager
-    async def following(self) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(one.run()) for one in (self._jobs, self._pods, self._queues)]
-        try:
-            for one in (self._jobs, self._pods, self._queues):
-                await one.synced.wait()
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def launch(self, numbers: Any, queue: str) -> None:
-        left = iter(numbers)
-
-        async def worker() -> None:
-            for number in left:
-                job = managed_job(number)
-                job["spec"]["queue"] = queue
-                await _sent(lambda job=job: self._client.create(MANAGED_JOB, job))  # type: ignore[misc]
-
-        await asyncio.gather(*[worker() for _ in range(_AT_A_TIME)])
-
-    def count(self, phase: str) -> int:
-        return sum((one.get("status") or {}).get("phase") == phase for one in self._jobs.items())
-
     def queued(self) -> int:
         """As the controller counts them."""
-        queue = self._queues.get("", "waiting") or {}
+        queue = self._others[_CLUSTER_QUEUES].get("", "waiting") or {}
         return int((queue.get("status") or {}).get("pendingWorkloads", 0))
 
-    async def until(self, reached: Callable[[], bool]) -> None:
-        while not reached():  # noqa: ASYNC110 - by another process
-            await asyncio.sleep(0.05)
-
-    async def evict(self) -> float:
-        """Evict every pod, one job after the other; the median time until its job has another."""
-        found = []
-        for pod in [one for one in self._pods.items() if (one.get("status") or {}).get("phase") == "Running"]:
-            owner = pod["metadata"]["ownerReferences"][0]["uid"]
-            disruption = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-            await self._set(pod, {"phase": "Failed", "conditions": [disruption]})
-            begun = time.monotonic()
-            await self.until(lambda owner=owner, old=pod: self._has_other(owner, old))  # type: ignore[misc]
-            found.append(time.monotonic() - begun)
-        return sorted(found)[len(found) // 2]
-
-    def _has_other(self, owner: str, old: Manifest) -> bool:
-        return any(
-            one["metadata"]["ownerReferences"][0]["uid"] == owner and one["metadata"]["uid"] != old["metadata"]["uid"]
-            for one in self._pods.items()
-        )
+    async def _evict(self, pod: Manifest) -> None:
+        disruption = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        await self._set(pod, {"phase": "Failed", "conditions": [disruption]})
 
     async def end(self) -> None:
         for pod in self._pods.items():

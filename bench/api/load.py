@@ -38,7 +38,7 @@ class Report(NamedTuple):
     """Seconds from sending to the end of the answer, ascending, of the answers that were a success."""
     statuses: dict[int, int]
     refusal: bytes = b""
-    """The end of the first answer that was no success, to see why."""
+    """The first answer that was no success, to see why."""
 
     @property
     def answered(self) -> int:
@@ -75,7 +75,7 @@ class _Client(asyncio.Protocol):
         self.latencies: list[float] = []
         self.statuses: Counter[int] = Counter()
         self.refusal = b""
-        self._data = b""
+        self._received: list[bytes] = []
 
     def begin(self, deadline: float) -> None:
         self._deadline = deadline
@@ -96,8 +96,11 @@ class _Client(asyncio.Protocol):
         self._finish()
 
     def data_received(self, data: bytes) -> None:
-        self._data = data
+        self._received.append(data)
         self._parser.feed_data(data)
+
+    def on_message_begin(self) -> None:
+        del self._received[:-1]
 
     def on_message_complete(self) -> None:
         now = time.perf_counter()
@@ -106,7 +109,7 @@ class _Client(asyncio.Protocol):
         if 200 <= status < 300:
             self.latencies.append(now - self._sent_at)
         else:
-            self.refusal = self.refusal or self._data
+            self.refusal = self.refusal or b"".join(self._received)
         self._waiting = False
         self._send(now)
 

@@ -3,7 +3,7 @@
     pip install ./examples/scheduler-plugin
     fairway schedule --scheduler volcano --org ml job.yaml
 
-Pods get Volcano's name, its queue and the group that they belong to; the PodGroup itself is created by whoever submits
+Pods get Volcano's name, its queue and the group that they belong to; the PodGroup itself is to be created with
 the job, with the number of pods that the annotation says.
 """
 

@@ -21,6 +21,14 @@ from tools.cluster.oci import Config, Layout
 from tools.cluster.places import ROOT, Cache, ClusterError
 
 _CPUS = 16
+_MARKED = {
+    (False, False): "not kuberay and not yunikorn",
+    (True, False): "kuberay and not yunikorn",
+    (False, True): "yunikorn and not kuberay",
+    (True, True): "yunikorn",
+}
+"""Which tests run with KubeRay and YuniKorn."""
+
 _NODE_IMAGES = ("pause", "busybox", "python", "coredns", "fairway")
 
 
@@ -83,10 +91,10 @@ def _start(name: str, extras: Sequence[str], *, port: int = 0, cpus: int = _CPUS
 def _test(options: argparse.Namespace) -> int:
     """Run the tests; a cluster that is started for them is removed in the end, whatever happens."""
     place = Place(options.name, Cache.default())
-    Builder(place.cache, _say).build(["kube" if options.kubelet else "api"])
-    which = "kuberay" if options.kuberay else "not kuberay"
+    Builder(place.cache, _say).build(["kube" if options.kubelet else "control-plane"])
+    which = _MARKED[options.kuberay, options.yunikorn]
     if not options.kubelet:
-        which = "not kubelet and not control_plane"
+        which = "not kubelet"
     environment = {**os.environ, "FAIRWAY_CLUSTER_NAME": place.name, "KUBECTL": kubectl_path()}
     command = [sys.executable, "-m", "pytest", "-m", which, *(options.tests or ["tests/cluster"])]
     started = options.kubelet and place.process() is None
@@ -151,10 +159,13 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("test", help="run tests/cluster, on a cluster that is up or is started for it")
     command.add_argument("--name", default=DEFAULT_NAME)
-    command.add_argument("--no-kubelet", dest="kubelet", action="store_false", help="only on etcd and kube-apiserver")
+    command.add_argument("--no-kubelet", dest="kubelet", action="store_false", help="only on a control plane")
     command.add_argument("--no-kueue", dest="kueue", action="store_false", help="start it without Kueue")
     command.add_argument(
         "--kuberay", action="store_true", help="only the tests with KubeRay, and start it with KubeRay"
+    )
+    command.add_argument(
+        "--yunikorn", action="store_true", help="only the tests with YuniKorn, and start it with YuniKorn"
     )
     command.add_argument("tests", nargs="*", help="files or directories (default: tests/cluster)")
     command.set_defaults(run=_test)

@@ -20,9 +20,10 @@ from tools.cluster import versions
 from tools.cluster.machine import require, require_disk
 from tools.cluster.places import Cache, ClusterError
 
+_CONTROL_PLANE: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 GROUPS: Final = {
-    "api": ("etcd", "kube-apiserver"),
-    "kube": ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"),
+    "control-plane": _CONTROL_PLANE,
+    "kube": (*_CONTROL_PLANE, "kubelet", "kube-proxy"),
     "dns": ("coredns",),
     "kueue": ("kueue",),
     "kuberay": ("ray-operator",),

@@ -25,6 +25,8 @@ _KUBERNETES: Final = "registry.k8s.io"
 _PACKAGES: Final = "python3,python3-pip,python3-venv,ca-certificates,curl,procps"
 _SITE: Final = f"usr/local/lib/python{versions.PYTHON}/dist-packages"
 FAIRWAY_IMAGE: Final = f"{_HUB}/library/fairway"
+DOCS_IMAGE: Final = "registry.example.com/fairway"
+"""Its name in the docs, whose commands are run as they are written."""
 _MOST_TREES: Final = 4
 """Of so many different trees the images are kept."""
 
@@ -146,7 +148,8 @@ class Images:
     def _fairway(self, root: Path) -> None:
         """This tree's wheel on the Python image, for the controller's Deployment."""
         recipe = _tree()
-        names = [f"{FAIRWAY_IMAGE}:{tag}" for tag in ("latest", _own_version())] + [fairway_image()]
+        names = [f"{FAIRWAY_IMAGE}:{tag}" for tag in ("latest", _own_version())]
+        names += [f"{DOCS_IMAGE}:{_own_version()}", fairway_image()]
         if self._is_made(names, recipe):
             return
         with tempfile.TemporaryDirectory() as wheels:

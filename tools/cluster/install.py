@@ -79,7 +79,9 @@ def _yunikorn(manifest: Any) -> Any:
     if kind == "Service":
         manifest["spec"]["type"] = "ClusterIP"
     if kind == "ConfigMap":
-        (manifest.setdefault("data", {}))["admissionController.filtering.processNamespaces"] = "^yk"
+        data = manifest.setdefault("data", {})
+        data["admissionController.filtering.processNamespaces"] = "^yk"
+        data["service.placeholderImage"] = f"registry.k8s.io/pause:{versions.PAUSE}"
     if kind == "Deployment":
         pod = manifest["spec"]["template"]["spec"]
         which = "admission" if "admission" in manifest["metadata"]["name"] else "scheduler"

@@ -41,7 +41,7 @@ def require_root(what: str) -> None:
     if os.geteuid() != 0:
         raise ClusterError(
             f"{what} needs root; run it with sudo, or stay with what needs no root, `make test-cluster "
-            "KUBELET=0`: etcd and kube-apiserver alone"
+            "KUBELET=0`: a control plane alone"
         )
 
 
