@@ -17,7 +17,7 @@ SPLIT = tests/cli/launching/test_launches.py tests/crash/test_jobs_survive.py te
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo kubectl test test-ray test-kuberay test-page pictures split operators pages fresh explore lint format bench bench-quick bench-cluster bench-ray conformance conformance-cluster kueue-suites cluster cluster-down test-cluster clean packages
+.PHONY: help setup dev demo kubectl test test-ray test-kuberay test-page pictures split operators pages pages-systemd fresh explore lint format bench bench-quick bench-cluster bench-ray conformance conformance-cluster kueue-suites cluster cluster-down test-cluster clean packages
 
 help:            ## what can be made here
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -43,7 +43,7 @@ demo: $(READY)   ## quota, waiting, preemption and the way back: real jobs, live
 
 test: $(DEV_READY)   ## all tests; gets or builds kubectl where there is none
 	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/pages --ignore tests/operators --ignore tests/cluster --ignore tests/ray_real --ignore tests/page
-	@echo "Tests with targets of their own: make test-page (in Chromium, which it installs: apt-get install chromium), test-ray, operators, pages, split, test-cluster; see make help."
+	@echo "Tests with targets of their own: make test-page (in Chromium, which it installs: apt-get install chromium), test-ray, operators, pages, pages-systemd, split, test-cluster; see make help."
 
 $(RAY_READY): $(DEV_READY)
 	@echo "Setting up .venv-ray, with Ray ..."
@@ -86,7 +86,11 @@ split: $(DEV_READY)  ## guides, managed jobs and crashes with controllers in a p
 	KUBECTL="$$(tools/kubectl/get)" FAIRWAY_TEST_ARRANGEMENT=split FAIRWAY_JOBS=150 FAIRWAY_MANAGED_JOBS=100 FAIRWAY_KILLS=3 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(SPLIT)
 
 pages: $(DEV_READY)  ## run every command of README, docs and help texts as it is written
-	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/pages
+	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/pages --ignore tests/pages/test_machine.py
+
+# Alone, because servers of other users on those machines are processes of this one, too: `fairway up` of another page would refuse to start beside them.
+pages-systemd: $(DEV_READY) ## those that need systemd or a second machine, on machines that systemd runs; needs root
+	KUBECTL="$$(tools/kubectl/get)" $(BIN)/python -m pytest -rs tests/pages/test_machine.py
 
 fresh:           ## clone the repository, and install it and play the demo as README says, with an empty home
 	tools/fresh/run

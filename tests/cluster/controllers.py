@@ -126,6 +126,13 @@ def namespace(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
+def await_service_account(kubectl: Kubectl, place: str) -> None:
+    """Wait until pods can be created in a new namespace: kube-controller-manager gives it its service account."""
+    eventually(
+        lambda: kubectl("get", "serviceaccount", "default", "-n", place, "--ignore-not-found", "-o", "name") != ""
+    )
+
+
 def eventually(what: Callable[[], Any], wanted: Any = True) -> None:  # noqa: FBT002
     """Wait until a look gives what is wanted; the last look is shown if it never does."""
     until, seen = time.monotonic() + PATIENCE, None

@@ -49,8 +49,13 @@ def test_a_job_gets_its_number_user_and_pods_at_once(running: Controller, k: Kub
     first, second = ids(k, unique)
     assert second == first + 1, "a dry run uses up no number"
     eventually(lambda: phase(k, f"train-{first}", unique), "STARTING")
-    pods = json.loads(k("get", "pods", "-n", unique, "-o", "json"))["items"]
-    assert {pod["metadata"]["ownerReferences"][0]["kind"] for pod in pods} == {"ManagedJob"}
+
+    def owners() -> list[str]:
+        """Pods are refused, and tried again, until the new namespace has its service account."""
+        pods = json.loads(k("get", "pods", "-n", unique, "-o", "json"))["items"]
+        return [pod["metadata"]["ownerReferences"][0]["kind"] for pod in pods]
+
+    eventually(owners, ["ManagedJob", "ManagedJob"])
 
 
 def test_what_the_rules_refuse_is_refused_with_the_field(running: Controller, k: Kubectl, unique: str) -> None:
