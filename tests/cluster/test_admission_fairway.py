@@ -25,6 +25,7 @@ from .controllers import (
 )
 
 QUEUE = "kueue.x-k8s.io/queue-name"
+GATES = "kueue.x-k8s.io/admission kueue.x-k8s.io/topology"
 POD: dict[str, Any] = {
     "restartPolicy": "Never",
     "containers": [{"name": "c", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}],
@@ -76,13 +77,13 @@ def test_jobs_pods_and_managed_jobs_share_a_quota_in_the_order_of_the_queue(k: K
     k("create", "-f", "-", given=queued("batch/v1", "Job", "first", queue, {"template": {"spec": POD}}))
     eventually(lambda: k("get", "job", "first", "-n", queue, "-o", "jsonpath={.spec.suspend}"), "false")
     k("create", "-f", "-", given=queued("v1", "Pod", "second", queue, POD))
-    assert gates(k, "second", queue) in {"kueue.x-k8s.io/admission", ""}
+    assert gates(k, "second", queue) in {GATES, ""}
     eventually(lambda: gates(k, "second", queue), "")
     k("create", "-f", "-", given=queued("v1", "Pod", "third", queue, POD))
     k("create", "-f", "-", given=managed_job("fourth", queue, queue="team"))
     pending = ("get", "clusterqueue", queue, "-o", "jsonpath={.status.pendingWorkloads}")
     eventually(lambda: k(*pending), "2")
-    assert gates(k, "third", queue) == "kueue.x-k8s.io/admission"
+    assert gates(k, "third", queue) == GATES
 
     k("delete", "pod", "second", "-n", queue, "--wait=false")
     eventually(lambda: gates(k, "third", queue), "")
